@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
-import struct
 import warnings
 
 import numpy as np
@@ -17,24 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
-import skdp.algorithms.tuning.sufficient_statistics as algorithm
-from skdp.audit import epsilon_lower_bound
 from skdp.linear_model import DPRidge
-from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPRidgeCV
-from skdp.privacy import GaussianDPAccountant, PureAccountant
-from skdp.problems import Records
-
-FITTED = {
-    "privacy_",
-    "alpha_",
-    "alpha_path_",
-    "coef_",
-    "intercept_",
-    "data_norm_",
-    "target_range_",
-    "n_features_in_",
-}
 
 
 def planted(n, d=20, seed=0):
@@ -240,167 +221,6 @@ def test_bounds_of_records_are_enforced(container):
     model = DPRidgeCV(random_state=0).fit(container(X), y)
     expected = DPRidgeCV(random_state=0).fit(bounded, within)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
-
-
-# -------------------------------------------------------------------------- the privacy statement
-
-CONFIGURATIONS = {
-    "default": {},
-    "folds": {"cv": 3},
-    "pure": {"delta": 0},
-    "pure folds": {"delta": 0, "cv": 2, "fit_intercept": False},
-    "groups": {"penalty_groups": [0, 1, 1]},
-}
-every_configuration = pytest.mark.parametrize(
-    "parameters", CONFIGURATIONS.values(), ids=CONFIGURATIONS
-)
-
-
-@every_configuration
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_one_release_costs_the_budget(parameters, epsilon):
-    X, y, _ = planted(50, 3)
-    model = DPRidgeCV(epsilon, **parameters).fit(X, y)
-    report = model.privacy_
-    (release,) = report.releases
-    assert (report.epsilon, report.delta) == (epsilon, model.delta)
-    assert report.method == "sufficient_statistics"
-    width = 3 + model.fit_intercept + 1  # with the target
-    assert release.dimension == width * (width + 1) // 2
-    accountant = PureAccountant() if model.delta == 0 else GaussianDPAccountant()
-    spent = accountant.compose(report.event).get_epsilon(model.delta)
-    assert 0.999 * epsilon <= spent <= epsilon * (1 + 1e-9)
-    n = release.n_records
-    assert n == 50 // (model.cv or 1)
-    assert ("in each of" in release.reference) == (model.cv is not None)
-    assert report.plan["fold_records"] == n
-    norm = report.plan["feature_norm"]
-    bound = math.sqrt(2) * (norm**2 + report.plan["target_weight"] ** 2) / n
-    assert bound <= release.sensitivity <= bound * (1 + 1e-7)
-
-
-@every_configuration
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
-def test_report_is_public(parameters, container):
-    """Data sets of one shape, however different, have one report; models may differ."""
-    rng = np.random.default_rng(0)
-    reports = set()
-    for X in (
-        rng.normal(size=(40, 3)),
-        np.zeros((40, 3)),
-        1e200 * rng.choice([-1.0, 1.0], (40, 3)),
-        np.tile([[1e-300, 0.0, 1.0]], (40, 1)),
-    ):
-        model = DPRidgeCV(**parameters).fit(container(X), rng.normal(size=40) * 5)
-        reports.add(json.dumps(model.privacy_.to_dict(), allow_nan=False, sort_keys=True))
-        assert str(model.privacy_).count("second moments") == 1
-        assert set(vars(model)) == FITTED | set(model.get_params())
-    assert len(reports) == 1
-
-
-@every_configuration
-def test_all_that_is_kept_is_a_function_of_the_release(parameters, monkeypatch):
-    """Another data set with the same released moments: the same fitted model, to the last bit."""
-    X, y, _ = planted(60, 3)
-    released, original = [], algorithm.private_moments
-
-    def recording(*args, **kwargs):
-        released.append(original(*args, **kwargs))
-        return released[-1]
-
-    monkeypatch.setattr(algorithm, "private_moments", recording)
-    first = DPRidgeCV(**parameters).fit(X, y)
-    queue = list(released)
-    monkeypatch.setattr(algorithm, "private_moments", lambda *args, **kwargs: queue.pop(0))
-    second = DPRidgeCV(**parameters).fit(np.ones((60, 3)), np.arange(60.0))
-    assert not queue
-    for name in ("coef_", "intercept_", "alpha_", "alpha_path_"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert first.privacy_ == second.privacy_
-
-
-@every_configuration
-def test_no_unnoised_number_survives_a_fit(parameters):
-    X, y, _ = planted(60, 3)
-    model = DPRidgeCV(**parameters).fit(X, y)
-    rows = Records(X, 1.0, model._intercept_value).materialise()
-    products = np.column_stack([rows, y]).T @ np.column_stack([rows, y])
-    secret = np.concatenate([part.ravel() for part in (X, y, products, products / 60)])
-    stored = pickle.dumps(model)
-    found = [v for v in secret if struct.pack("<d", v) in stored or struct.pack(">d", v) in stored]
-    # targets at the end of their range, and the square of the constant feature
-    public = {1.0}
-    if model.fit_intercept:
-        public |= {products[3, 3], products[3, 3] / 60}
-    assert {abs(value) for value in found} <= public
-
-
-# ------------------------------------------------------------------------------------------- audit
-
-
-def coordinates(moments, gamma):
-    """Of the released matrix, with Euclidean distances equal to Frobenius ones."""
-    column = gamma * moments.vector[:, None]
-    square = np.array([[gamma**2 * moments.square]])
-    full = np.block([[moments.matrix, column], [column.T, square]])
-    upper = np.triu_indices(len(full))
-    return full[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("delta", [0.0, 0.3])
-@pytest.mark.parametrize("cv", [None, 2])
-@pytest.mark.usefixtures("kept_order")  # a record has a known role
-def test_audit_of_the_released_matrix(cv, delta, monkeypatch):
-    """Worst-case neighbours: how often does the release speak for the one that it comes from?
-
-    The attacker's set is fixed beforehand: where the likelihood ratio of noise half as large
-    exceeds ``e^epsilon`` (Gaussian), or where distances differ by 0.6 of the sensitivity. If the
-    claim holds, ``P(set) <= e^epsilon P'(set) + delta``; Clopper-Pearson bounds are wrong with
-    probability 1e-4. Everything that the estimator keeps is a function of these releases. With
-    half of the noise the attack succeeds.
-    """
-    epsilon, n, draws = (0.1 if delta else 2.0), 6, 6000
-    calls, original = [], algorithm.private_moments
-
-    def recording(*args):
-        calls.append(args)
-        return original(*args)
-
-    monkeypatch.setattr(algorithm, "private_moments", recording)
-    model = DPRidgeCV(epsilon, delta, cv=cv, fit_intercept=False)
-    X, y = np.zeros((n, 2)), np.zeros(n)
-    gamma = model.fit(X, y).privacy_.plan["target_weight"]
-    release = model.privacy_.releases[0]
-    sides = []
-    for record in (([1.0, 0.0], 1.0), ([gamma**2, math.sqrt(1 - gamma**4)], -1.0)):
-        X[3], y[3] = record
-        calls.clear()
-        model.fit(X.copy(), y.copy())
-        records, plan, _, *part = calls[3 % (cv or 1)]
-        source = NoiseSource(np.random.default_rng(len(sides)).bytes)
-        outs = [original(records, plan, source, *part) for _ in range(draws)]
-        U = np.column_stack([X, gamma * y])[3 % (cv or 1) :: cv or 1]
-        M = U.T @ U / len(U)
-        exact = type(outs[0])(M[:2, :2], M[:2, 2] / gamma, M[2, 2] / gamma**2, 0.0, 0.0, len(U))
-        sides.append((coordinates(exact, gamma), np.array([coordinates(o, gamma) for o in outs])))
-    here, there = (center for center, _ in sides)
-    gap = np.linalg.norm(here - there)
-    assert 0.999 * release.sensitivity <= gap <= release.sensitivity
-
-    def hits(points):
-        if delta:
-            position = (points - (here + there) / 2) @ (here - there) / gap
-            return int((position > (release.noise_scale / 2) ** 2 * epsilon / gap).sum())
-        nearer = np.linalg.norm(points - there, axis=1) - np.linalg.norm(points - here, axis=1)
-        return int((nearer > 0.6 * gap).sum())
-
-    def lower_bound(scale):
-        p, q = (hits(center + scale * (points - center)) for center, points in sides)
-        return epsilon_lower_bound(p, q, draws, delta, 1.0 - 1e-4)
-
-    assert lower_bound(1.0) <= epsilon
-    assert lower_bound(0.5) > epsilon
 
 
 # ----------------------------------------------------------------------------------------- quality

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 from plain_noise import seeded
 from scipy.optimize import minimize
-from scipy.stats import chi2
 
 from skdp.algorithms import METHODS, Run
 from skdp.algorithms.methods import choose
@@ -292,31 +291,6 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / alpha
 
 
-def test_noise_of_every_phase():
-    """Rows of zeros: every phase's solution is its center, so steps are pure noise.
-
-    Pooled chi-square statistic, two-sided, false-alarm rate 1e-6.
-    """
-    width, n = 400, 300
-    rows = Records(np.zeros((n, width)), 1.0)
-    total, count = 0.0, 0
-    for seed in range(5):
-        result = phased_output_perturbation(
-            rows.with_targets(np.zeros(n)),
-            EmpiricalRisk(LogisticLoss()),
-            PrivacyBudget(1.0, 1e-6),
-            radius=1e6,
-            run=Run(noise=seeded(seed)),
-        )
-        previous = np.zeros(width)
-        for point, phase in zip(result.path, result.plan.phases, strict=True):
-            total += float(np.sum(((point - previous) / phase.mechanism.noise_scale) ** 2))
-            count += width
-            previous = point
-    low, high = chi2.ppf([5e-7, 1 - 5e-7], count)
-    assert low <= total <= high
-
-
 def test_pure_privacy_and_errors():
     X, targets = records("logistic", 500)
     rows = Records(X, 1.0)
@@ -567,9 +541,6 @@ def test_functions_with_memory_are_refused(number):
     with pytest.raises(ValueError, match=r"cannot be copied|could keep something of one block"):
         solve_in_phases(solver)
     assert MEMORY == {} and COUNT == 0 and not hasattr(keeps_in_itself, "seen")
-
-
-value = []  # a global variable with the name of a method of problems
 
 
 def by_scipy(problem, accuracy):

@@ -19,9 +19,6 @@ from phased_saddle import (
     TABLE,
     TABLE_BUDGET,
     UNIT,
-    group_problem,
-    plan_of,
-    problem_of,
     run,
 )
 from saddle_problems import changed
@@ -292,13 +289,3 @@ def test_another_bound_gives_another_plan():
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, utility=FewRecords())
     assert plan.block_sizes[-1] == 1
     assert plan.regularisation[0] == pytest.approx(1.0, rel=0.1)
-
-
-def test_plan_is_public():
-    """Two data sets, one plan; and it is made before a record is looked at."""
-    problems = [problem_of(seed=1), problem_of(seed=2)]
-    problems[0].matrices = problems[0].mean_matrix = problems[0].mean_x = None
-    plans = [plan_of(problem) for problem in problems]
-    assert plans[0] == plans[1] == run(problems[1]).plan
-    groups = [group_problem(seed=1, clipped=True), group_problem(seed=2, clipped=True)]
-    assert run(groups[0]).plan == run(groups[1]).plan

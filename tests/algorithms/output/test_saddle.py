@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from bilinear_problem import BilinearProblem
 from saddle_problems import changed
-from scipy import stats
 
 from skdp.algorithms import Run, plan_saddle_output_perturbation, saddle_output_perturbation
 from skdp.mechanisms import NoiseSource
@@ -179,14 +178,6 @@ def test_solvers_change_a_release_by_no_more_than_the_accuracy(solver):
     assert results[0].plan == results[1].plan
 
 
-def test_plan_is_public():
-    """Two data sets, one plan; and it is made before a record is looked at."""
-    zero, other = problem_of(seed=1), problem_of(seed=2)
-    zero.matrices = zero.mean_matrix = None
-    plans = [plan_saddle_output_perturbation(p.constants, BUDGET) for p in (zero, other)]
-    assert plans[0] == plans[1] == saddle_output_perturbation(other, BUDGET).plan
-
-
 def test_nothing_of_the_solver_is_kept():
     class Collector(SaddleSolver):
         def _solve(self, problem, accuracy, start, rng):
@@ -201,69 +192,6 @@ def test_nothing_of_the_solver_is_kept():
     }  # fmt: skip
     with pytest.raises(ValueError, match="solver"):
         saddle_output_perturbation(problem_of(), BUDGET, run=Run("newton"))
-
-
-N_DRAWS = 1500
-FALSE_ALARM = 1e-6
-
-
-def draws(release, budget):
-    """Noise of many releases, in units of the stated scales; no domain cuts it off."""
-    problem = problem_of(
-        8, domains=(WholeSpace(), WholeSpace()), bounds=(0.0, 1.0, 1.0), mu=(0.25, 4.0)
-    )
-    exact = -problem.mean_x / 0.25, -problem.mean_y / 4.0
-    source = NoiseSource(np.random.default_rng(11).bytes)
-    rows = []
-    for _ in range(N_DRAWS):
-        result = saddle_output_perturbation(
-            problem, budget, release=release, run=Run(solver=lambda *_: exact, noise=source)
-        )
-        row = []
-        if result.x is not None:
-            row.append((result.x - exact[0]) / result.plan.noise_scale_x)
-        if result.y is not None:
-            row.append((result.y - exact[1]) / result.plan.noise_scale_y)
-        rows.append(np.concatenate(row))
-    return np.array(rows)
-
-
-def assert_total(total, law):
-    """Two-sided, with the exact false-alarm rate FALSE_ALARM for one total."""
-    low, high = law.ppf(FALSE_ALARM / 2), law.isf(FALSE_ALARM / 2)
-    assert low < total < high
-
-
-@pytest.mark.mostly("audit", 1)
-@pytest.mark.parametrize("release", ["both", "x", "y"])
-def test_law_of_gaussian_noise(release):
-    """Sums of squares of both blocks and of their mixtures are chi-squared."""
-    noise = draws(release, BUDGET)
-    d = noise.shape[1]
-    assert d == {"both": 5, "x": 3, "y": 2}[release]
-    for k in range(d):
-        assert_total((noise[:, k] ** 2).sum(), stats.chi2(N_DRAWS))
-        for other in range(k):
-            for sign in (1, -1):
-                mixed = (noise[:, k] + sign * noise[:, other]) ** 2 / 2
-                assert_total(mixed.sum(), stats.chi2(N_DRAWS))
-        assert_total(noise[:, k].sum() / math.sqrt(N_DRAWS), stats.norm())
-
-
-@pytest.mark.mostly("audit", 1)
-@pytest.mark.parametrize("release", ["both", "x"])
-def test_law_of_spherical_laplace_noise(release):
-    """The norm in scaled coordinates is Gamma(dimension), the direction uniform."""
-    noise = draws(release, PrivacyBudget(0.5))
-    d = noise.shape[1]
-    norms = np.linalg.norm(noise, axis=1)
-    assert_total(norms.sum(), stats.gamma(d * N_DRAWS))
-    # squared coordinates of a uniform direction are Beta(1/2, (d - 1)/2); Hoeffding for the mean
-    squares = (noise / norms[:, None]) ** 2
-    limit = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * N_DRAWS))
-    assert (np.abs(squares.mean(axis=0) - 1 / d) < limit).all()
-    kolmogorov = stats.kstest(norms, stats.gamma(d).cdf).statistic
-    assert kolmogorov < math.sqrt(math.log(2 / FALSE_ALARM) / (2 * N_DRAWS))  # DKW
 
 
 @pytest.mark.parametrize("budget", [BUDGET, PrivacyBudget(0.5)])

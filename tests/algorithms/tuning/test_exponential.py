@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import tuning_attacks as attacks
 from plain_noise import seeded
-from scipy.special import softmax
-from scipy.stats import chisquare
 
 from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
@@ -16,9 +14,9 @@ from skdp.algorithms.tuning.exponential import plan_score, relative_scores, vali
 from skdp.algorithms.tuning.splits import Splits
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.mechanisms.calibration import draw_epsilon
-from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import GaussianDPAccountant
-from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
+from skdp.privacy.events import ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
 from skdp.problems import (
     HalfSquaredLoss,
@@ -31,13 +29,10 @@ from skdp.solvers import Newton
 
 pytestmark = pytest.mark.usefixtures("kept_order")
 
-#: False-alarm rate of every statistical test here; their seeds are fixed.
-ALARM = 1e-6
 NEWTON = Newton()
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
-GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 
 
 def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
@@ -214,44 +209,6 @@ def test_log_ratios_of_draws_lie_in_an_interval_of_length_epsilon():
     assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-12)
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("loss", list(LOSSES))
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("penalties", [ONE, GROUPS], ids=["one", "groups"])
-def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta):
-    budget, q = PrivacyBudget(1.0, delta), penalties.n_groups
-    models = []
-    for seed in (0, 1):
-        rows, t = records(loss, seed=seed)
-        models.append(
-            tune(
-                "exponential",
-                rows.with_targets(t),
-                LOSSES[loss],
-                penalties,
-                budget,
-                coef_norm=1.0,
-                n_folds=2,
-                n_candidates=4,
-                run=Run(noise=seeded(3)),
-            )
-        )
-    draws = 1 if q == 1 else 1 + q
-    for model in models:
-        assert model.alpha.shape == (q,)
-        assert model.path.shape == (draws, q)
-        assert (model.path[-1] == model.alpha).all()
-        assert ((model.path >= penalties.low) & (model.path <= penalties.high)).all()
-        kinds = [type(release.event) for release in model.plan.releases]
-        assert kinds[:-1] == [ExponentialMechanismEvent] * draws
-        event = ComposedEvent([release.event for release in model.plan.releases])
-        spent = tightest_epsilon(event, delta)
-        assert 0.9 < spent <= 1.0 + 1e-9
-    assert models[0].plan.to_dict() == models[1].plan.to_dict()
-    assert models[0].plan.releases[:-1] == models[1].plan.releases[:-1]
-    assert models[0].plan.releases[-1].event == models[1].plan.releases[-1].event
-
-
 def test_share_of_a_draw():
     assert draw_epsilon(PrivacyBudget(2.0, 0.0), 0.25) == 0.5
     event = ExponentialMechanismEvent(draw_epsilon(BUDGET, 1.0), "replace_one")
@@ -276,64 +233,6 @@ def test_a_budget_that_is_too_small_for_a_draw_is_refused():
     for budget in (PrivacyBudget(1e-60), PrivacyBudget(1e-60, 1e-60)):
         with pytest.raises(ValueError, match="too small for a draw"):
             draw_epsilon(budget, 0.2)
-
-
-@pytest.mark.audit
-def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
-    """The whole function but for the fit, many times; false alarms at the rate ALARM."""
-    rows, t = records("squared")
-    loss, n_candidates = LOSSES["squared"], 3
-    budget = PrivacyBudget(60.0, 0.0)
-    roles = Splits(n_records=101)
-    epsilon = draw_epsilon(budget, 0.2)
-    counts: dict[float, int] = {}
-    shared = {"coef_norm": 1.0, "n_candidates": n_candidates}
-
-    monkeypatch.setattr(
-        FinalFitPlan, "run", lambda plan, *args: Result(point=np.zeros(5), plan=plan)
-    )
-    for seed in range(800):
-        drawn = tune(
-            "exponential",
-            rows.with_targets(t),
-            loss,
-            ONE,
-            budget,
-            run=Run(noise=seeded(seed)),
-            **shared,
-        )
-        counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
-    rule = drawn.plan.rule_alpha
-    grid = np.union1d(np.geomspace(ONE.low, ONE.high, n_candidates), [rule])
-    losses, S, costs = np.empty((3, len(grid)))
-    objective = TuningObjective.of(rows, loss, ONE)
-    for j, alpha in enumerate(grid[:, None]):
-        S[j], _ = plan_score(objective, alpha, roles)
-        costs[j] = FinalFitPlan(
-            objective=objective, alpha=alpha, budget=budget, share=0.8
-        ).noise_cost
-        losses[j] = exactly(
-            validation_score,
-            rows.with_targets(t),
-            loss,
-            ONE,
-            alpha,
-            roles,
-            accuracy=1e-11,
-        )
-    prior = route.log_prior_weights(grid[:, None], costs, 1.0)
-    losses += costs
-    law = softmax(prior - 0.5 * epsilon * relative_scores(losses, S))
-    seen = np.array([counts.get(alpha, 0) for alpha in grid])
-    assert seen.sum() == 800
-    common = 800 * law > 5
-    assert (
-        chisquare(
-            [*seen[common], seen[~common].sum() + 1e-9],
-            [*800 * law[common], 800 * law[~common].sum() + 1e-9],
-        ).pvalue
-        > ALARM
-    )
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

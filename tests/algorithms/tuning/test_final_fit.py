@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from plain_noise import PlainNoise, seeded
-from scipy.stats import kstest
 from tuning_attacks import DataSets, largest_movement
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
-from skdp.mechanisms import calibrated_mechanism
-from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import ComposedEvent, Neighbouring
+from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
 
-#: False-alarm rate of every statistical test here; their seeds are fixed.
-ALARM = 1e-6
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-6, 10.0)
@@ -141,51 +136,6 @@ def test_neighbours_in_the_whitened_norm():
             points.append(point * np.sqrt(GROUPS.diagonal(alpha)))
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / release.sensitivity)
     assert 0.3 < worst <= 1.0
-
-
-@pytest.mark.mostly("audit", 1)
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_noise_has_its_law_in_whitened_coordinates(delta):
-    rows, t = records("squared")
-    budget = PrivacyBudget(1.0, delta)
-    clean, _ = final_fit(
-        rows.with_targets(t), LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, noise=Silence()
-    )
-    roots = np.sqrt(GROUPS.diagonal(np.full(2, 5.0)))
-    plan = plan_final_fit(rows, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8)
-    mechanism = calibrated_mechanism(budget, plan.step.mechanism.sensitivity, share=0.8)
-    expected = [np.linalg.norm(mechanism.draw(5, seeded(10_000 + k))) for k in range(4000)]
-    got, capped = [], 0
-    for seed in range(200):
-        point, release = final_fit(
-            rows.with_targets(t),
-            LOSSES["squared"],
-            GROUPS,
-            np.full(2, 5.0),
-            budget,
-            0.8,
-            noise=seeded(seed),
-        )
-        capped += np.linalg.norm(point * roots) > 0.999 * plan.step.constants.radius
-        got.append(np.linalg.norm((point - clean) * roots))
-    assert capped == 0  # projection onto the ball would shorten the rest
-    assert kstest(got, expected).pvalue > ALARM
-    assert kstest(np.multiply(got, 1.4), expected).pvalue < ALARM  # a wrong law would be seen
-    assert release.event == mechanism.event(Neighbouring.REPLACE_ONE)
-
-
-def test_budget():
-    for delta in (1e-6, 0.0):
-        budget = PrivacyBudget(1.0, delta)
-        rows, t = records("logistic")
-        parts = [
-            final_fit(rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, budget, share)[
-                1
-            ].event
-            for share in (0.2, 0.8)
-        ]
-        assert tightest_epsilon(ComposedEvent(parts), delta) == pytest.approx(1.0, rel=1e-6)
-        assert tightest_epsilon(ComposedEvent(parts), delta) <= 1.0 + 1e-9
 
 
 def test_the_plan_is_public_and_the_event_does_not_depend_on_alpha():

@@ -12,22 +12,20 @@ import math
 import numpy as np
 import pytest
 from plain_noise import seeded
-from scipy import stats
 from scipy.optimize import check_grad, minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-import skdp.algorithms.tuning.newton as module
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
-from skdp.mechanisms import GaussianMechanism, SphericalLaplaceMechanism
+from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, Neighbouring
+from skdp.privacy.events import ComposedEvent
 from skdp.problems import Design, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.rounding import chain
 
@@ -178,17 +176,6 @@ def test_noise_of_the_gradients_has_room_for_rounding():
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("shares", [(1.0,), (0.6, 0.2, 0.2), (0.4, 0.3, 0.2, 0.1)])
-def test_rounds_cost_the_budget(delta, shares):
-    budget = PrivacyBudget(0.7, delta)
-    plan = plan_of(Records(np.zeros((100, 4)), 1.0, 0.1), budget, shares=shares)
-    releases = plan.releases
-    assert len(releases) == len(shares)
-    total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
-    assert 0.999 * 0.7 <= total <= 0.7 * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_number_of_gradients_grows_with_the_budget(delta):
     """Two where gradients drown in noise, up to twelve; whatever the rows are."""
     counts = []
@@ -203,102 +190,6 @@ def test_number_of_gradients_grows_with_the_budget(delta):
     assert len(releases) == len(round_shares(budget, n_records=9000, width=21)) > 3
     total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
     assert 0.999e4 <= total <= 1e4 * (1 + 1e-9)
-
-
-@pytest.mark.mostly("audit", 1)
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_law_of_the_noise(monkeypatch, delta):
-    """What is released minus what it is made of, over the stated scale. False alarms: 1e-6."""
-    rows, targets = records(64, 3, intercept=0.2)
-    budget, noise = PrivacyBudget(2.0, delta), seeded(5)
-    released = []
-
-    def spy(self, point, gradients, deviation):
-        unit = rows.norm_bound  # statistics are those of rows divided by it
-        exact = mean_gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
-        released.append((gradients[0] - exact) / deviation)
-        return original(self, point, gradients, deviation)
-
-    original = LogLossModel.correct
-    monkeypatch.setattr(LogLossModel, "correct", spy)
-    pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
-    for _ in range(60):
-        tune_by_newton(rows.with_targets(targets), pen, budget, run=Run(noise=noise))
-    errors = np.array(released)
-    if delta:
-        assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
-    else:
-        lengths = np.linalg.norm(errors, axis=1) * math.sqrt(5)  # in units of noise_scale
-        assert stats.kstest(lengths, stats.gamma(4).cdf).pvalue > 1e-6
-
-
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("n_folds", [None, 2])
-def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatch):
-    """All that goes through a mechanism, in the order of the report; each fold once per round."""
-    seen, kind = [], GaussianMechanism if delta else SphericalLaplaceMechanism
-    release = kind.release
-
-    def watched(self, value, noise):
-        seen.append((value.size, self))
-        return release(self, value, noise)
-
-    monkeypatch.setattr(kind, "release", watched)
-    rows, targets = records(101, 4, intercept=0.1)
-    tuned = tune_by_newton(
-        rows.with_targets(targets),
-        penalties(5),
-        PrivacyBudget(0.7, delta),
-        n_folds=n_folds,
-        run=Run(noise=seeded(0)),
-    )
-    assert [release.name for release in tuned.plan.releases] == [
-        "second moments",
-        "gradient 1",
-        "gradient 2",
-    ]
-    assert tuned.plan.to_dict()["n_folds"] == n_folds
-    stated = [release for release in tuned.plan.releases for _ in range(n_folds or 1)]
-    assert [size for size, _ in seen] == [release.dimension for release in stated]
-    for (_, mechanism), said in zip(seen, stated, strict=True):
-        assert mechanism.sensitivity == said.sensitivity
-        assert mechanism.noise_scale == said.noise_scale
-        assert mechanism.event(Neighbouring.REPLACE_ONE) == said.event
-        # those of one fold
-        assert said.n_records == tuned.plan.to_dict()["fold_records"] == 101 // (n_folds or 1)
-        assert said.reference.endswith("in each of 2 folds") == (n_folds == 2)
-
-
-@pytest.mark.parametrize("n_folds", [None, 3])
-def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
-    """Other records and the same released moments and gradients: the same model and path."""
-    groups = PenaltyGroups((0, 1, 0, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-6, 10.0)
-    moments, gradients = [], []
-
-    def keep(kept, function):
-        def keeping(*args, **kwargs):
-            kept.append(function(*args, **kwargs))
-            return kept[-1]
-
-        return keeping
-
-    monkeypatch.setattr(module, "private_moments", keep(moments, module.private_moments))
-    monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
-    rows, targets = records(101, 4, intercept=0.1)
-    first = tune_by_newton(
-        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, run=Run(noise=seeded(0))
-    )
-    gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
-    assert (len(moments), len(gradients)) == ((n_folds or 1), 2 * (n_folds or 1))
-    monkeypatch.setattr(module, "private_moments", lambda *args, **kwargs: moments.pop(0))
-    monkeypatch.setattr(GaussianMechanism, "release", lambda *args, **kwargs: gradients.pop(0))
-    rows, targets = records(101, 4, seed=7, intercept=0.1)
-    second = tune_by_newton(rows.with_targets(1 - targets), groups, BUDGET, n_folds=n_folds)
-    assert not moments and not gradients
-    for name in ("point", "alpha", "path"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert first.plan.releases == second.plan.releases
-    assert first.plan.to_dict() == second.plan.to_dict()
 
 
 @pytest.mark.mostly("slow", 3)

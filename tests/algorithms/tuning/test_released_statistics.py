@@ -19,7 +19,7 @@ from skdp.algorithms.tuning.moments import plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan, mean_gradient
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.privacy import Neighbouring, PrivacyBudget, tightest_epsilon
+from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import (
     Design,
     EmpiricalRisk,
@@ -110,17 +110,6 @@ def test_a_nominal_size_scales_the_mean(model):
 
 
 # ------------------------------------------------------------------------------------ the budget
-
-
-@every_model
-@every_relation
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_the_releases_cost_the_budget(model, relation, delta):
-    X, y = records(model)
-    fitted = make(model, epsilon=2.0, delta=delta, **RELATIONS[relation]).fit(X, y)
-    event = fitted.privacy_.event
-    assert event.neighbouring is Neighbouring(relation)
-    assert tightest_epsilon(event, delta) == pytest.approx(2.0, rel=1e-6)
 
 
 @every_model

@@ -23,10 +23,8 @@ from ridge_tuning import (
     tune,
     tune_by_sufficient_statistics,
 )
-from scipy import stats
 from scipy.optimize import minimize_scalar
 
-import skdp.algorithms.tuning.sufficient_statistics as module
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import (
     PrivateMoments,
@@ -135,78 +133,6 @@ def test_weight_minimises_the_noise_of_the_gradient():
         assert plan.mechanism.sensitivity == pytest.approx(bound, rel=1e-8)
 
 
-# ------------------------------------------------------------------------------------------ noise
-
-
-@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
-def test_noise_has_the_stated_law(budget):
-    """Released minus exact moments, over the stated scale, are standard noise.
-
-    False-alarm rate 1e-4 per case; seeded.
-    """
-    X, t = records(20, 2)
-    rows = Records(X, 1.0, 0.1)
-    plan = plan_of(rows, budget=budget)
-    exact, m, draws = exact_moments(rows, t), 10, 600
-    assert plan.dimension == m
-    noise = np.empty((draws, m))
-    for seed in range(draws):
-        out = private_moments(rows.with_targets(t), plan, Recorder(seed))
-        assert np.array_equal(out.matrix, out.matrix.T)
-        released = np.empty((4, 4))
-        released[:3, :3], released[3, 3] = out.matrix - exact[:3, :3], out.square - exact[3, 3]
-        released[:3, 3] = released[3, :3] = out.vector - exact[:3, 3]
-        released[:, 3] *= plan.weight
-        released[3] *= plan.weight
-        noise[seed] = pack(released) / plan.mechanism.noise_scale
-    rate = 1e-4 / (m + 1)
-    norms = np.linalg.norm(noise, axis=1)
-    if budget is PURE:
-        law, statistic = stats.gamma(m * draws), norms.sum()
-    else:
-        law, statistic = stats.chi2(m * draws), (norms**2).sum()
-    assert law.ppf(rate / 2) <= statistic <= law.isf(rate / 2)
-    directions = noise / norms[:, None]
-    allowed = math.sqrt(math.log(2.0 / rate) / (2.0 * draws))
-    for sample in directions.T:  # uniform on the sphere
-        beta = stats.beta((m - 1) / 2, (m - 1) / 2)
-        assert stats.kstest((1 + sample) / 2, beta.cdf).statistic <= allowed
-    # and what is said about single entries
-    scale = plan.deviation / plan.mechanism.noise_scale
-    assert scale == pytest.approx(math.sqrt(m + 1) if budget is PURE else 1.0)
-
-
-def test_noise_is_drawn_once_for_each_entry():
-    """(p + 1)(p + 2) / 2 numbers: one for each pair of mirrored entries."""
-    X, t = records(10, 3)
-    noise = Recorder()
-    tune(X, t, intercept=0.5, run=Run(noise=noise))
-    assert noise.sizes == [15]
-    noise = Recorder()
-    tune(X, t, intercept=0.5, run=Run(noise=noise), n_folds=3)
-    assert noise.sizes == [15] * 3
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
-def test_stated_deviations(budget):
-    """Off the diagonal and in the vector the noise is as large as stated. Rate 1e-4; seeded."""
-    X, t = records(20, 2)
-    rows, draws = Records(X, 1.0), 3000
-    plan = plan_of(rows, budget=budget)
-    source = Recorder(1)
-    outs = [private_moments(rows.with_targets(t), plan, source) for _ in range(draws)]
-    exact = exact_moments(rows, t)
-    for value, truth, deviation in (
-        ([out.matrix[1, 1] for out in outs], exact[1, 1], outs[0].deviation),
-        ([out.matrix[0, 1] for out in outs], exact[0, 1], outs[0].deviation / math.sqrt(2)),
-        ([out.vector[1] for out in outs], exact[1, 2], outs[0].vector_deviation),
-    ):
-        squares = ((np.array(value) - truth) / deviation) ** 2
-        # means of squares of nearly normal variables: 4.5 deviations of a chi-squared law
-        assert abs(squares.mean() - 1.0) <= 4.5 * math.sqrt(2.0 / draws)
-
-
 # ------------------------------------------------------------------------------------------ folds
 
 
@@ -229,30 +155,6 @@ def test_a_record_is_seen_by_its_own_fold_alone():
         np.testing.assert_allclose(silent.matrix, expected[:2, :2], atol=1e-15)
         np.testing.assert_allclose(silent.vector, expected[:2, 2], atol=1e-15)
         assert silent.square == pytest.approx(expected[2, 2])
-
-
-def test_folds_have_the_whole_budget():
-    X, t = records(31, 2)
-    for folds in (2, 3):
-        tuned = tune(X, t, n_folds=folds)
-        (release,) = tuned.plan.releases
-        # the sensitivity, n_records and the reference are those of one fold
-        assert release.n_records == tuned.plan.to_dict()["fold_records"] == 31 // folds
-        assert release.reference.endswith(f"in each of {folds} folds")
-        assert tuned.plan.to_dict()["n_folds"] == folds
-        alone = plan_of(Records(X, 1.0), n_records=31 // folds).mechanism
-        assert (release.sensitivity, release.noise_scale) == (alone.sensitivity, alone.noise_scale)
-        assert release.event == alone.event("replace_one")
-    tuned = tune(X, t)
-    assert tuned.plan.releases[0].n_records == 31 and "fold" not in tuned.plan.releases[0].reference
-    assert tuned.plan.to_dict()["n_folds"] is None
-    with pytest.raises(ValueError, match="records, the plan is for"):
-        private_moments(
-            Records(X, 1.0, targets=t), plan_of(Records(X, 1.0)), Recorder(), slice(0, None, 2)
-        )
-    for folds in (1, 32):
-        with pytest.raises(ValueError, match="n_folds"):
-            tune(X, t, n_folds=folds)
 
 
 def test_pooled_moments():
@@ -292,29 +194,6 @@ def test_bounds_are_respected(folds, seed):
         tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
         assert low <= tuned.path.min() and tuned.path.max() <= high
         assert np.isfinite(tuned.point).all()
-
-
-@pytest.mark.parametrize("folds", [None, 2])
-def test_only_released_numbers_are_used(folds, monkeypatch):
-    """Other records and another order with the same released moments: the same result."""
-    X, y = records(40, 3)
-    released, original = [], module.private_moments
-
-    def recording(*args, **kwargs):
-        released.append(original(*args, **kwargs))
-        return released[-1]
-
-    monkeypatch.setattr(module, "private_moments", recording)
-    first = tune(X, y, n_folds=folds)
-    queue = list(released)
-    monkeypatch.setattr(module, "private_moments", lambda *args, **kwargs: queue.pop(0))
-    rng = np.random.default_rng(1)
-    second = tune(100 * rng.normal(size=(40, 3)), rng.uniform(-1, 1, 40), n_folds=folds)
-    assert not queue
-    for name in ("point", "alpha", "path"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert first.plan.releases == second.plan.releases
-    assert first.plan.to_dict() == second.plan.to_dict()
 
 
 @pytest.mark.parametrize("folds", [None, 3])
