@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import skdp
 
 ROOT = Path(skdp.__file__).parent

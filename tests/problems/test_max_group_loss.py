@@ -348,7 +348,7 @@ def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
     plan = GROUP_METHODS["output"].plan(objective, budget, "analytic")
     result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
     assert result.plan.event == plan.event
-    assert len(result.plan.proportions) == 3 and (result.y is not None) == joint
+    assert len(result.plan.proportions) == 3 and (result.weights is not None) == joint
     largest = GroupWeights.of_proportions(np.array(result.plan.proportions), 10.0).largest
     assert result.plan.objective.weights.largest == largest
 
