@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_bool, check_option, check_real
 from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
-from skdp._options import GroupMode
+from skdp._model import PrivateModel
 from skdp._records import take_rows
-from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
+from skdp.algorithms.methods import GROUP_METHODS, Choice, Method
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.linear_model.base import DPLinearModel
-from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
-from skdp.problems.group_objective import GroupObjective
 from skdp.robust.group_labels import (
     are_named,
     as_labels,
@@ -30,7 +26,6 @@ from skdp.robust.group_labels import (
     has_column,
     without_column,
 )
-from skdp.solvers import resolve_solver
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,23 +34,16 @@ _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."
 )
-#: Part of the budget for noisy proportions, and largest weight over the relative noise of a mean.
-_HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
 
 
-class GroupedLinearModel(DPLinearModel):
-    """Base of linear models for the worst group; not for direct use."""
+class GroupedModel(PrivateModel):
+    """Base of models for the worst group; not for direct use."""
 
-    loss: str
     group_mode: str
     group_names: Any
     group_proportions: Any
-    max_group_weight: float | str
-    histogram_share: float | str
-    release_group_weights: bool
 
     _methods: Mapping[str, Method] = GROUP_METHODS
-    _gradient_losses: tuple[str, ...] = ()
     _group_column: str | None = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
@@ -107,9 +95,6 @@ class GroupedLinearModel(DPLinearModel):
         """Drop the column that held the groups during fit, if it is there."""
         column = self._group_column
         return X if column is None or not has_column(X, column) else without_column(X, column)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return super()._scores(self._without_groups(X))
 
     def group_losses(self, X: Any, y: Any, groups: Any) -> np.ndarray:
         """Mean loss of each group: what was minimised, the largest of them.
@@ -184,7 +169,7 @@ class GroupedLinearModel(DPLinearModel):
 
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
-    ) -> np.ndarray:
+    ) -> Any:
         records, are_given = self._with_groups(records)
         design = Design.of(records, self._public_size(records.n_records))
         weights, proportions = self._group_weights(records.groups, are_given, design)
@@ -194,18 +179,31 @@ class GroupedLinearModel(DPLinearModel):
         self._warn(choice.plan, records, is_planned=row.has_ball)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
-        self.alpha_ = done.alpha
         self._keep_groups(result)
         self._report(
             done.method or choice.method,
             done,
             records,
             risk,
-            caveats + self._group_caveats(are_given),
+            caveats + self._group_caveats(choice.plan, are_given),
             self._public_numbers(result),
             (*self._group_remarks(result, row.weighs_groups), *done.remarks()),
         )
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+        return self._unpacked(result, risk)
+
+    @abstractmethod
+    def _choose(
+        self,
+        design: Design,
+        risk: EmpiricalRisk,
+        weights: GroupWeights,
+        proportions: np.ndarray | None,
+    ) -> Choice:
+        """Choose the method and its plan from public numbers."""
+
+    @abstractmethod
+    def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> Any:
+        """Return the released point as weights of the model."""
 
     def _keep_groups(self, result: GroupResult) -> None:
         """Set what was released of the groups, and no more."""
@@ -244,61 +242,22 @@ class GroupedLinearModel(DPLinearModel):
         self.group_names_ = names
         return np.arange(len(names)), n_groups is not None or self.group_names is not None
 
-    def _choose(
-        self,
-        design: Design,
-        risk: EmpiricalRisk,
-        weights: GroupWeights,
-        proportions: np.ndarray | None,
-    ) -> Choice:
-        """Choose the method and its plan from public numbers."""
-        has_histogram = self._mode == "histogram" and len(weights.largest) > 1
-        share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
-        objective = GroupObjective(
-            **vars(self._objective(design, risk)),
-            weights=weights,
-            release_weights=bool(self.release_group_weights),
-            histogram_share=share if has_histogram else 0.0,
-            plans_share=self.histogram_share == "auto",
-            proportions=None if proportions is None else tuple(proportions.tolist()),
-            weight_limit=math.inf
-            if self.max_group_weight == "auto"
-            else float(self.max_group_weight),
-        )
-        return choose(
-            self._methods,
-            self.method,
-            objective,
-            self._budget,
-            self.calibration,
-            has_solver=self._has_solver,
-        )
-
     @property
     def _mode(self) -> str:
         """The mode of the groups; "auto" by whether proportions were declared."""
         if self.group_mode != "auto":
             return self.group_mode
-        # the published calibration releases the coefficients alone; not checked yet
-        is_published = isinstance(self.calibration, str) and self.calibration == "paper"
-        is_declared = self.group_proportions is not None or is_published
-        return "proportions" if is_declared else "histogram"
+        return "histogram" if self.group_proportions is None else "proportions"
+
+    @abstractmethod
+    def _weight_bound(self, design: Design) -> float:
+        """Public bound on the weight of a group."""
 
     def _group_weights(
         self, codes: np.ndarray, are_given: bool, design: Design
     ) -> tuple[GroupWeights, np.ndarray | None]:
         """Return the weights of the groups and their public proportions, if they matter."""
-        n_groups = len(self.group_names_)
-        if self.max_group_weight != "auto":
-            bound = float(self.max_group_weight)
-        elif self.delta == 0:
-            bound = 10.0
-        else:  # as far as the noise of a mean gradient allows
-            mu = gaussian_mu(self.epsilon, self.delta)
-            # a draw of a vertex has the noise of the logarithm of their number
-            d = math.log(2.0 * design.width) if self._is_entrywise else design.n_features
-            noise = 2.0 * math.sqrt(d) / (design.n_records * mu)
-            bound = min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
+        n_groups, bound = len(self.group_names_), self._weight_bound(design)
         if self._mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             return GroupWeights.of_proportions(proportions, bound, public_groups=True), proportions
@@ -338,59 +297,12 @@ class GroupedLinearModel(DPLinearModel):
             if 0.0 < share * weight < 0.999:
                 yield f"group {name} counts for {share * weight:.2g} of a group"
 
-    def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
+    def _group_caveats(self, plan: Any, are_given: bool) -> tuple[str, ...]:
         """Return the limits of the guarantee that concern the groups."""
         caveats = self._size_caveats()
         if are_given and self.group_names is None:
             caveats += ("group_names were inferred from groups",)
-        if self.calibration == "paper":
-            caveats += ("calibration='paper' spends half of the budget",)
         if self._mode == "public":
             what = "group" if are_given else "class"
             caveats += (f"the {what} of each record is taken as public: it is not protected",)
         return caveats
-
-    def _check_parameters(self) -> None:
-        check_option("group_mode", self.group_mode, get_args(GroupMode))
-        if self.group_proportions is not None and self._mode != "proportions":
-            raise ValueError(
-                f"group_proportions are for group_mode='proportions', not {self.group_mode!r}."
-            )
-        if self._mode == "public" and self.neighbouring != "replace_one":
-            raise ValueError(
-                "group_mode='public' is proven for neighbouring='replace_one' only: a record more "
-                "changes the sizes of the groups."
-            )
-        for name, bounds in (
-            ("max_group_weight", (1.0, 1e9)),
-            ("histogram_share", (1e-6, 1.0 - 1e-6)),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, str) and value == "auto":
-                continue
-            check_real(name, value, *bounds)
-        check_bool("release_group_weights", self.release_group_weights)
-        super()._check_parameters()
-        if self._mode == "floored" and not self._row.clips_groups:
-            raise ValueError(f"method={self.method!r} is not for group_mode='floored'.")
-
-    @property
-    def _row(self) -> Method:
-        """Row of the method; that of "auto" follows from the parameters alone."""
-        is_gradient = (
-            self.method == "auto"
-            and self.calibration == "analytic"
-            and self.delta > 0
-            and not self._has_solver
-            and self.alpha == "auto"
-            and self.coef_norm is None
-            and self.objective == "empirical"
-            and self._mode != "floored"
-            and self.loss in self._gradient_losses
-        )
-        if is_gradient:
-            return self._methods["gradient"]
-        return self._methods["phased" if self.method == "auto" else self.method]
-
-    def _check_solver(self) -> None:
-        resolve_solver(self.solver, saddle=True)

@@ -19,7 +19,7 @@ from skdp._options import (
 )
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.robust.grouped_model import GroupedLinearModel
+from skdp.robust.grouped_linear_model import GroupedLinearModel
 
 
 class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):

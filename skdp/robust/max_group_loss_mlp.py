@@ -8,20 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
+from skdp._classifier import PrivateClassifier
 from skdp._estimator import encode
 from skdp._options import NetworkGroupMode, ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.worst_group.group_plan import GroupResult
-from skdp.algorithms.worst_group.network import (
-    BALANCE,
-    N_STEPS,
-    STEP,
-    GroupNetworkPlan,
-    plan_group_network,
-)
-from skdp.linear_model.classification import DPLinearClassification
+from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -34,10 +28,13 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.group_objective import GroupObjective
-from skdp.robust.grouped_model import GroupedLinearModel
+from skdp.robust.grouped_model import GroupedModel
+
+#: Value of the constant feature in units of `data_norm`.
+_INTERCEPT_SCALING = 0.3
 
 
-class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
+class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     """Differentially private network with one hidden layer whose worst group does well.
 
     Minimises the largest mean log loss of a group of records, as
@@ -143,20 +140,6 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     True
     """
 
-    # of linear models; networks have no such choices
-    alpha = "auto"
-    coef_norm = None
-    fit_intercept = True
-    intercept_scaling = 0.3
-    histogram_share = 0.1
-    release_group_weights = True
-    objective = "empirical"
-    solver = "auto"
-    calibration = "analytic"
-    method = "auto"
-    n_public = None
-    verbose = 0
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -199,8 +182,6 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         self._check_shared()
         if self.delta == 0:
             raise ValueError("delta == 0: the noise of the gradients needs delta > 0.")
-        if self.data_norm is not None:
-            check_real("data_norm", self.data_norm, 1e-50, 1e50)
         check_count("hidden_units", self.hidden_units, 1, 10**6)
         check_count("n_steps", self.n_steps, 1, 10**6)
         for name in ("balance", "step_size", "clip_norm"):
@@ -216,39 +197,13 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_
 
-    def _private_weights(
-        self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
-    ) -> np.ndarray:
-        """Fit, and set all attributes; the weights of the layers take the place of others."""
-        records, are_given = self._with_groups(records)
-        design = Design.of(records)
-        caveats += self._group_caveats(are_given)
-        plan = self._network_plan(
-            design, risk, *self._group_weights(records.groups, are_given, design)
-        )
-        self._warn(plan, records)
-        caveats += plan.alarms()
-        result: GroupResult = self._pay_and_run(plan, records)
-        self._keep_groups(result)
-        self._keep(result.point, plan.network, risk.loss)
-        remarks = tuple(self._group_remarks(result, are_of_records=False))
-        public = self._public_numbers(result)
-        self._report("rgda", result.plan, records, risk, caveats, public, remarks)
-        return np.zeros((risk.loss.n_outputs, records.width))
-
-    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
-        codes, are_given = self._public_groups(n_groups)
-        groups = self._group_weights(codes, are_given, design)
-        plan = self._network_plan(design, risk, *groups)
-        return Choice(method="rgda", plan=plan, bounds={})
-
-    def _network_plan(
+    def _choose(
         self,
         design: Design,
         risk: EmpiricalRisk,
         weights: GroupWeights,
         proportions: np.ndarray | None,
-    ) -> GroupNetworkPlan:
+    ) -> Choice:
         has_one = weights.n_groups == 1
         is_private = proportions is None and not has_one
         shares = (1.0,) if proportions is None else tuple(proportions.tolist())
@@ -263,7 +218,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             proportions=None if is_private else shares,
             release_weights=True,
         )
-        return plan_group_network(
+        plan = plan_group_network(
             objective,
             self._budget,
             hidden_units=int(self.hidden_units),
@@ -272,19 +227,30 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             clip_norm=float(self.clip_norm),
             balance=float(self.balance),
         )
+        return Choice(method="rgda", plan=plan, bounds={})
 
-    def _keep(self, x: np.ndarray, network: Any, loss: Loss) -> None:
-        """Set the weights of the layers in the units of raw rows."""
-        first, second = network.unpack(x)
-        first, second = network.input_scale * first, network.output_scale * second
+    def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of the layers in the units of raw rows."""
+        network = result.plan.network
+        first, second = network.unpack(result.point)
+        return network.input_scale * first, network.output_scale * second
+
+    def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
+        first, second = weights
         if isinstance(loss, SoftmaxLoss):
             second = loss.basis @ second
-        d = self.n_features_in_
         self.coefs_ = [np.ascontiguousarray(first[:, :d].T), second[:, :-1].T.copy()]
         self.intercepts_ = [first[:, d] * self._intercept_value, second[:, -1].copy()]
 
-    def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:
-        """Leave the weights of the layers, which are set."""
+    @property
+    def _intercept_value(self) -> float:
+        return _INTERCEPT_SCALING * self._norm_bound
+
+    def _weight_bound(self, design: Design) -> float:
+        return float(self.max_group_weight)
+
+    def _group_caveats(self, plan: Any, are_given: bool) -> tuple[str, ...]:
+        return super()._group_caveats(plan, are_given) + plan.alarms()
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -493,6 +493,15 @@ def test_clones_pickles_and_seeds_give_the_same_model(kind):
         assert (first != second).all()
 
 
+def test_parameters_of_linear_models_are_no_attributes():
+    """What a network has no choice of is not there to be read, set or cloned."""
+    network = DPMaxGroupLossMLPClassifier()
+    assert set(vars(network)) == set(network.get_params())
+    others = DPMaxGroupLossClassifier().get_params().keys() - network.get_params().keys()
+    assert {"alpha", "method", "solver"} < others
+    assert [name for name in sorted(others) if hasattr(network, name)] == []
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator():
     for result in check_estimator(
