@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdp._checks import check_option, check_real, shown
-from skdp._options import Relation
+from skdp._types import Relation
 from skdp.algorithms.plan import Plan, Run
 from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
 from skdp.privacy.accounted import AccountedMixin

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_count, check_option, check_real, shown
 from skdp._estimator import randomness
 from skdp._model import PrivateModel
-from skdp._options import CalibrationName, ObjectiveName
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
+from skdp._types import Calibration, Risk
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Run
 from skdp.privacy.events import Neighbouring
@@ -89,10 +89,7 @@ class DPLinearModel(PrivateModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        """Plan and run the method; set ``alpha_`` and ``privacy_``.
-
-        Returns weights of shape (n_outputs, n_features + fit_intercept).
-        """
+        """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -109,7 +106,6 @@ class DPLinearModel(PrivateModel):
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
-        """Choose the method and its plan from public numbers; no model here has groups."""
         if n_groups is not None:
             raise ValueError(f"n_groups == {n_groups}: {type(self).__name__} has no groups.")
         # several solves need a solver that keeps nothing from one block to the next
@@ -225,11 +221,11 @@ class DPLinearModel(PrivateModel):
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
-        check_option("objective", self.objective, get_args(ObjectiveName))
+        check_option("objective", self.objective, get_args(Risk))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        check_option("calibration", self.calibration, get_args(CalibrationName))
+        check_option("calibration", self.calibration, get_args(Calibration))
         if self.calibration == "paper" and self.neighbouring != "replace_one":
             raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
         if self.n_public is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._classifier import PrivateClassifier
+from skdp._model import PrivateClassifier
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import Loss, SoftmaxLoss
 

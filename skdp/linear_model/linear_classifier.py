@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import check_option
-from skdp._options import (
-    Auto,
-    CalibrationName,
-    ClassifierLoss,
-    LinearMethod,
-    ObjectiveName,
-    Relation,
-)
+from skdp._types import Auto, Calibration, ClassifierLoss, LinearMethod, Relation, Risk
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import (
@@ -24,7 +17,7 @@ from skdp.problems import (
     SquaredHingeLoss,
 )
 
-_TWO_CLASS_LOSSES: dict[str, Loss] = {
+TWO_CLASS_LOSSES: dict[str, Loss] = {
     "log_loss": LogisticLoss(),
     "hinge": HingeLoss(),
     "smoothed_hinge": HingeLoss().smoothed(1.0),
@@ -190,10 +183,10 @@ class DPLinearClassifier(DPLinearClassification):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: LinearMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -221,11 +214,11 @@ class DPLinearClassifier(DPLinearClassification):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        check_option("loss", self.loss, tuple(_TWO_CLASS_LOSSES))
+        check_option("loss", self.loss, tuple(TWO_CLASS_LOSSES))
         super()._check_parameters()
 
     def _loss(self, n_classes: int) -> Loss:
-        two = _TWO_CLASS_LOSSES[self.loss]
+        two = TWO_CLASS_LOSSES[self.loss]
         if n_classes == 2:
             return two
         return SoftmaxLoss(n_classes) if self.loss == "log_loss" else OneVsRestLoss(two, n_classes)

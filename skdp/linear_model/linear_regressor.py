@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from skdp._checks import check_option, check_real
-from skdp._options import (
-    Auto,
-    CalibrationName,
-    LinearMethod,
-    ObjectiveName,
-    RegressorLoss,
-    Relation,
-)
+from skdp._types import Auto, Calibration, LinearMethod, RegressorLoss, Relation, Risk
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, huber_loss
@@ -180,10 +173,10 @@ class DPLinearRegressor(DPLinearRegression):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: LinearMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._options import Auto, CalibrationName, LinearMethod, ObjectiveName, Relation
+from skdp._types import Auto, Calibration, LinearMethod, Relation, Risk
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
@@ -151,10 +151,10 @@ class DPLogisticRegression(DPLinearClassification):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: LinearMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

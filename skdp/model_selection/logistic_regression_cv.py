@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._options import LogisticTuner, ReplaceOne
+from skdp._types import LogisticTuner, ReplaceOne
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._options import ReplaceOne, RidgeTuner
+from skdp._types import ReplaceOne, RidgeTuner
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant

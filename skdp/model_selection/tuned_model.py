@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from skdp._checks import check_count, check_real, shown
+from skdp._types import Tuner
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
 from skdp.linear_model.base import DPLinearModel
@@ -22,8 +23,7 @@ _MOST_FOLDS = 100
 
 def methods(default: str) -> Mapping[str, TuningMethod]:
     """Return the tuners of a model: its default, and those that end with a fit."""
-    others = ("bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public")
-    return {name: TUNING_METHODS[name] for name in (default, *others)}
+    return {name: TUNING_METHODS[name] for name in (default, *get_args(Tuner))}
 
 
 class TunedLinearModel(DPLinearModel):

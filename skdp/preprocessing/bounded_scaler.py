@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import staged
 from skdp._records import validate_records
+from skdp._types import Self
 from skdp.preprocessing.ranges import (
     check_ranges,
     fill_values_per_feature,
@@ -18,9 +19,6 @@ from skdp.preprocessing.ranges import (
     to_unit_interval,
     validated_inverse,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,14 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_count
 from skdp._estimator import staged
 from skdp._records import validate_records
+from skdp._types import Self
 from skdp.preprocessing.ranges import check_ranges, ranges_per_feature, to_unit_interval
 
 #: Largest sum of squares of the B-splines at one point, on equidistant knots, by degree; the last
 #: also covers all higher degrees. Proof in the notes of the class.
 _LARGEST_SQUARES = (1.0, 1.0, 19 / 32, 1 / 2)
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class BoundedSplineTransformer(TransformerMixin, BaseEstimator):

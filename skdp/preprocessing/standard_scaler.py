@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator, staged
-from skdp._options import ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
+from skdp._types import ReplaceOne, Self
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
 from skdp.preprocessing.ranges import (
     check_ranges,
@@ -22,9 +22,6 @@ from skdp.preprocessing.ranges import (
     validated_inverse,
 )
 from skdp.privacy.budget_accountant import BudgetAccountant
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -146,18 +143,14 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         with without_warnings():
             X = to_unit_interval(X, self.ranges_)
         means, squares = np.split(self._pay_and_run(plan, X).point, 2)
-        self._keep(means, squares, plan)
-
-    @without_warnings()  # ranges may be beyond 1e150
-    def _keep(self, means: np.ndarray, squares: np.ndarray, plan: ColumnMomentsPlan) -> None:
-        """Set the fitted attributes from what was released."""
         means = np.clip(means, -1.0, 1.0)
         least = min(1.0, plan.noise_deviations[1])
         variances = np.clip(squares - means**2, least, 1.0)
-        middle, half = middle_and_half(*self.ranges_.T)
-        self.mean_ = middle + half * means
-        self.scale_ = half * np.sqrt(variances)
-        self.var_ = self.scale_**2
+        with without_warnings():  # ranges may be beyond 1e150
+            middle, half = middle_and_half(*self.ranges_.T)
+            self.mean_ = middle + half * means
+            self.scale_ = half * np.sqrt(variances)
+            self.var_ = self.scale_**2
         self._set_report(
             plan.releases,
             self._delta_alarms(plan.n_records),

@@ -7,25 +7,12 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_option
-from skdp._options import (
-    AttackedMethod,
-    Auto,
-    CalibrationName,
-    ClassifierLoss,
-    ObjectiveName,
-    Relation,
-)
+from skdp._types import AttackedMethod, Auto, Calibration, ClassifierLoss, Relation, Risk
 from skdp.linear_model.classification import DPLinearClassification
+from skdp.linear_model.linear_classifier import TWO_CLASS_LOSSES
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems import Loss
 from skdp.robust.attacked_model import AttackedLinearModel
-
-_LOSSES: dict[str, Loss] = {
-    "log_loss": LogisticLoss(),
-    "hinge": HingeLoss(),
-    "smoothed_hinge": HingeLoss().smoothed(1.0),
-    "squared_hinge": SquaredHingeLoss(),
-}
 
 
 class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
@@ -154,9 +141,9 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: AttackedMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -183,7 +170,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        check_option("loss", self.loss, tuple(_LOSSES))
+        check_option("loss", self.loss, tuple(TWO_CLASS_LOSSES))
         super()._check_parameters()
 
     @property
@@ -191,7 +178,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         return "adversarially robust training supports two only"
 
     def _loss(self, n_classes: int) -> Loss:
-        return _LOSSES[self.loss]
+        return TWO_CLASS_LOSSES[self.loss]
 
     def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
         first, second = (y == label for label in self.classes_)

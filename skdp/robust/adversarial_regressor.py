@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._options import AttackedMethod, Auto, CalibrationName, ObjectiveName, Relation
+from skdp._types import AttackedMethod, Auto, Calibration, Relation, Risk
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
@@ -132,9 +132,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: AttackedMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -8,14 +8,14 @@ from typing import Any, get_args
 import numpy as np
 
 from skdp._checks import check_bool, check_option, check_real
-from skdp._options import GroupMode
+from skdp._types import GroupMode
 from skdp.algorithms.methods import Choice, Method, choose
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import Design, EmpiricalRisk, GroupWeights
+from skdp.problems import Design, EmpiricalRisk
 from skdp.problems.group_objective import GroupObjective
-from skdp.robust.grouped_model import GroupedModel
+from skdp.robust.grouped_model import GroupedModel, Groups
 from skdp.solvers import resolve_solver
 
 #: Part of the budget for noisy proportions, and largest weight over the relative noise of a mean.
@@ -35,13 +35,8 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
     def _scores(self, X: Any) -> np.ndarray:
         return super()._scores(self._without_groups(X))
 
-    def _choose(
-        self,
-        design: Design,
-        risk: EmpiricalRisk,
-        weights: GroupWeights,
-        proportions: np.ndarray | None,
-    ) -> Choice:
+    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
+        weights, proportions = groups
         has_histogram = self._mode == "histogram" and len(weights.largest) > 1
         share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
         objective = GroupObjective(

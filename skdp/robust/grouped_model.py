@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import take_rows
+from skdp._types import Self
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
@@ -27,13 +28,13 @@ from skdp.robust.group_labels import (
     without_column,
 )
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."
 )
+
+#: Weights of the groups, and their public proportions.
+Groups = tuple[GroupWeights, np.ndarray | None]
 
 
 class GroupedModel(PrivateModel):
@@ -156,14 +157,17 @@ class GroupedModel(PrivateModel):
         groups, self.group_names_ = self._default_groups(records.targets)
         return records.with_targets(records.targets, groups), False
 
+    def _declared_names(self) -> np.ndarray | None:
+        if self.group_names is None:
+            return None
+        return declared_labels("group_names", as_labels("group_names", self.group_names), 1)
+
     def _encoded(self, labels: np.ndarray) -> np.ndarray:
         """Set ``group_names_``; return the position of each record's group in it."""
-        if self.group_names is None:
+        names = self._declared_names()
+        if names is None:
             names = np.unique(labels)
             warn_inferred("The groups", "group_names")
-        else:
-            declared = as_labels("group_names", self.group_names)
-            names = declared_labels("group_names", declared, 1)
         self.group_names_ = names
         return encode(labels, names, "groups contains labels that are not in `group_names`.")
 
@@ -172,8 +176,8 @@ class GroupedModel(PrivateModel):
     ) -> Any:
         records, are_given = self._with_groups(records)
         design = Design.of(records, self._public_size(records.n_records))
-        weights, proportions = self._group_weights(records.groups, are_given, design)
-        choice = self._choose(design, risk, weights, proportions)
+        groups = self._group_weights(records.groups, are_given, design)
+        choice = self._choose(design, risk, groups)
         row = self._methods[choice.method]
         # other methods bound no solution, and later releases follow from earlier ones
         self._warn(choice.plan, records, is_planned=row.has_ball)
@@ -192,13 +196,7 @@ class GroupedModel(PrivateModel):
         return self._unpacked(result, risk)
 
     @abstractmethod
-    def _choose(
-        self,
-        design: Design,
-        risk: EmpiricalRisk,
-        weights: GroupWeights,
-        proportions: np.ndarray | None,
-    ) -> Choice:
+    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
         """Choose the method and its plan from public numbers."""
 
     @abstractmethod
@@ -223,16 +221,15 @@ class GroupedModel(PrivateModel):
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
-        choice = self._choose(design, risk, *self._group_weights(codes, are_given, design))
+        choice = self._choose(design, risk, self._group_weights(codes, are_given, design))
         plan = choice.plan
         assert isinstance(plan, GroupPlan)
         return replace(choice, method=plan.method or choice.method)
 
     def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
         """Set ``group_names_`` for a plan; return codes of equal groups, and if they are given."""
-        if self.group_names is not None:
-            declared = as_labels("group_names", self.group_names)
-            names = declared_labels("group_names", declared, 1)
+        names = self._declared_names()
+        if names is not None:
             if n_groups not in (None, len(names)):
                 raise ValueError(f"n_groups == {n_groups}, but group_names declares {len(names)}.")
         elif n_groups is not None:
@@ -253,9 +250,7 @@ class GroupedModel(PrivateModel):
     def _weight_bound(self, design: Design) -> float:
         """Public bound on the weight of a group."""
 
-    def _group_weights(
-        self, codes: np.ndarray, are_given: bool, design: Design
-    ) -> tuple[GroupWeights, np.ndarray | None]:
+    def _group_weights(self, codes: np.ndarray, are_given: bool, design: Design) -> Groups:
         """Return the weights of the groups and their public proportions, if they matter."""
         n_groups, bound = len(self.group_names_), self._weight_bound(design)
         if self._mode == "public":

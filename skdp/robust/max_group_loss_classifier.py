@@ -8,15 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from skdp._estimator import encode
-from skdp._options import (
-    Auto,
-    CalibrationName,
-    ClassifierLoss,
-    GroupMethod,
-    GroupMode,
-    ObjectiveName,
-    Relation,
-)
+from skdp._types import Auto, Calibration, ClassifierLoss, GroupMethod, GroupMode, Relation, Risk
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.grouped_linear_model import GroupedLinearModel
@@ -202,9 +194,9 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: GroupMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
-from skdp._classifier import PrivateClassifier
 from skdp._estimator import encode
-from skdp._options import NetworkGroupMode, ReplaceOne
+from skdp._model import PrivateClassifier
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
+from skdp._types import NetworkGroupMode, ReplaceOne
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
@@ -21,14 +21,13 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Design,
     EmpiricalRisk,
-    GroupWeights,
     LogisticLoss,
     Loss,
     Records,
     SoftmaxLoss,
 )
 from skdp.problems.group_objective import GroupObjective
-from skdp.robust.grouped_model import GroupedModel
+from skdp.robust.grouped_model import GroupedModel, Groups
 
 #: Value of the constant feature in units of `data_norm`.
 _INTERCEPT_SCALING = 0.3
@@ -197,13 +196,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_
 
-    def _choose(
-        self,
-        design: Design,
-        risk: EmpiricalRisk,
-        weights: GroupWeights,
-        proportions: np.ndarray | None,
-    ) -> Choice:
+    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
+        weights, proportions = groups
         has_one = weights.n_groups == 1
         is_private = proportions is None and not has_one
         shares = (1.0,) if proportions is None else tuple(proportions.tolist())

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._options import (
-    Auto,
-    CalibrationName,
-    GroupMethod,
-    GroupMode,
-    ObjectiveName,
-    RegressorLoss,
-    Relation,
-)
+from skdp._types import Auto, Calibration, GroupMethod, GroupMode, RegressorLoss, Relation, Risk
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.grouped_linear_model import GroupedLinearModel
@@ -196,9 +188,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         method: GroupMethod = "auto",
-        objective: ObjectiveName = "empirical",
+        objective: Risk = "empirical",
         solver: Any = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -18,7 +18,7 @@ from skdp._estimator import (
     staged,
     warn_inferred,
 )
-from skdp._options import CalibrationName, ReplaceOne, SyntheticMethod
+from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
@@ -39,9 +39,6 @@ from skdp.synthetic.tables import (
     inferred_categories,
     validated,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 #: Largest universe whose distribution is written out.
 _MAX_TABLE = 1 << 24
@@ -138,7 +135,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         queries: Any = "2-way",
         neighbouring: ReplaceOne = "replace_one",
         method: SyntheticMethod = "auto",
-        calibration: CalibrationName = "analytic",
+        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
@@ -210,13 +207,22 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         result = self._pay_and_run(choice.plan, records)
         self._model, self._workload, self._n_records = result.model, workload, X.shape[0]
         self.categories_ = [_array_of(values) for values in categories]
-        self._report(choice.method, result.plan, given is None)
+        plan, caveats = result.plan, self._delta_alarms(X.shape[0])
+        if given is None:
+            caveats += ("categories were inferred from the data, without privacy",)
+        self._set_report(
+            plan.releases,
+            caveats,
+            method=choice.method,
+            plan={"n_categories": list(sizes), **plan.to_dict()},
+            remarks=plan.remarks(),
+        )
 
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
         self._check_shared()
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
-        check_option("calibration", self.calibration, get_args(CalibrationName))
+        check_option("calibration", self.calibration, get_args(Calibration))
         name = self.method
         if name == "auto":
             name = "mirror_descent" if self._budget.is_pure else "adaptive"
@@ -225,19 +231,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         if not isinstance(self.queries, str):
             return None
         return _order(self.queries)
-
-    def _report(self, method: str, plan: Any, is_inferred: bool) -> None:
-        """Set ``privacy_``."""
-        caveats = self._delta_alarms(plan.n_records)
-        if is_inferred:
-            caveats += ("categories were inferred from the data, without privacy",)
-        self._set_report(
-            plan.releases,
-            caveats,
-            method=method,
-            plan={"n_categories": list(self._workload.sizes), **plan.to_dict()},
-            remarks=plan.remarks(),
-        )
 
     @property
     def distribution_(self) -> np.ndarray:

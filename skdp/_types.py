@@ -1,12 +1,17 @@
-"""The strings that parameters of estimators may be, for signatures and for their checks."""
+"""Types of signatures: the strings that parameters of estimators may be, which are also checked."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from typing_extensions import Self as Self
+else:
+    Self = Any
 
 Auto = Literal["auto"]
 ReplaceOne = Literal["replace_one"]
 Relation = Literal["replace_one", "add_remove"]
-CalibrationName = Literal["analytic", "paper"]
-ObjectiveName = Literal["empirical", "population"]
+Calibration = Literal["analytic", "paper"]
+Risk = Literal["empirical", "population"]
 
 ClassifierLoss = Literal["log_loss", "hinge", "smoothed_hinge", "squared_hinge"]
 RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
@@ -16,26 +21,11 @@ NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 
 # without "auto" they are the keys of the tables in skdp.algorithms
 LinearMethod = Literal[
-    "auto",
-    "gradient",
-    "objective",
-    "statistics",
-    "output",
-    "phased",
-    "exponential",
-    "mirror_descent",
+    Auto, "gradient", "objective", "statistics", "output", "phased", "exponential", "mirror_descent"
 ]
 AttackedMethod = Literal["auto", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
-RidgeTuner = Literal[
-    "sufficient_statistics",
-    "bilevel",
-    "bilevel_minibatch",
-    "hypergradient",
-    "exponential",
-    "public",
-]
-LogisticTuner = Literal[
-    "newton", "bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"
-]
+Tuner = Literal["bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"]
+RidgeTuner = Literal["sufficient_statistics", Tuner]
+LogisticTuner = Literal["newton", Tuner]
