@@ -23,6 +23,7 @@ from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
 from skdp.privacy.overlap import OverlappingParts
+from skdp.privacy.pipeline_steps import checked
 
 _Scores = Callable[[Any, Any, np.ndarray], Any]
 
@@ -117,6 +118,12 @@ def dp_cross_validate(
     BudgetExceededError
         If an accountant refuses a fit or a score. What came before has been paid for.
 
+    Warns
+    -----
+    PrivacyLeakWarning
+        For parts of a pipeline that learn from the records without privacy, before anything is
+        paid for; see :func:`skdp.inspection.check_pipeline`.
+
     Examples
     --------
     >>> import numpy as np
@@ -160,6 +167,7 @@ def dp_cross_validate(
     ]
     found: dict[str, Any] = {"test_score": [], "score_noise": [], "estimator": []}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(checked(estimator))
         for each in accountants:
             stack.enter_context(each)
         for number, (train, test) in enumerate(folds):

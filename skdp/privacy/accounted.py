@@ -7,6 +7,7 @@ from typing import Any
 from skdp.privacy.blocks import Block, active_blocks
 from skdp.privacy.budget_accountant import BudgetAccountant, spend
 from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.pipeline_steps import steps_before, warn_of_steps
 
 
 class AccountedMixin:
@@ -23,7 +24,13 @@ class AccountedMixin:
     _sent_from: tuple[Block, ...] = ()
 
     def _spend(self, event: PrivacyEvent) -> None:
-        """Pay for everything that a fit releases, or raise."""
+        """Pay for everything that a fit releases, or raise.
+
+        If a budget is kept, steps before this one that learn without privacy are warned of first.
+        """
+        steps = steps_before()
+        if steps and (self.accountant is not None or active_blocks(self._sent_from)):
+            warn_of_steps(steps)
         label = type(self).__name__
         spend(event, self.accountant, label=label, carried=self._sent_from)
 

@@ -37,6 +37,7 @@ from skdp.privacy import (
     GaussianEvent,
     Neighbouring,
     PrivacyBudget,
+    PrivacyLeakWarning,
     PureEvent,
     RepeatedEvent,
     spend,
@@ -360,7 +361,8 @@ def test_frames_and_parameters_per_record():
 
 def test_searches_inside_of_folds():
     search = GridSearchCV(classifier(delta=0.0), {"epsilon": [0.1, 0.2]}, cv=KFold(2))
-    found = dp_cross_validate(search, X, Y, cv=3, epsilon=0.1)
+    with pytest.warns(PrivacyLeakWarning, match="GridSearchCV keeps which parameters"):
+        found = dp_cross_validate(search, X, Y, cv=3, epsilon=0.1)
     most = 2 * (2 * 0.1 + 2 * 0.2 + 0.2) + 0.1  # two folds of 2 x 2 fits and one of the best
     assert 1.2 < tightest_epsilon(found["event"], 0.0) <= most + 0.2
 
