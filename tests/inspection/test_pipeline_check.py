@@ -1,0 +1,137 @@
+"""check_pipeline: what leaks by its class, and what does not fit the records."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+
+from skdp import (
+    BoundedScaler,
+    BudgetAccountant,
+    DPLogisticRegression,
+    DPRidge,
+    DPStandardScaler,
+    DPSyntheticData,
+)
+from skdp.inspection import check_pipeline
+
+RNG = np.random.default_rng(0)
+N = 300
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 90, N),
+        "height": RNG.normal(170.0, 10.0, N),  # in cm, declared in m
+        "income": RNG.uniform(0.0, 100.0, N),  # in thousands, declared in units
+        "site": 7,
+        "code": RNG.choice(["a", "b"], N),
+        "level": RNG.choice(["1", "2"], N),
+    }
+)
+Y = RNG.integers(0, 2, N)
+RANGES = {"age": (0, 100), "height": (0, 2.5), "income": (0, 1e6), "site": (0, 10)}
+
+
+def model(**parameters):
+    return DPLogisticRegression(**{"data_norm": 1.0, "classes": [0, 1], **parameters})
+
+
+def kinds(check):
+    return [(each.part, each.kind) for each in check.findings]
+
+
+def pipeline(**parameters):
+    encoder = OneHotEncoder(categories=[["a", "b", "c"], [1, 2]], handle_unknown="ignore")
+    columns = ColumnTransformer(
+        [
+            ("numbers", BoundedScaler(RANGES), list(RANGES)),
+            ("codes", encoder, make_column_selector(dtype_include=[object, "string"])),
+        ]
+    )
+    return make_pipeline(columns, Normalizer(), model(**parameters))
+
+
+def test_declarations_are_compared_with_the_records():
+    check = check_pipeline(pipeline(), FRAME, Y)
+    text = str(check)
+    assert "100% of the values of column 'height' are clipped" in text
+    assert re.search(r"they are about 1[67]\d: other units", text)  # centimetres
+    assert "the middle 90 % of column 'income' cover" in text
+    assert "column 'site' is constant" in text
+    assert "declared categories of column 'code' that match no record: 'c'" in text
+    assert "declared categories of column 'level' that match no record: 1, 2; the records" in text
+    assert "300 of 300 values of column 'level' are none of the declared categories" in text
+    assert "'age'" not in text
+    assert text.startswith("NOT PRIVATE")
+
+
+def test_what_fits_has_no_findings():
+    ranges = {"age": (0, 120), "income": (0, 100)}
+    columns = ColumnTransformer(
+        [
+            ("numbers", BoundedScaler(ranges), list(ranges)),
+            ("codes", OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore"), ["code"]),
+        ]
+    )
+    check = check_pipeline(make_pipeline(columns, Normalizer(), model()), FRAME, Y)
+    assert check.findings == () and "no findings" in str(check)
+
+
+def test_without_records_nothing_about_them_is_said():
+    check = check_pipeline(make_pipeline(StandardScaler(), model()))
+    assert kinds(check) == [("standardscaler", "learns")]
+    assert not check.has_records and "NOT PRIVATE" not in str(check)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, pd.DataFrame])
+def test_rows_targets_and_labels(form):
+    X = form(RNG.normal(size=(N, 3)) * 50.0)
+    assert kinds(check_pipeline(model(), X, Y)) == [("", "units")]
+    assert kinds(check_pipeline(model(), X * 0.0001, Y)) == [("", "units")]
+    assert kinds(check_pipeline(model(data_norm=60.0), X, Y)) == [("", "clipped")]
+    assert kinds(check_pipeline(model(data_norm=200.0, classes=["0", "1"]), X, Y)) == [
+        ("", "labels"),
+        ("", "labels"),
+    ]
+    ridge = DPRidge(data_norm=200.0, target_range=(0, 1))
+    assert kinds(check_pipeline(ridge, X, 1000.0 + Y)) == [("", "units"), ("", "constant")]
+    assert kinds(check_pipeline(ridge, X, Y)) == []
+
+
+def test_columns_that_are_text():
+    found = check_pipeline(make_pipeline(BoundedScaler((0, 1)), model()), FRAME[["code"]], Y)
+    assert ("boundedscaler", "not numeric") in kinds(found)
+    assert ("boundedscaler", "error") in kinds(found)  # and its fit fails
+    assert kinds(check_pipeline(model(), FRAME[["code"]], Y)) == [("", "not numeric")]
+
+
+def test_categories_of_a_table():
+    made = DPSyntheticData(categories={"code": ["a", "b"], "level": [1, 2]})
+    check = check_pipeline(made, FRAME[["code", "level"]])
+    assert kinds(check) == [("", "categories")] * 2
+
+
+def test_no_budget_is_spent_and_nothing_is_changed():
+    scaler = DPStandardScaler(ranges=(0, 100))
+    before = make_pipeline(scaler, Normalizer(), model())
+    with BudgetAccountant(1.0, 1e-6) as accountant:
+        check = check_pipeline(before, FRAME[["age", "income"]], Y)
+    assert accountant.entries == ()
+    assert kinds(check) == [("dpstandardscaler", "not looked at")]
+    assert not hasattr(scaler, "n_features_in_")
+
+
+def test_parts_that_fail_and_parts_that_are_missing():
+    def fails(X):
+        raise RuntimeError("no such column")
+
+    check = check_pipeline(make_pipeline(FunctionTransformer(fails), model()), FRAME[["age"]])
+    assert kinds(check) == [("functiontransformer", "error")]
+    check = check_pipeline(BoundedScaler({"age": (0, 1), "other": (0, 1)}), FRAME[["age"]])
+    assert kinds(check) == [("", "error")]
+    with pytest.raises(TypeError, match="must be an estimator"):
+        check_pipeline(FRAME)
