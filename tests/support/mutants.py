@@ -843,6 +843,22 @@ MUTANTS = (
         "tests/contract/test_warnings.py -k logistic",
     ),
     Mutant(
+        "steps that learn are warned of after the payment",
+        "privacy/accounted.py",
+        "            warn_of_steps(steps)\n        label = type(self).__name__\n"
+        "        spend(event, self.accountant, label=label, carried=self._sent_from)\n",
+        "            spend(event, self.accountant, carried=self._sent_from)\n"
+        "            warn_of_steps(steps)\n",
+        "tests/privacy/test_pipeline_steps.py -k costs_nothing",
+    ),
+    Mutant(
+        "cross-validation warns of steps that learn in every fold",
+        "model_selection/cross_validation.py",
+        "        stack.enter_context(checked(estimator))\n",
+        "",
+        "tests/privacy/test_pipeline_steps.py -k before_the_first",
+    ),
+    Mutant(
         "the quantile loss says that its derivative is one-sided",
         "problems/piecewise_linear.py",
         '        q in (0, 1).\n    """\n',
