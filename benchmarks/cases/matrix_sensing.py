@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.algorithms import Run, plan_dp_rgda
+from skdp.algorithms import RGDASettings, Run, plan_dp_rgda
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import MinimaxProblem, NullControl, RecordGradients
@@ -214,7 +214,11 @@ def settings(name: str, n: int) -> Iterator[dict[str, Any]]:
 def multiplier(epsilon: float, **schedule: Any) -> float:
     """Calibrate the noise of a schedule of queries."""
     plan = plan_dp_rgda(
-        PrivacyBudget(epsilon, DELTA), n_public=1, dimension_x=1, dimension_y=0, **schedule
+        PrivacyBudget(epsilon, DELTA),
+        settings=RGDASettings(**schedule),
+        n_public=1,
+        dimension_x=1,
+        dimension_y=0,
     )
     return plan.ledger.refresh.noise_multiplier
 
@@ -226,14 +230,16 @@ def search(
     seed: int,
     **options: Any,
 ) -> np.ndarray:
+    noise_multiplier = options.pop("noise_multiplier", None)
     if epsilon is not None:
         schedule = {key: options[key] for key in SCHEDULE if key in options}
-        options = options | {"noise_multiplier": multiplier(epsilon, **schedule)}
+        noise_multiplier = multiplier(epsilon, **schedule)
     plan = plan_dp_rgda(
+        settings=RGDASettings(**options),
+        noise_multiplier=noise_multiplier,
         n_public=problem.n_records,
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
-        **options,
     )
     rng = np.random.default_rng([seed, 7])
     run = Run(rng=np.random.default_rng(seed), noise=NoiseSource(rng.bytes))

@@ -34,7 +34,7 @@ import pandas as pd
 from benchmarks import data as prepared
 from benchmarks.cases.worst_group import adult, conflict, labels
 from benchmarks.groups import Data, divided, unit_rows
-from skdp.algorithms import Run, plan_dp_rgda
+from skdp.algorithms import RGDASettings, Run, plan_dp_rgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -170,14 +170,14 @@ class Bench:
         problem = self.joint() if problem is None else problem
         shared: dict[str, Any] = {"average": True, "radius": 1e4}
         if kind != "joint":
-            shared |= {"linear_dual": True, "share_y": 0.1, "unit_y": 2.0}
+            shared |= {"share_y": 0.1, "unit_y": 2.0}
         plan = plan_dp_rgda(
             PrivacyBudget(epsilon, DELTA),
+            settings=RGDASettings(**shared, **options),
             n_public=problem.n_records,
             dimension_x=problem.dimension_x,
             dimension_y=problem.dimension_y,
-            **shared,
-            **options,
+            linear_dual=kind != "joint",
         )
         rng = np.random.default_rng(seed)
         run = Run(rng=rng, noise=NoiseSource(np.random.default_rng([seed, 1]).bytes))

@@ -81,6 +81,7 @@ from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurem
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
+from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.phased_saddle import (
     HistogramPlan,
     MaxGroupLossBound,
@@ -104,6 +105,7 @@ __all__ = [
     "OutputPerturbation",
     "Plan",
     "PrivateSolver",
+    "RGDASettings",
     "Result",
     "Run",
     "SaddlePhase",

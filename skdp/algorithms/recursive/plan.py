@@ -17,7 +17,8 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle
-from skdp.algorithms.recursive.outer_loop import EscapePhase, OuterLoop, Status, kept_in_ball
+from skdp.algorithms.recursive.outer_loop import OuterLoop, Status, kept_in_ball
+from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -27,6 +28,12 @@ from skdp.problems.minimax import MinimaxProblem, Point
 
 _REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries composed"
 
+#: Settings of the outer loop, for a report.
+_OUTER_NUMBERS = (
+    *("step_size", "step_size_y", "normalise", "momentum", "decay", "select"),
+    *("average", "radius", "escape"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RGDAPlan(Plan):
@@ -35,23 +42,16 @@ class RGDAPlan(Plan):
     The costs are those of all `n_steps` outer steps, wherever a run ends.
     """
 
+    settings: RGDASettings
     dimension_x: int
     dimension_y: int
     neighbouring: Neighbouring
     delta: float | None
     ledger: Ledger
-    n_steps: int
-    period: int
-    inner_steps: int
-    step_size: float
-    step_size_y: float
-    normalise: bool
-    momentum: float
-    decay: bool
-    select: str
-    average: bool
-    radius: float
-    escape: EscapePhase | None
+
+    @property
+    def n_steps(self) -> int:
+        return self.settings.n_steps
 
     @property
     def n_public(self) -> int:
@@ -103,18 +103,19 @@ class RGDAPlan(Plan):
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of an escape phase that noise alone ends at once, or that never begins."""
-        if self.escape is None:
+        escape = self.settings.escape
+        if escape is None:
             return ()
         floor = math.sqrt(self.dimension_x) * self.noise_scale() * self.ledger.clip
-        if floor < min(self.escape.alpha, self.escape.noise_limit):
+        if floor < min(escape.alpha, escape.noise_limit):
             return ()
         return (
-            f"The noise of a gradient has norm {floor:.3g}, above alpha == {self.escape.alpha:.3g} "
-            f"or the limit {self.escape.noise_limit:.3g} of the escape phase: it does not end.",
+            f"The noise of a gradient has norm {floor:.3g}, above alpha == {escape.alpha:.3g} "
+            f"or the limit {escape.noise_limit:.3g} of the escape phase: it does not end.",
         )
 
     def remarks(self) -> tuple[str, ...]:
-        if self.escape is None:
+        if self.settings.escape is None:
             return ()
         return ("targets second-order points; the certificate 'sosp_candidate' is heuristic",)
 
@@ -126,28 +127,19 @@ class RGDAPlan(Plan):
                 kinds[f"n_{kind}"] = mechanism.n_steps
                 kinds[f"sampling_rate_{kind}"] = mechanism.sampling_rate
                 kinds[f"noise_multiplier_{kind}"] = mechanism.noise_multiplier
+        chosen = asdict(self.settings)
         return {
             "neighbouring": self.neighbouring.value,
             "delta": self.delta,
             "n_public": self.n_public,
-            "n_steps": self.n_steps,
-            "period": self.period,
-            "inner_steps": self.inner_steps,
+            **{name: chosen[name] for name in ("n_steps", "period", "inner_steps")},
             **kinds,
             "clip_norm": self.ledger.clip,
             "clip_norm_difference": self.ledger.clip_difference,
             "smoothness": self.ledger.smoothness,
             "share_y": self.ledger.share_y,
             "unit_y": self.ledger.unit_y,
-            "step_size": self.step_size,
-            "step_size_y": self.step_size_y,
-            "normalise": self.normalise,
-            "momentum": self.momentum,
-            "decay": self.decay,
-            "select": self.select,
-            "average": self.average,
-            "radius": self.radius if math.isfinite(self.radius) else None,
-            "escape": None if self.escape is None else asdict(self.escape),
+            **{name: chosen[name] for name in _OUTER_NUMBERS},
         }
 
     def run(
@@ -180,26 +172,29 @@ class RGDAPlan(Plan):
         observe: Callable[[Point, np.ndarray, np.ndarray], None] | None,
     ) -> RGDAResult:
         _check_problem(problem, self)
+        settings = self.settings
         if start is None:
             start = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
         oracle = NoisyGradientOracle(problem, self.ledger, run.noise)
-        x = kept_in_ball(np.asarray(start[0], dtype=float), self.radius, np.zeros(self.dimension_x))
+        x = kept_in_ball(
+            np.asarray(start[0], dtype=float), settings.radius, np.zeros(self.dimension_x)
+        )
         y = problem.project_y(np.asarray(start[1], dtype=float))
         outer = OuterLoop(
             x,
-            self.step_size,
-            self.normalise,
-            self.escape,
-            self.radius,
+            settings.step_size,
+            settings.normalise,
+            settings.escape,
+            settings.radius,
             run.rng,
-            self.momentum,
-            self.n_steps if self.decay else None,
+            settings.momentum,
+            settings.n_steps if settings.decay else None,
         )
         estimate = _Estimate(oracle, problem)
         updated = _dual_solved if self.is_linear_dual else _ascent
-        best, total, first = (math.inf, (x, y)), np.zeros_like(x), self.n_steps // 2
-        for step in range(self.n_steps):
-            y = updated(self, problem, estimate, (outer.x, y), step % self.period == 0)
+        best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
+        for step in range(settings.n_steps):
+            y = updated(self, problem, estimate, (outer.x, y), step % settings.period == 0)
             if observe is not None:
                 observe((outer.x, y), estimate.v, estimate.u)
             norm = float(np.linalg.norm(estimate.v))
@@ -216,9 +211,9 @@ class RGDAPlan(Plan):
                     last_x=outer.x,
                     status=outer.status,
                 )
-        x, y = best[1] if self.select == "least_gradient" else (outer.x, y)
-        if self.average:
-            x = total / (self.n_steps - first)
+        x, y = best[1] if settings.select == "least_gradient" else (outer.x, y)
+        if settings.average:
+            x = total / (settings.n_steps - first)
         return RGDAResult(point=x, plan=self, y=y, last_x=outer.x, status=outer.status)
 
 
@@ -291,9 +286,9 @@ def _ascent(
 ) -> np.ndarray:
     """Take the inner ascent steps; (v, u) are estimates at the point of the last one."""
     x, y = point
-    for k in range(plan.inner_steps):
+    for k in range(plan.settings.inner_steps):
         estimate.update((x, y), refresh and k == 0)
-        moved = problem.project_y(y + plan.step_size_y * estimate.u)
+        moved = problem.project_y(y + plan.settings.step_size_y * estimate.u)
         y = moved if np.isfinite(moved).all() else y
     return y
 

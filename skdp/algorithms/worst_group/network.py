@@ -17,6 +17,7 @@ import numpy as np
 from skdp.algorithms.plan import Run
 from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
+from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import (
     NoisyProportions,
@@ -212,13 +213,7 @@ def plan_group_network(
         clip_norm = clip_norm * loss.lipschitz(1.0, 0.0)
         balance = _BALANCE_OF_NUMBERS * largest
     root = math.sqrt(network.dimension) * unit
-    rgda = plan_dp_rgda(
-        budget,
-        n_public=design.n_records,
-        dimension_x=network.dimension,
-        dimension_y=weights.n_groups,
-        linear_dual=True,
-        neighbouring=objective.neighbouring,
+    settings = RGDASettings(
         n_steps=n_steps,
         clip=clip_norm,
         share_y=_SHARE_Y,
@@ -228,6 +223,15 @@ def plan_group_network(
         momentum=_MOMENTUM,
         decay=True,
         average=True,
+    )
+    rgda = plan_dp_rgda(
+        budget,
+        settings=settings,
+        n_public=design.n_records,
+        dimension_x=network.dimension,
+        dimension_y=weights.n_groups,
+        linear_dual=True,
+        neighbouring=objective.neighbouring,
     )
     if not objective.histogram_share:
         return GroupNetworkPlan(

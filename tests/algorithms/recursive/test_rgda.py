@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from plain_noise import PlainNoise, Silent, seeded
 
 from skdp._runtime import without_warnings
-from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
+from skdp.algorithms import EscapePhase, RGDASettings, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.recursive.oracle import Ledger, NoisyGradientOracle
 from skdp.algorithms.recursive.outer_loop import OuterLoop, uniform_in_ball
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
@@ -45,16 +45,18 @@ def quadratic(n=50, d=3, seed=0, targets=None):
     return problem
 
 
-def plan(problem, **options):
+def plan(problem, budget=None, noise_multiplier=1.0, n_public=None, **options):
+    relation = options.pop("neighbouring", "replace_one")
     chosen = {"n_steps": 20, "period": 5, "clip": 1e6, "smoothness": 1e6, "normalise": False}
-    chosen |= {"noise_multiplier": 1.0} if "budget" not in options else {}
     return plan_dp_rgda(
-        options.pop("budget", None),
-        n_public=options.pop("n_public", problem.n_records),
+        budget,
+        settings=RGDASettings(**{**chosen, **options}),
+        n_public=problem.n_records if n_public is None else n_public,
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
         linear_dual=problem.is_dual_linear,
-        **{**chosen, **options},
+        neighbouring=relation,
+        noise_multiplier=noise_multiplier if budget is None else None,
     )
 
 
@@ -146,7 +148,9 @@ def test_outer_loop_replays_from_released_numbers():
     escape = EscapePhase(alpha=0.5, step_size=0.1, radius=0.1, n_steps=5, movement=1e-3)
     made = plan(problem, clip=5.0, n_steps=40, escape=escape, normalise=True, step_size=0.05)
     result = made.run(problem, run(3), observe=lambda point, v, u: seen.append((point, v)))
-    loop = OuterLoop(np.zeros(3), 0.05, True, escape, made.radius, np.random.default_rng(3))
+    loop = OuterLoop(
+        np.zeros(3), 0.05, True, escape, made.settings.radius, np.random.default_rng(3)
+    )
     for (x, y), v in seen:
         assert_allclose(loop.x, x, rtol=0, atol=0)
         loop.move(y, v)
@@ -611,7 +615,7 @@ def _linear(base):
         ({"clip": 0.0}, "clip"),
         ({"select": "best"}, "select"),
         ({"noise_multiplier": None}, "Exactly one"),
-        ({"budget": PrivacyBudget(1.0, 0.0), "noise_multiplier": None}, "delta"),
+        ({"budget": PrivacyBudget(1.0, 0.0)}, "delta"),
     ],
 )
 def test_invalid_options_are_refused(options, message):
@@ -620,10 +624,10 @@ def test_invalid_options_are_refused(options, message):
 
 
 def test_add_remove_needs_a_public_number_of_records():
-    problem = quadratic()
+    problem, settings = quadratic(), RGDASettings(n_steps=3)
     with pytest.raises(ValueError, match="n_public"):
-        dp_rgda(problem, BUDGET, neighbouring="add_remove", n_steps=3)
-    result = dp_rgda(problem, BUDGET, neighbouring="add_remove", n_public=60, n_steps=3)
+        dp_rgda(problem, BUDGET, settings=settings, neighbouring="add_remove")
+    result = dp_rgda(problem, BUDGET, settings=settings, neighbouring="add_remove", n_public=60)
     assert result.plan.event.neighbouring is Neighbouring.ADD_REMOVE
     assert result.plan.ledger.refresh.sensitivity == 1.0
 

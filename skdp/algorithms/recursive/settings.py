@@ -1,0 +1,134 @@
+"""Public numbers of a run of DP-RGDA that the user chooses, apart from the budget and the sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skdp._checks import check_bool, check_count, check_option, check_real
+from skdp.algorithms.recursive.outer_loop import EscapePhase
+
+_POSITIVE = ("clip", "smoothness", "noise_ratio", "unit_y", "step_size", "step_size_y", "radius")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RGDASettings:
+    """Steps, batches and clipping of DP-RGDA. They must be chosen without looking at the records.
+
+    Parameters
+    ----------
+    n_steps : int
+        Outer steps.
+    period : int, default=1
+        Every `period`-th step releases gradients anew. 1: there are no differences.
+    inner_steps : int, default=1
+        Ascent steps per outer step, each with a query; 1 for a linear dual.
+    sampling_rate, sampling_rate_difference : float
+        Of the Poisson batches of gradients and of differences; default: 1, and the same.
+    clip : float, default=1.0
+        Largest norm of a record's gradient (in x and y together).
+    clip_difference : float, optional
+        Of a difference of two gradients of a record; default: `clip`.
+    smoothness : float, default=1.0
+        Differences are also clipped to `smoothness` times the distance of the two points.
+    noise_ratio : float, default=1.0
+        Noise of a difference over that of a gradient, each in units of its clipping norm.
+    share_y : float, default=0.2
+        Of the budget of a query, for the gradient in y of a linear dual.
+    unit_y : float, default=1.0
+        Clipping norm of the gradient in y of a linear dual, in units of `clip`.
+    step_size : float, default=0.1
+        Length of a descent step or, without `normalise`, factor of the gradient.
+    step_size_y : float, default=0.1
+    normalise : bool, default=True
+    momentum : float, default=0.0
+        In [0, 1): descent steps follow ``m <- momentum m + (1 - momentum) v``.
+    decay : bool, default=False
+        The length of descent steps falls linearly to 0 over the run.
+    select : {"last", "least_gradient"}, default="last"
+        The point returned if no candidate was found.
+    average : bool, default=False
+        Return the mean of the second half of the x instead.
+    radius : float, default=1e6
+        Of the ball that x is kept in.
+    escape : EscapePhase, optional
+        Default: none. See :func:`plan_escape_phase`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For invalid parameters.
+    """
+
+    n_steps: int
+    period: int = 1
+    inner_steps: int = 1
+    sampling_rate: float = 1.0
+    sampling_rate_difference: float | None = None
+    clip: float = 1.0
+    clip_difference: float | None = None
+    smoothness: float = 1.0
+    noise_ratio: float = 1.0
+    share_y: float = 0.2
+    unit_y: float = 1.0
+    step_size: float = 0.1
+    step_size_y: float = 0.1
+    normalise: bool = True
+    momentum: float = 0.0
+    decay: bool = False
+    select: Literal["last", "least_gradient"] = "last"
+    average: bool = False
+    radius: float = 1e6
+    escape: EscapePhase | None = None
+
+    def __post_init__(self) -> None:
+        check_count("n_steps", self.n_steps)
+        check_count("period", self.period, 1, self.n_steps)
+        check_count("inner_steps", self.inner_steps)
+        for name in ("n_steps", "period", "inner_steps"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("sampling_rate", "sampling_rate_difference"):
+            self._check_real(name, 0.0, 1.0, "right")
+        for name in (*_POSITIVE, "clip_difference"):
+            # wide, but products of them are far from the ends of double precision
+            self._check_real(name, 1e-50, 1e50)
+        self._check_real("share_y", 0.0, 1.0, "neither")
+        self._check_real("momentum", 0.0, 1.0, "left")
+        check_option("select", self.select, ("last", "least_gradient"))
+        for name in ("normalise", "decay", "average"):
+            check_bool(name, getattr(self, name))
+            object.__setattr__(self, name, bool(getattr(self, name)))
+        if not (self.escape is None or isinstance(self.escape, EscapePhase)):
+            raise TypeError(f"escape must be an EscapePhase, got {self.escape!r}.")
+
+    def _check_real(
+        self,
+        name: str,
+        low: float,
+        high: float,
+        closed: Literal["both", "left", "right", "neither"] = "both",
+    ) -> None:
+        """Check a number, and keep it as a float; the optional ones may be None."""
+        value = getattr(self, name)
+        if value is None and name.endswith("_difference"):
+            return
+        check_real(name, value, low, high, closed=closed)
+        object.__setattr__(self, name, float(value))
+
+    @property
+    def sampling_rates(self) -> tuple[float, float]:
+        """Rates of gradients and of differences."""
+        difference = self.sampling_rate_difference
+        return self.sampling_rate, self.sampling_rate if difference is None else difference
+
+    @property
+    def clips(self) -> tuple[float, float]:
+        """Clipping norms of gradients and of differences."""
+        difference = self.clip_difference
+        return self.clip, self.clip if difference is None else difference
+
+    @property
+    def n_queries(self) -> tuple[int, int]:
+        """Numbers of released gradients and of released differences."""
+        n_refresh = -(-self.n_steps // self.period)
+        return n_refresh, self.n_steps * self.inner_steps - n_refresh
