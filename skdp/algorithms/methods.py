@@ -45,7 +45,7 @@ class Method:
 
     Parameters
     ----------
-    plan : callable ``(objective, budget, calibration) -> Plan``
+    plan : callable ``(objective, budget) -> Plan``
         Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
         loss with kinks has its smooth stand-in as ``risk``.
     leads : callable ``(objective, budget) -> bool``, optional
@@ -53,9 +53,10 @@ class Method:
     candidate : callable ``(objective, budget) -> (bound, make)``, optional
         For the comparison by "auto": a bound on the excess loss, and a function that makes the
         plan; None, as by default, or a bound of ``inf``: it takes no part.
+    published : callable ``(objective, budget) -> Plan``, optional
+        The plan of ``calibration="paper"``. Default: there is none.
     relations : tuple of Neighbouring
         Relations that the proof covers.
-    calibrations : tuple of str
     is_pure : bool, default=False
         Whether it needs ``delta == 0``.
     is_bounded : bool, default=False
@@ -75,14 +76,14 @@ class Method:
     clips_groups : bool, default=False
         Whether weights of groups may be clipped at their private sizes (``group_mode="floored"``).
     published_epsilon : float
-        The published calibration is proven below it, for ``delta > 0``.
+        `published` is proven below it, for ``delta > 0``.
     """
 
-    plan: Callable[[Any, PrivacyBudget, str], Plan]
+    plan: Callable[[Any, PrivacyBudget], Plan]
     leads: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
     candidate: Callable[[Objective, PrivacyBudget], Candidate | None] = lambda *public: None
+    published: Callable[[Any, PrivacyBudget], Plan] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
-    calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
     is_bounded: bool = False
     needs_mean: bool = True
@@ -100,7 +101,7 @@ class Method:
         """Raise a ValueError where the proof of the method does not apply."""
         if neighbouring not in self.relations:
             raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
-        if calibration not in self.calibrations:
+        if calibration != "analytic" and (calibration != "paper" or self.published is None):
             raise ValueError(f"method={name!r} has no calibration={calibration!r}.")
         limit = self.published_epsilon
         covered = not budget.is_pure and budget.epsilon < limit
@@ -112,9 +113,10 @@ class Method:
         if self.needs_delta and budget.is_pure:
             raise ValueError(f"delta == 0: method={name!r} needs delta > 0.")
         if self.is_pure and not budget.is_pure:
+            others = [repr(key) for key, method in METHODS.items() if not method.is_pure]
             raise ValueError(
                 f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
-                "are 'gradient', 'objective', 'output' and 'phased'."
+                f"are {', '.join(others[:-1])} and {others[-1]}."
             )
 
 
@@ -157,8 +159,10 @@ def choose(
         The first one is the choice where no other competes.
     name : str
         "auto" or a key of `methods`.
-    objective, budget, calibration
+    objective, budget
         See :class:`Method`.
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": the published form of the method.
     may_split : bool, default=True
         Whether "auto" may choose methods of several solves.
     has_solver : bool, default=False
@@ -170,7 +174,8 @@ def choose(
     default, *others = methods
     first = default if name == "auto" else name
     methods[first].check(first, budget, objective.neighbouring, calibration)
-    plan = methods[first].plan(objective, budget, calibration)
+    published = methods[first].published if calibration == "paper" else None
+    plan = (published or methods[first].plan)(objective, budget)
     candidates: dict[str, Candidate] = {}
     if name == "auto" and calibration == "analytic" and may_split:
         found = ((key, methods[key].candidate(objective, budget)) for key in others)
@@ -232,14 +237,14 @@ def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 METHODS: dict[str, Method] = {
     "output": Method(
         plan=plan_regularized_risk,
+        published=partial(plan_regularized_risk, calibration="paper"),
         relations=tuple(Neighbouring),
-        calibrations=("analytic", "paper"),
         needs_mean=False,
     ),
     "phased": Method(
         plan=plan_phased_output_perturbation,
+        published=partial(plan_phased_output_perturbation, calibration="paper"),
         candidate=_if_covered(phased_candidate),
-        calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
     ),
@@ -279,7 +284,7 @@ METHODS: dict[str, Method] = {
 GROUP_METHODS: dict[str, Method] = {
     "phased": Method(
         plan=plan_max_group_loss,
-        calibrations=("analytic", "paper"),
+        published=partial(plan_max_group_loss, calibration="paper"),
         is_bounded=True,
         clips_groups=True,
         published_epsilon=2.0,
@@ -307,7 +312,7 @@ SYNTHETIC_METHODS: dict[str, Method] = {
     "adaptive": Method(plan=plan_adaptive_measurements, needs_delta=True),
     "mirror_descent": Method(
         plan=plan_linear_queries,
+        published=partial(plan_linear_queries, calibration="paper"),
         leads=lambda objective, budget: budget.is_pure,
-        calibrations=("analytic", "paper"),
     ),
 }

@@ -51,24 +51,24 @@ def records(n=40, norm=1.0, d=2):
 def plans():
     design, pure = Design.of(records()), PrivacyBudget(1.0)
     gradient = Objective(EmpiricalRisk(LOSS), design)
-    yield "gradient", METHODS["gradient"].plan(gradient, PrivacyBudget(1.0, 1e-6), "analytic")
+    yield "gradient", METHODS["gradient"].plan(gradient, PrivacyBudget(1.0, 1e-6))
     for alpha in (0.0, 1.0):
         objective = Objective(EmpiricalRisk(LOSS), design, alpha=alpha)
-        yield f"statistics, {alpha:g}", METHODS["statistics"].plan(objective, pure, "analytic")
+        yield f"statistics, {alpha:g}", METHODS["statistics"].plan(objective, pure)
     for delta in (0.0, 1e-6):
         huber = Objective(EmpiricalRisk(huber_loss(1.0, 0.5)), design)
-        plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta), "analytic")
+        plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta))
         yield f"objective, delta {delta:g}", plan
     for name in ("output", "phased", "exponential"):
         method = METHODS[name]
         for alpha in (0.0, 1.0):
             objective = Objective(EmpiricalRisk(LOSS), design, alpha=alpha, coef_norm=1.0)
-            yield f"{name}, {alpha:g}", method.plan(objective, pure, "analytic")
+            yield f"{name}, {alpha:g}", method.plan(objective, pure)
     public = Objective(
         EmpiricalRisk(LOSS), Design.of(records(), 40), neighbouring=Neighbouring.ADD_REMOVE
     )
     for name in ("output", "statistics"):
-        yield f"{name}, add/remove", METHODS[name].plan(public, pure, "analytic")
+        yield f"{name}, add/remove", METHODS[name].plan(public, pure)
     objective = GroupObjective(EmpiricalRisk(LOSS), design, weights=GroupWeights((2.0, 2.0)))
     for share in (0.0, 0.1):
         shared = dataclasses.replace(objective, histogram_share=share)
@@ -252,7 +252,7 @@ def test_a_method_refuses_a_relation_that_it_has_no_proof_for(name):
     with pytest.raises(ValueError, match="replace_one"):
         choose(METHODS, name, objective, PrivacyBudget(1.0))
     with pytest.raises(ValueError, match="replace_one"):
-        METHODS[name].plan(objective, PrivacyBudget(1.0), "analytic")
+        METHODS[name].plan(objective, PrivacyBudget(1.0))
 
 
 def test_the_solution_is_certified_to_half_of_the_accuracy():

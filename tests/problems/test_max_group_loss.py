@@ -345,7 +345,7 @@ def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
         release_weights=joint,
         histogram_share=0.1,
     )
-    plan = GROUP_METHODS["output"].plan(objective, budget, "analytic")
+    plan = GROUP_METHODS["output"].plan(objective, budget)
     result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
     assert result.plan.event == plan.event
     assert len(result.plan.proportions) == 3 and (result.weights is not None) == joint

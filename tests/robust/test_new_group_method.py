@@ -61,7 +61,7 @@ class ToyPlan(GroupPlan):
         )
 
 
-def plan_toy(objective, budget, calibration="analytic"):
+def plan_toy(objective, budget):
     design = objective.design
     lipschitz = objective.risk.loss.lipschitz(design.feature_norm, 0.0)
     moved = 2.0 * objective.weights.bound * lipschitz / design.n_records

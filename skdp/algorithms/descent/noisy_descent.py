@@ -458,7 +458,6 @@ class Descent:
 def plan_noisy_gradient_descent(
     objective: Objective,
     budget: PrivacyBudget,
-    calibration: str = "analytic",
     *,
     damping: float | None = None,
     temperature_share: float | None = None,
@@ -473,7 +472,6 @@ def plan_noisy_gradient_descent(
         Of a smooth loss. It has no part for a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
-    calibration : {"analytic"}
     damping, temperature_share, moments_share : float, optional
         In place of the planned numbers, for tests.
     reserved : float, default=0.0

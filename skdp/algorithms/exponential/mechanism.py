@@ -405,7 +405,7 @@ def plan_localized_exponential(
 
 
 def plan_draw(
-    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+    objective: Objective, budget: PrivacyBudget
 ) -> ExponentialPlan | LocalizedExponentialPlan:
     """Plan a draw for an objective, alone or after localisation by their bounds.
 

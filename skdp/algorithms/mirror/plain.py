@@ -205,7 +205,7 @@ class LinearMirrorDescentPlan(Plan):
 
 
 def plan_linear_mirror_descent(
-    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic", **options: Any
+    objective: Objective, budget: PrivacyBudget, **options: Any
 ) -> LinearMirrorDescentPlan:
     """Plan mirror descent for a linear model in an l1 ball.
 
@@ -215,7 +215,6 @@ def plan_linear_mirror_descent(
         Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
         entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
     budget : PrivacyBudget
-    calibration : {"analytic"}
     **options
         Those of :func:`plan_mirror_descent`.
 

@@ -224,7 +224,6 @@ class ObjectivePerturbationPlan(Plan):
 def plan_objective_perturbation(
     objective: Objective,
     budget: PrivacyBudget,
-    calibration: str = "analytic",
     *,
     clip: float = CLIP,
     hessian_share: float | None = None,
@@ -237,7 +236,6 @@ def plan_objective_perturbation(
         Of a mean of a loss with a bounded derivative in one margin, or of the softmax loss. Its
         penalty, if any, is raised to what privacy needs; coefficients are projected onto its ball.
     budget : PrivacyBudget
-    calibration : {"analytic"}
     clip : float, default=0.5
         Bound on the derivative of the binary log loss; 1 is the log loss itself.
     hessian_share : float, optional

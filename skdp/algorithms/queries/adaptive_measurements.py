@@ -224,7 +224,7 @@ def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
 
 
 def plan_adaptive_measurements(
-    objective: QueryObjective, budget: PrivacyBudget, calibration: str = "analytic"
+    objective: QueryObjective, budget: PrivacyBudget
 ) -> AdaptiveMeasurementsPlan:
     """Fix the number of rounds and all noise from public numbers.
 
@@ -234,7 +234,6 @@ def plan_adaptive_measurements(
         Of marginals, or of a matrix of queries.
     budget : PrivacyBudget
         With ``delta > 0``.
-    calibration : {"analytic"}
     """
     require_replace_one(objective.neighbouring, "adaptive measurements")
     groups, n_records = groups_of(objective.workload), objective.n_records

@@ -108,9 +108,7 @@ def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
     return budget.is_pure and is_squared and is_enough
 
 
-def plan_released_statistics(
-    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
-) -> ReleasedStatisticsPlan:
+def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> ReleasedStatisticsPlan:
     """Fix the releases from public numbers.
 
     Parameters
@@ -120,7 +118,6 @@ def plan_released_statistics(
         penalty > 0 is that of all coefficients; else one is chosen on the releases, and that of the
         intercept is as if its feature had the norm of the others.
     budget : PrivacyBudget
-    calibration : {"analytic"}
 
     Raises
     ------

@@ -160,7 +160,6 @@ class GroupNetworkPlan(GroupPlan):
 def plan_group_network(
     objective: GroupObjective,
     budget: PrivacyBudget,
-    calibration: str = "analytic",
     *,
     hidden_units: int = 0,
     n_steps: int = N_STEPS,
@@ -177,7 +176,6 @@ def plan_group_network(
         counts.
     budget : PrivacyBudget
         With delta > 0.
-    calibration : {"analytic"}
     hidden_units : int, default=0
         0: a linear model.
     n_steps : int

@@ -448,7 +448,6 @@ def combined(
 def plan_noisy_descent_ascent(
     objective: GroupObjective,
     budget: PrivacyBudget,
-    calibration: str = "analytic",
 ) -> PlainModelPlan | NoisyDescentAscentPlan:
     """Choose the parts of the budget from public numbers.
 
@@ -458,7 +457,6 @@ def plan_noisy_descent_ascent(
         It has no part for a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
-    calibration : {"analytic"}
 
     Returns
     -------

@@ -107,7 +107,6 @@ class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
 def plan_group_mirror_descent(
     objective: GroupObjective,
     budget: PrivacyBudget,
-    calibration: str = "analytic",
     *,
     n_rounds: int | None = None,
 ) -> GroupMirrorDescentPlan:
@@ -119,7 +118,6 @@ def plan_group_mirror_descent(
         Of a smooth loss of one margin, as in :func:`skdp.algorithms.plan_linear_mirror_descent`.
         Weights of the groups must not depend on private sizes.
     budget : PrivacyBudget
-    calibration : {"analytic"}
     n_rounds : int, optional
         Default: by the number of records, the budget and the numbers of vertices and groups.
 

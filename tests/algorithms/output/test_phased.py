@@ -593,7 +593,7 @@ def test_a_loss_needs_no_hash_and_a_plan_leaves_nothing_behind():
     budget = PrivacyBudget(1.0, 1e-6)
     chosen = choose(METHODS, "auto", objective, budget, has_solver=True)
     assert {"output", "phased"} <= set(chosen.bounds)
-    plan = METHODS["phased"].plan(objective, budget, "analytic")
+    plan = METHODS["phased"].plan(objective, budget)
     assert plan.block_sizes[0] <= 2000
     alive = weakref.ref(objective)
     del chosen, plan, objective
