@@ -10,8 +10,8 @@ Neighbours differ in one record replaced. Every method returns the event that it
 `total_epsilon` says what that costs; noise is calibrated such that this is the budget. Noise comes
 from a seeded generator here, as everything else: nothing in this file is for real data.
 
-References: Liu and Talwar (2019); Papernot and Steinke (2022); Wang (2018), AdaSSP; Kornowski 2024
-specification, sections 5.5 D, 5.6 and 7.
+References: Liu and Talwar (2019); Papernot and Steinke (2022); Wang (2018), AdaSSP; Kornowski
+(2024), section 7; docs/theory/hypergradient.md.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STRONG_GRID = GRID[4:]
 INTERCEPT = 0.1
 #: Part of a base run's squared Gaussian parameter that its score gets; the fit gets the others.
 SCORE_SHARE = 0.1
-#: Part that the exponential mechanism gets, the final fit gets the others (specification, 5.6).
+#: Part that the exponential mechanism gets, the final fit gets the others.
 TUNE_SHARE = 0.2
 #: Failure probability of AdaSSP's bounds.
 ADASSP_FAILURE = 0.05

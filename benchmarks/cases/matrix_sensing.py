@@ -104,7 +104,7 @@ class Instance:
 def instance(
     seed: int = 0, norm: float | None = None, n: int = 400, p: int = 20, rank: int = 3
 ) -> Instance:
-    """Make the fixture of the specification; `norm` is that of X*, None: unscaled."""
+    """Make the instance of the paper; `norm` is that of X*, None: unscaled."""
     g = np.random.default_rng(seed)
     A = g.normal(0.0, 1.0 / p, (n, p, p))
     X = g.normal(size=(p, rank)) @ g.normal(size=(p, rank)).T

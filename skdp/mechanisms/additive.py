@@ -97,7 +97,8 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
 
     The direction is uniform, the norm Gamma distributed with shape = dimension and scale
     ``sensitivity / epsilon`` (Chaudhuri, Monteleoni, Sarwate 2011; Lowy and Razaviyayn 2021,
-    section 2). The shape must be the dimension exactly (review W7).
+    section 2). The shape must be the dimension exactly:
+    docs/theory/output_perturbation.md, Lemma 2.
     """
 
     epsilon: float

@@ -30,7 +30,7 @@ def gaussian_noise_multiplier(
           ``c = sqrt(log(2 / (sqrt(16 delta + 1) - 1)))`` (Zhao et al. 2019, as used by Lowy
           and Razaviyayn 2021); needs delta < 1/2.
         - "classical": ``sqrt(2 log(1.25 / delta)) / epsilon`` (Dwork and Roth 2014); needs
-          epsilon < 1, and is wrong above (review W12).
+          epsilon < 1, and is too small above (docs/theory/errata.md).
 
     Raises
     ------

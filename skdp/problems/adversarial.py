@@ -12,7 +12,7 @@ of a margin      ``phi(z - s a nu(w), t)``       phi nonincreasing in ``s z``, s
 squared error    ``(|z - t| + a nu(w))^2 / 2``   none
 ===============  ==============================  ======================================
 
-Neither is smooth (erratum E19), so nu and the absolute value are replaced by surrogates:
+Neither is smooth (erratum L19), so nu and the absolute value are replaced by surrogates:
 ``sqrt(||w||^2 + h^2) - h`` for an attack in the Euclidean norm, ``sum_j sqrt(w_j^2 + h^2) - h`` for
 one in the maximum norm, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
 

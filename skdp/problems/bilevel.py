@@ -145,7 +145,7 @@ class BilevelProblem(ABC):
         """Bound the norm of the part of one record in :meth:`hypergradient`; 0 if record-free.
 
         `distance` is ``||y_lam - y||`` of the released points, both in `domain_y`, and not of the
-        exact solutions (erratum E3): docs/theory/bilevel.md, Lemma 4.
+        exact solutions (erratum K3): docs/theory/bilevel.md, Lemma 4.
         """
         check_real("distance", distance, 0.0)
         if self.is_record_free:
@@ -215,7 +215,7 @@ class PenaltyProblem(BilevelProblem):
 
     f is the mean loss on the validation records, g that on the training records plus
     ``(1/2) sum_j alpha_g(j) r_j y_j^2``, and ``x_g = log alpha_g`` for each group g (Kornowski
-    2024, section 7, with squared norms and bounded alpha: errata E1, E2 and E5).
+    2024, section 7, with squared norms and bounded alpha: errata K1, K2 and K5).
 
     Parameters
     ----------

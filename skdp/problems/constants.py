@@ -126,9 +126,9 @@ class ProblemConstants:
         """Bound the distance of the exact solutions of neighbours.
 
         Replace-one: ``gradient_diameter / (mu N)``, with the weight of a record in place of
-        ``1 / N`` if there is one (Lowy and Razaviyayn 2021, Prop. 2.2 with errata E25 and E26;
-        Zhang et al. 2022, Lemma 3.5). Add/remove: ``lipschitz / (mu N)`` (review W1). Never above
-        ``2 R``.
+        ``1 / N`` if there is one (Lowy and Razaviyayn 2021, Prop. 2.2 with errata L25 and L26;
+        Zhang et al. 2022, Lemma 3.5). Add/remove: ``lipschitz / (mu N)``. Proof of both:
+        docs/theory/output_perturbation.md, Lemma 1. Never above ``2 R``.
         """
         if self.record_weight is not None and neighbouring is not Neighbouring.REPLACE_ONE:
             raise ValueError("Only neighbouring='replace_one' is proven for this problem.")
@@ -224,7 +224,7 @@ def bounded_problem_radius(
     """Choose the radius of the ball to solve in: `coef_norm`, or less if no solution is longer.
 
     The smaller domain holds the solution of every data set, and tightens the constants. For a
-    regulariser with center 0 (review F-5).
+    regulariser with center 0.
     """
     longest = loss.solution_radius(feature_norm, alpha)
     return longest if coef_norm is None else minimum(coef_norm, longest)

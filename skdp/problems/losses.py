@@ -2,8 +2,8 @@
 
 A loss is a convex function of ``k`` margins ``z = W x`` and of a target. Adding one is
 adding a class here. Every constant holds for *every* record with ``||x|| <= feature_norm``
-(intercept feature included) and every W with Frobenius norm at most `radius`; formulas: Lowy and
-Razaviyayn (2021) specification, section 7; proofs: ``docs/theory/constants.md``.
+(intercept feature included) and every W with Frobenius norm at most `radius`; proofs:
+``docs/theory/constants.md``.
 """
 
 from __future__ import annotations
@@ -234,9 +234,8 @@ class LogisticLoss(ZeroOneLoss):
         """Return ``X max_{0<=c<=1} 2 sigmoid(c R X) sqrt(1 - c^2)``, never above ``2 X``.
 
         The two gradients are chords of the curve ``sigmoid(R X sin(th)) e^{i th}``; the
-        longest chord is symmetric about the direction of W (review Y-8; proof in
-        docs/theory/constants.md). The maximiser c is the unique root of
-        ``k (1 - sigmoid(k c)) (1 - c^2) = c`` with ``k = R X``.
+        longest chord is symmetric about the direction of W (docs/theory/constants.md). The
+        maximiser c is the unique root of ``k (1 - sigmoid(k c)) (1 - c^2) = c`` with ``k = R X``.
         """
         k = radius * feature_norm
         if math.isinf(k):
@@ -367,7 +366,7 @@ class HalfSquaredLoss(BoundedTargetLoss):
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
         """Return ``max_{0<=c<=1} 2 X (c R X + Y) sqrt(1 - c^2)``, at
-        ``c = (-Y + sqrt(Y^2 + 8 k^2)) / (4 k)`` with ``k = R X`` (review Y-9).
+        ``c = (-Y + sqrt(Y^2 + 8 k^2)) / (4 k)`` with ``k = R X`` (docs/theory/constants.md).
         """
         k, bound = radius * feature_norm, self.target_bound
         # the same root without the cancellation at small k

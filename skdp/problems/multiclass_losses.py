@@ -24,7 +24,7 @@ class SoftmaxLoss(Loss):
     The penalised optimum has class weights that sum to zero, so the weights are written as ``B V``
     with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z the K - 1 margins
     ``V x``. The map is an isometry, hence norms, sensitivities and the penalty are those of the
-    full weights, and isotropic noise on V is noise in exactly the subspace (review W7).
+    full weights, and isotropic noise on V is noise in exactly the subspace.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ class OneVsRestLoss(Loss):
     """Sum over K classes of a two-class loss of "this one" against "the others".
 
     The solution is that of K separate problems; together they move by at most ``sqrt(K)`` times as
-    much as one of them, because the weights of different classes are orthogonal directions (review
-    Y-16). Constants: docs/theory/constants.md.
+    much as one of them, because the weights of different classes are orthogonal directions:
+    docs/theory/constants.md, "One against the rest".
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Losses with one kink, and the smooth losses that approximate them.
 
 ``phi(z) = max over a in [low, high] of a (z - kink)``: hinge and absolute error are of this
-form with numbers that depend on the target. Lipschitz constants and radii: Lowy and Razaviyayn
-(2021) specification, section 7. No solution of these losses can be certified, that of
-:meth:`PiecewiseLinearLoss.smoothed` can.
+form with numbers that depend on the target. Lipschitz constants and radii:
+docs/theory/constants.md, "Losses with a kink". No solution of these losses can be certified, that
+of :meth:`PiecewiseLinearLoss.smoothed` can.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class BlockConstants:
         mu of the objective, the same for all data sets.
     lipschitz : float
         L, bound on the gradient in the block of one record's function, over all records and
-        feasible z. For a loss in y it is the largest *absolute* value, not the range (review W2).
+        feasible z. For a loss in y it is the largest *absolute* value, not the range
+        (docs/theory/saddle.md, "Groups").
     smoothness : float, default=0.0
         Lipschitz constant of that gradient in the block itself.
     radius, circumradius, projection_rounding : float
@@ -178,7 +179,7 @@ class SaddleConstants:
     def sensitivity(self) -> float:
         """How far the saddle point can move in the norm M: ``sqrt(g_x^2 + g_y^2) / n``.
 
-        For the worst pair of ranges (Zhang et al. 2022 specification, section 3.3 (5)-(7)), and
+        For the worst pair of ranges (docs/theory/saddle.md, Lemma 1), and
         at most the diameter of the domain.
         """
         return min(joint_sensitivity(self.ranges, self.moduli, self.n_records), self.diameter)
@@ -187,7 +188,7 @@ class SaddleConstants:
     def sensitivity_x(self) -> float:
         """How far x can move: ``[G_x/mu_x + sqrt(G_x^2/mu_x^2 + G_y^2/(mu_x mu_y))] / (2 n)``.
 
-        For the release of x alone; a joint release needs :attr:`sensitivity` (review F-10).
+        For the release of x alone; a joint release needs :attr:`sensitivity`.
         """
         return min(block_sensitivity(self.ranges, self.moduli, self.n_records), self.x.diameter)
 

@@ -5,9 +5,10 @@
 
     ``||w - w*|| <= (beta / mu) ||w - T(w)||``    for every w of X,
 
-which is never above the certificates C1 and C2 of the specification of Zhang et al. (2022), and
-needs no decision whether w lies on the boundary (review W5). In the interior C1 is computed too, as
-it is less sensitive to rounding there (docs/theory/output_perturbation.md, Lemma 3).
+which is never above the certificates C1 (``||grad F(w)|| / mu``, in the interior) and C2 (with a
+normal vector, on the boundary) and needs no decision whether w lies on the boundary. In the
+interior C1 is computed too, as it is less sensitive to rounding there
+(docs/theory/output_perturbation.md, Lemma 3).
 
 **A forward-backward step** (C3, and C4 for saddle points): :func:`forward_backward_distance`. A
 step from any feasible pair gives a pair whose distance to the saddle point in the norm ``||(x,
@@ -176,7 +177,7 @@ def forward_backward_distance(
         The blocks of A(z) and of A(z+).
     steps : sequence of float
         One number per block: with a step per coordinate and a Euclidean projection the statement is
-        false (review W10).
+        false (docs/theory/saddle.md, "Certificate").
     moduli : sequence of float
         mu of each block.
     rounding : sequence of float, optional

@@ -48,8 +48,8 @@ def accelerated_gradient_iterations(
     """Iterations after which the distance to the solution is at most `accuracy`.
 
     ``T = max(1, ceil(sqrt(kappa) log(9 beta D^2 / (8 gap))))`` with ``gap = mu accuracy^2 / 2``:
-    review W6, which proves it for projected iterations whether or not the constraint is
-    active (the published count, Lowy and Razaviyayn 2021, Lemma 3.2, is unproven there).
+    docs/theory/output_perturbation.md, Lemma 3a, whether or not the constraint is active (the
+    published count, Lowy and Razaviyayn 2021, Lemma 3.2, is unproven there).
 
     beta and mu are those of the objective, D is `start_distance`, a bound on the distance of the
     start to the solution.

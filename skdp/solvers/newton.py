@@ -121,7 +121,7 @@ class Newton(Solver):
 
     References
     ----------
-    Zhang et al. (2022) specification, section 4.3: "anything" that is certified.
+    Any method will do, since its point is certified (docs/theory/output_perturbation.md, Lemma 2).
     """
 
     needs = frozenset({"hessian"})

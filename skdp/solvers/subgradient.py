@@ -17,7 +17,7 @@ _CHECK_GROWTH = 1.2
 class Subgradient(Solver):
     """Full subgradients with steps ``2 / (mu (t + 1))`` (Lowy and Razaviyayn 2021, Alg. 2).
 
-    Corrected as in erratum E4: a subgradient of the objective. In the whole space the
+    Corrected as in erratum L4: a subgradient of the objective. In the whole space the
     iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
     and g_t the subgradients of the mean loss. On other domains the sum is projected and not each
     step (dual averaging). Of a loss with kinks all `max_iterations` are made.
@@ -50,7 +50,7 @@ class Subgradient(Solver):
 class StochasticSubgradient(StochasticSolver):
     """Subgradients of batches, weighted average (Lowy and Razaviyayn 2021, Alg. 3).
 
-    Corrected as in erratum E4: steps ``2 / (mu (t + 1))`` for the objective with its regulariser,
+    Corrected as in erratum L4: steps ``2 / (mu (t + 1))`` for the objective with its regulariser,
     and the average of the points where subgradients were taken, with weights proportional to t.
     Batches come in a new random order in each epoch. Of a loss with kinks all epochs are made.
     """

@@ -104,8 +104,8 @@ class SVRG(_EpochSolver):
     Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``
     (Johnson and Zhang 2013; Xiao and Zhang 2014). An epoch has 2 m steps at first; one that does
     not halve the certificate is followed by one twice as long, up to ``2 m + 2 l / mu`` steps. The
-    proven length is of that order (Zhang et al. 2022 specification, section 4.3: ``100 l / mu``
-    steps with ``eta = 0.1 / l``) but rarely needed.
+    proven length is of that order (``100 l / mu`` steps with ``eta = 0.1 / l``: Xiao and Zhang,
+    Theorem 3.1) but rarely needed.
     """
 
     _growth = 2.0
@@ -170,9 +170,8 @@ class SAGA(_EpochSolver):
 class Katyusha(_EpochSolver):
     """Katyusha: ``n + sqrt(n kappa)`` gradients up to logarithms.
 
-    Lowy and Razaviyayn (2021), Alg. 5 (Allen-Zhu 2018) with erratum E6 (the printed "L" of the
-    momentum is the smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
-    specification, section 4.3: epochs of 2 m steps, ``tau_2 = 1/2``,
+    Lowy and Razaviyayn (2021), Alg. 5 (Allen-Zhu 2018) with erratum L6 (the printed "L" of the
+    momentum is the smoothness; snapshots are averaged): epochs of 2 m steps, ``tau_2 = 1/2``,
     ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and ``gamma = 1 / (3 tau_1 l)``,
 
     - ``x = tau_1 z + tau_2 snapshot + (1 - tau_1 - tau_2) y``,

@@ -1,6 +1,6 @@
-"""The instance of matrix sensing is that of the specification, and its derivatives are right.
+"""The instance of matrix sensing is that of the paper, and its derivatives are right.
 
-Test 10 of the list in the specification of DP-RGDA, section 7.3; the numbers are those of 4.3.
+Xu et al. (2026), section of experiments; what the paper leaves out: benchmarks/README.md.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def numbers(made, x):
 
 
 @pytest.mark.parametrize("norm, start, descended, saddle", FIXTURES)
-def test_fixture_has_the_numbers_of_the_specification(case, norm, start, descended, saddle):
+def test_instance_has_known_numbers(case, norm, start, descended, saddle):
     made = case.instance(0, norm)
     assert_allclose(numbers(made, made.start), start, rtol=0, atol=1e-6 * max(1.0, start[0]) + 5e-6)
     assert_allclose(numbers(made, case.descended(made)), descended, rtol=0, atol=1e-5)
@@ -80,7 +80,7 @@ def test_gradients_and_hessian_are_derivatives_and_have_the_stated_form(case):
     product = made.hessian(x) @ v
     numeric = (made.gradient(x + h * v) - made.gradient(x - h * v)) / (2.0 * h)
     assert_allclose(product, numeric, atol=1e-6 * np.abs(product).max())
-    # the product with (P, Q), by the formula of the specification
+    # the product with (P, Q), by its formula
     (U, V), (P, Q), n = made.factors(x), made.factors(v), len(made.b)
     r = made.residuals(x)
     s = np.einsum("iab,ab->i", made.A, P @ V.T + U @ Q.T)

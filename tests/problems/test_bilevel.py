@@ -65,7 +65,7 @@ def moments(rows, t, part):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_ridge_identities(sparse):
-    """Specification 5.3, with groups, an intercept and an odd number of records."""
+    """The implicit hypergradient, with groups, an intercept and an odd number of records."""
     problem, rows, t = random_problem(sparse=sparse)
     assert (problem.n_train, problem.n_val, problem.n_records) == (6, 5, 11)
     x, lam = np.log([0.3, 0.05]), 4.0
@@ -121,7 +121,7 @@ def test_scalar_bias():
 
 
 def test_sign():
-    """Specification 5.2, d = 1: the alpha must increase."""
+    """In one dimension: the alpha must increase."""
     rows = Records(np.array([[0.5], [0.5]]), 1.0)
     problem = PenaltyProblem(
         rows.with_targets(np.array([0.4, 0.1])),
@@ -221,7 +221,7 @@ def test_validation():
         ({"factors": (1.0, 0.0)}, "penalty factors"),
         ({"factors": (1.0, -1.0)}, "penalty factors"),
         ({"factors": (1.0, math.nan)}, "penalty factors"),
-        ({"low": 0.0}, "bounds"),  # E5: no alpha, no strong convexity
+        ({"low": 0.0}, "bounds"),  # K5: no alpha, no strong convexity
         ({"low": -1.0}, "bounds"),
         ({"low": 2.0}, "bounds"),
         ({"high": math.inf}, "bounds"),
@@ -309,7 +309,7 @@ def test_no_search_exceeds_the_sensitivity(loss, relative, disjoint, u):
 
 
 def test_radius_of_penalised_ridge():
-    """Review K6: the printed radius, and the sensitivity built on it, are too small."""
+    """``sqrt(1 + u)`` times the radius at u = 0, and the sensitivity built on it, are too small."""
     R, B = 0.1, 1.0
     u, omega, n = 1.0 / 0.003, 1.0, 10000
     X, t = np.empty((2 * n, 2)), np.empty(2 * n)

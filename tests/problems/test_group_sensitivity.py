@@ -355,7 +355,7 @@ def test_clipped_weights_of_all_small_data_sets():
 
 
 def test_the_level_of_a_loss_counts_and_not_its_range():
-    """Instance of review W2 between groups."""
+    """Two groups between which a record moves: the level of its loss counts."""
     n, radius = 100, 0.01
     X, groups = np.repeat([[-1.0], [1.0]], n // 2, axis=0), np.repeat([0, 1], n // 2)
     loss, weights = LogisticLoss(), GroupWeights.of_proportions([0.5, 0.5], 10.0)
@@ -381,7 +381,7 @@ def with_own_sizes(instance, n_groups):
 
 @pytest.mark.parametrize(("n", "factor"), [(100, 7), (1000, 70)])
 def test_means_of_groups_are_not_private(n, factor):
-    """The only record of a group leaves it (review Z-25); bound by the other groups' sizes.
+    """The only record of a group leaves it; bound by the other groups' sizes.
 
     The movement does not shrink with n: 7.5 and 75 times the bound in x, 18 and 179 in norm M.
     """

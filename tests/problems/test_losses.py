@@ -85,7 +85,7 @@ def test_sum_zero_basis(k):
 
 @pytest.mark.parametrize(("k", "ratio"), [(1, 1.0991), (2, 1.2698), (5, 1.6173), (10, 1.8208)])
 def test_logistic_diameter_reference(k, ratio):
-    """G / R of the specification: 1.10, 1.27, 1.62, 1.82 (review Z-7 to four digits)."""
+    """D / X: 1.10, 1.27, 1.62, 1.82, here to four digits."""
     assert LogisticLoss().gradient_diameter(1.0, k) == pytest.approx(ratio, abs=5e-5)
     assert LogisticLoss().gradient_diameter(1.0, math.inf) == 2.0
 

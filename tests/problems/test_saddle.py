@@ -354,7 +354,7 @@ class WorstGroup(SaddleProblem):
     (100, 0.01, 0.011088, 20.7), (1000, 0.01, 0.0013859, 57.8),
 ])  # fmt: skip
 def test_level_and_not_range_of_a_loss_counts(n, radius, mu_y, ratio):
-    """Counterexample of review W2: a record that changes its group as well."""
+    """A record that changes its group as well: the level of a loss counts, not its range."""
     rows = np.repeat([-1.0, 1.0], n // 2)
     groups = np.repeat([0, 1], n // 2)
     level = math.log1p(math.exp(radius))

@@ -96,7 +96,7 @@ def test_certificate_is_never_below_the_true_distance(
 
 
 def test_a_certificate_near_the_sphere_is_not_fooled():
-    """Review W5: a point slightly inside, whose gradient is radial, must not certify as 0."""
+    """A point slightly inside, whose gradient is radial, must not certify as 0."""
     problem = random_problem(alpha=1e-2, radius=0.05)
     exact = exact_solution(problem)
     inside = exact * (1 - 1e-5)
@@ -216,7 +216,7 @@ def test_forward_backward_certificates():
 
 
 def test_one_step_per_coordinate_proves_nothing():
-    """Review W10: why a block has one scalar step. The fixed point is far from the solution."""
+    """Why a block has one scalar step. The fixed point is far from the solution."""
     steps, disc = np.array([1.0, 0.05]), Ball(1.0)
 
     def gradient(w):
@@ -389,7 +389,7 @@ def test_uncertifiable_accuracy_is_an_error():
     ("kappa", "radius"), list(itertools.product([1e1, 1e3, 1e5], [0.02, 10.0])), ids=str
 )
 def test_accelerated_gradient_count_suffices(kappa, radius):
-    """Review W6: after T projected iterations the distance is at most the accuracy."""
+    """After T projected iterations the distance is at most the accuracy."""
     for seed in range(3):
         problem = random_problem(alpha=0.25 * 1.01 / kappa, radius=radius, seed=seed)
         exact = exact_solution(problem)

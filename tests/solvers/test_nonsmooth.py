@@ -77,7 +77,7 @@ def test_subgradient_error_falls_like_one_over_t():
 
 
 def test_subgradient_iterates_are_those_of_the_listing():
-    """In the whole space: x <- x - 2 / (mu (t + 1)) g with g of the whole objective (E4)."""
+    """In the whole space: x <- x - 2 / (mu (t + 1)) g with g of the objective (erratum L4)."""
     problem = problem_of("hinge", alpha=0.3)
     solver = Subgradient(max_iterations=25)
     point = solver._solve(problem, 0.0, np.zeros(4), np.random.default_rng(0))

@@ -80,7 +80,7 @@ def one_step(problem, x, lam, inner, plan, rng, noise):
 
 
 class Mixed(BilevelProblem):
-    """E3: ``f = v . y``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``, all norms at most 1.
+    """Erratum K3: ``f = v . y``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``, all norms at most 1.
 
     Gradients in x are 0 for f and ``B_i y`` for g: bounded by ``||y|| <= 2``, 1-Lipschitz in y.
     """

@@ -1,8 +1,8 @@
 """Localised noisy gradient descent for strongly convex problems.
 
 Algorithms 2 and 4 of Kornowski (2024), after Feldman, Koren and Talwar (2020): rounds of noisy
-gradient descent, each in a smaller ball around the average of the one before. Corrected (errata E8,
-E12 and E13): public radii that never grow, points that never leave the domain on which the
+gradient descent, each in a smaller ball around the average of the one before. Corrected (errata K8,
+K12 and K13): public radii that never grow, points that never leave the domain on which the
 gradients are bounded, exact accounting, Poisson batches.
 
 Output perturbation has the same rate with one release and no parameters; this is for comparison,
@@ -116,7 +116,7 @@ def dp_localized_gd(
 
     Each of M rounds starts at the average y of the last one and makes T steps
     ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
-    of radius R_m around its start (review K4). The steps of a round are averaged.
+    of radius R_m around its start, which keeps it in the domain. The steps of a round are averaged.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def plan_localized_gd(
 
     One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
     sum over a batch divided by ``q n`` by ``2 L / (q n)``, and the rounding of both sums; the run
-    is a composition of ``n_rounds * n_steps`` such releases (specification 3.2).
+    is a composition of ``n_rounds * n_steps`` such releases.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def plan_localized_gd(
 def _radii(
     constants: ProblemConstants, deviation: float, count: int, n_steps: int, sampling_rate: float
 ) -> tuple[float, ...]:
-    """``R_{m+1} = min(R_m, error of a round)`` with high probability (specification 3.2)."""
+    """``R_{m+1} = min(R_m, error of a round)`` with high probability (docs/theory/bilevel.md)."""
     mu, d, T = constants.strong_convexity, constants.dimension, n_steps
     gradient = constants.lipschitz + 2.0 * mu * constants.radius
     if sampling_rate < 1.0:

@@ -3,8 +3,8 @@
 Algorithms 1 and 3 of Kornowski (2024), corrected. A step solves ``min g(x, y)`` and ``min g(x, y) +
 f(x, y) / lam`` privately, forms the penalty hypergradient at the two released points, adds noise if
 that depends on records, and moves x. What is corrected: the outer noise is scaled by the realised
-distance of the released points (E3) or left out where the update is post-processing (E2), the
-composition is exact (E7), each record joins a batch independently (E8, E9).
+distance of the released points (erratum K3) or left out where the update is post-processing (K2),
+the composition is exact (K7), each record joins a batch independently (K8, K9).
 
 Lower problems are solved by :mod:`skdp.algorithms.bilevel.private_solvers`. Proofs:
 docs/theory/bilevel.md.
@@ -218,8 +218,9 @@ def plan_steps(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published split and formulas with the errata corrected, for comparison. Every
         step gets the epsilon that the advanced composition lemma allows (the published one is about
-        5 times too large, E7), each of its three releases a third and the classical Gaussian noise;
-        hypergradients get noise for their true sensitivity (E3), none if post-processing (E2).
+        5 times too large, erratum K7), each of its three releases a third and the classical
+        Gaussian noise; hypergradients get noise for their true sensitivity (K3), none if
+        post-processing (K2).
     split : tuple of three floats, optional
         a, b, c >= 0 with sum 1. Default: equal parts; c = 0 if no outer noise is needed.
     share : float, default=1.0

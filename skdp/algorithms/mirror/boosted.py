@@ -81,7 +81,7 @@ class BoostedMirrorDescentPlan(Plan):
 
     @property
     def gap_sensitivity(self) -> float:
-        """``16 Bf / n`` with n records (review G16), and the rounding of four means."""
+        """``16 Bf / n`` with n records: two means over n / 4; and the rounding of four means."""
         size = self.quarter
         rounding = 8.0 * EPS * (size + 32.0)
         return self.value_bound * (4.0 / size + rounding) * (1.0 + 1e-9)

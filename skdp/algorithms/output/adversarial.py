@@ -1,6 +1,6 @@
 """Output perturbation under attacks whose inner problem has no closed form.
 
-Algorithms 7 (an exact saddle point) and 8 of Lowy and Razaviyayn (2021), with errata E2 and E3
+Algorithms 7 (an exact saddle point) and 8 of Lowy and Razaviyayn (2021), with errata L2 and L3
 corrected: find an approximate saddle point of f(x, y), y the attack, certify its x, add noise. An
 attack found by projected gradient ascent proves nothing: it is a *lower* bound of the inner
 maximum. Therefore f must be concave in y, and its regularised maximiser is certified as well.
@@ -67,7 +67,7 @@ def plan_adversarial_output_perturbation(
     distance of tau for every data set, so that two neighbours' points differ by at most
     ``Delta + 2 tau``; tau is ``accuracy_fraction Delta / 2``, or the accuracy in x that double
     precision can certify if that is larger. The published ``Delta + 2 g / mu`` for a gap g is too
-    small (erratum E2).
+    small (erratum L2).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def plan_adversarial_output_perturbation(
     # in the norm of the moduli
     accuracy = max(0.5 * accuracy_fraction * exact * root, certifiable_saddle_accuracy(constants))
     sensitivity = min(exact + 2.0 * accuracy / root, x.diameter)
-    reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
+    reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (errata L2, L3)"
     reference += "" if budget.is_pure else " with the analytic Gaussian mechanism"
     mechanism = calibrated_mechanism(budget, sensitivity)
     return SaddleOutputPerturbationPlan(

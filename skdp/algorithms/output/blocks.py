@@ -72,6 +72,7 @@ def assign_blocks(
 def spawn_generators(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
     """Draw one generator per phase, before the first of them.
 
-    The number of draws in a phase must not affect the next one (review W8).
+    The number of draws in a phase must not affect the next one: docs/theory/output_perturbation.md,
+    Lemma 4.
     """
     return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n_phases)]

@@ -156,10 +156,10 @@ def plan_output_perturbation(
     budget : PrivacyBudget
     neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
     calibration : str, default="analytic"
-        - "analytic": the tight kernel (Zhang et al. specification, section 2.7):
+        - "analytic": the tight kernel (docs/theory/output_perturbation.md, Lemma 2):
           ``tau = accuracy_fraction Delta / 2`` and the analytic Gaussian mechanism.
         - "lowy2021_alg1", "lowy2021_alg6": published accuracies and noise, errata corrected
-          (E1, E5, E8, E25), with the certificate in place of an expectation (E3).
+          (L1, L5, L8, L25), with the certificate in place of an expectation (L3).
         - "zhang2022_alg1": ``sigma = 4 L sqrt(2 log(2.5/delta)) / (mu n epsilon)``.
         The published ones cover replace-one neighbours only.
     accuracy_fraction : float, default=1e-3
@@ -216,7 +216,7 @@ def plan_output_perturbation(
         reference = "Lowy & Razaviyayn 2021, Alg. 1"
     else:
         gap = lowy_gap(*sizes, radius=constants.radius)
-        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (E1, E8, E13, E25)"
+        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (errata L1, L8, L13, L25)"
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
     mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
     return OutputPerturbationPlan(
@@ -243,7 +243,7 @@ def solution_sensitivity(
     accuracy : float
         ``tau = accuracy_fraction Delta / 2``, or the certifiable accuracy if that is larger.
     sensitivity : float
-        ``Delta + 2 tau``, or 2 R if that is smaller (Zhang et al. specification, section 2.7).
+        ``Delta + 2 tau``, or 2 R if that is smaller (docs/theory/output_perturbation.md).
         All three are arrays if there are arrays among the constants.
 
     Raises

@@ -7,9 +7,10 @@ nearer to their start and need less noise. Only the first, weak regulariser adds
 (Zhang et al. 2022, Alg. 2; Feldman, Koren and Talwar 2020).
 
 Every phase spends the full budget: neighbours differ in one record, hence in one block, and
-later phases use of that block only its released point (parallel composition, specification
-section 3.2, review Z-9). That holds for neighbours with another record in one place; the secret
-random order makes it hold wherever the table keeps the record (docs/theory/order.md).
+later phases use of that block only its released point (parallel composition:
+docs/theory/output_perturbation.md, Lemma 4). That holds for neighbours with another record in one
+place; the secret random order makes it hold wherever the table keeps the record
+(docs/theory/order.md).
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ def plan_phased_output_perturbation(
     budget : PrivacyBudget
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes and mu_1 minimise
-          :func:`phased_utility_bound` (Zhang et al. 2022 specification, sections 2.7 and 3.5).
+          :func:`phased_utility_bound` (docs/theory/output_perturbation.md, "Phases").
         - "paper": the published Alg. 2, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
 
@@ -426,7 +427,7 @@ def phased_utility_bound(
 ) -> Any:
     """Bound the expected excess risk of phases, for choosing among plans.
 
-    The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
+    The recursion of Zhang et al. (2022), Theorem 3.7 (docs/theory/output_perturbation.md),
 
     ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``
 

@@ -4,8 +4,7 @@ Phase k solves the saddle problem of its block of records with ``(mu_k / 2) ||x 
 around the *released* point of the phase before and a fixed ``(nu / 2) ||y - c||^2``, and releases
 its x. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need less
 noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged). Every phase spends the
-whole budget, as in :mod:`skdp.algorithms.output.phased` (specification section 3.2,
-review Z-9 and Z-10).
+whole budget, as in :mod:`skdp.algorithms.output.phased` (docs/theory/saddle.md, "Phases").
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class SaddleUtilityBound:
     + sum_{k < K} (L_y/2) sqrt(mu_{k+1}/nu) Delta_k
     + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (coupling / nu) Delta_K`` with
     ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu``, Delta_k the sensitivity and V_k the mean square of the
-    noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
-    paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
+    noise (Zhang et al. 2022, with erratum Z9; the last term is not in the paper, the second sum is
+    at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
     D_x and D_y are the sums of the radii and the norms of the centers; x is released.
     """
@@ -292,7 +291,7 @@ def plan_phased_saddle_output_perturbation(
         Part of the budget that may be spent: Alg. 4 and 5 cost one budget with 1/2 each.
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
-          the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
+          the tight kernel (docs/theory/saddle.md).
         - "paper": Alg. 4 or 5 as published, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
           spends half of the budget; or the convex-strongly-concave variant.
     utility : callable from a list of :class:`SaddlePhase` to float, optional

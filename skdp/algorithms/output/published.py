@@ -1,8 +1,8 @@
 """Published noise, accuracies and regularisation, with the errata corrected.
 
 For comparison with the tight calibration, and for the reference values of the tests. Neighbours
-are replace-one. Errata are named by their number in our specifications: the published forms of
-Lowy and Razaviyayn (2021), Alg. 6 (E1), and of the accuracy "in expectation" (E3) break the stated
+are replace-one. Errata are those of docs/theory/errata.md: the published forms of Lowy and
+Razaviyayn (2021), Alg. 6 (erratum L1), and of the accuracy "in expectation" (L3) break the stated
 privacy.
 """
 
@@ -42,8 +42,8 @@ def lowy_gap(
     For Alg. 1 `strong_convexity` is given: class H (smooth)
     ``(L^2 / (mu n^2)) min(kappa q^2, 1)``, class F ``(L^2 / (mu n)) min(1/n, q)``.
     For Alg. 6 the `radius`: class J (smooth) ``min(L^{4/3} R^{2/3} beta^{-1/3} q^{-2/3} n^{-4/3},
-    beta^{1/3} L^{2/3} R^{4/3} r^{2/3})`` with ``r = q / n`` (E8), class G
-    ``L R r^{3/2} / (1 + q)^2`` (E13).
+    beta^{1/3} L^{2/3} R^{4/3} r^{2/3})`` with ``r = q / n`` (erratum L8), class G
+    ``L R r^{3/2} / (1 + q)^2`` (erratum L13).
     """
     q, n, smooth = lowy_noise_factor(budget, dimension), n_records, math.isfinite(smoothness)
     if strong_convexity is not None:
@@ -92,7 +92,7 @@ def zhang_minimisation_noise(
     """Compute the noise scale of Zhang et al. (2022), Alg. 1 and each phase of Alg. 2.
 
     ``4 L sqrt(2 log(2.5 / delta)) / (mu n eps)``: half of delta is set aside for the
-    solver's failure; the solver is within ``L / (mu n)``. Needs eps < 1 (review W12).
+    solver's failure; the solver is within ``L / (mu n)``. Needs eps < 1.
     """
     multiplier = gaussian_noise_multiplier(budget.epsilon, 0.5 * budget.delta, "classical")
     return 4.0 * lipschitz / (strong_convexity * n_records) * multiplier
@@ -138,8 +138,8 @@ def zhang_schedule(
 ) -> PhaseSchedule:
     """Compute the schedule of Alg. 2, Alg. 4 (and 5) or the convex-strongly-concave variant.
 
-    K is the base-2 logarithm rounded up (E1), blocks have ``floor(n / K)`` records (E2). For Alg. 4
-    the dimension is the larger one of the two blocks.
+    K is the base-2 logarithm rounded up (erratum Z1), blocks have ``floor(n / K)`` records (Z2).
+    For Alg. 4 the dimension is the larger one of the two blocks.
     """
     constant, privacy, log_factor = {
         "alg2": (1.0, 14.0, 2.5),

@@ -176,8 +176,8 @@ def plan_saddle_output_perturbation(
     Two neighbours' certified pairs differ by at most ``Delta + 2 tau`` in the norm M, Delta being
     ``constants.sensitivity``. For a joint release, noise that is isotropic in the
     coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)`` therefore protects both blocks with one budget:
-    ``sigma_x = c (Delta + 2 tau) / sqrt(mu_x)``, sigma_y with mu_y (Zhang et al. 2022
-    specification, section 2.7), spherical Laplace noise for delta = 0. A block alone moves by
+    ``sigma_x = c (Delta + 2 tau) / sqrt(mu_x)``, sigma_y with mu_y (docs/theory/saddle.md,
+    Lemma 2), spherical Laplace noise for delta = 0. A block alone moves by
     at most ``Delta_x + 2 tau / sqrt(mu_x)`` with Delta_x of ``constants.sensitivity_x``.
 
     Parameters

@@ -77,8 +77,8 @@ def plan_escape_phase(
 
     Notes
     -----
-    The fixed point of the specification's recipe (section 2.5): it ends without noise, and with a
-    little; whether it does depends on :attr:`EscapePhase.noise_limit`.
+    The fixed point of the recipe in docs/theory/dp_rgda.md, "Corrections": it ends without noise,
+    and with a little; whether it does depends on :attr:`EscapePhase.noise_limit`.
     """
     check_positive(alpha=alpha, smoothness=smoothness, hessian_lipschitz=hessian_lipschitz)
     check_count("dimension", dimension)

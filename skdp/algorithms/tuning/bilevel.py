@@ -1,7 +1,7 @@
 """Alpha by first-order private bilevel optimisation, with a final model on all records.
 
-Section 7 of Kornowski (2024) with the sign, the noise and the norms corrected (E1, E2, E5), in the
-logarithms of alpha, one per group (route A of the specification, 5.5). Works for any smooth loss,
+Section 7 of Kornowski (2024) with the sign, the noise and the norms corrected (errata K1, K2 and
+K5), in the logarithms of alpha, one per group. Works for any smooth loss,
 needs only gradients, and its noise does not grow with the number of groups. For least squares
 :mod:`skdp.algorithms.tuning.sufficient_statistics` needs far less noise where matrices are
 affordable. Proofs: docs/theory/bilevel.md.
@@ -43,7 +43,7 @@ class BilevelTuningPlan(SplitPlan):
 
     In a secret random order, records at even places train and those at odd places validate. What is
     minimised is the validation loss plus the public cost of the final model's noise at alpha
-    (specification, 5.6): without it alpha goes to the lower end.
+    (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
 
     Parameters
     ----------
@@ -51,8 +51,7 @@ class BilevelTuningPlan(SplitPlan):
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1
         c in ``lam = c curvature U^2``, U the norm bound of whitened rows: large values have less
-        bias and more noise. The specification (5.5) has 0.3 to 1; docs/theory/bilevel.md, "Tuning",
-        explains 0.1.
+        bias and more noise. docs/theory/bilevel.md, "Tuning", explains 0.1.
     minibatch : bool, default=False
         Solve lower problems by localised gradient descent on random batches (Algorithms 3 and 4).
         Needs dp-accounting.

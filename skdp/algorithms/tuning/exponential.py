@@ -1,6 +1,6 @@
 """Alpha drawn by the exponential mechanism from a grid, by validation losses.
 
-Route D of the Kornowski 2024 specification, 5.5. The score of a candidate is the validation loss
+docs/theory/hypergradient.md, section 4. The score of a candidate is the validation loss
 of the exact minimiser at it, plus the public cost of the final model's noise there. One record
 moves the score of a weak penalty far more than that of a strong one. An ordinary exponential
 mechanism has the noise of the worst candidate for all; the generalised one (Raskhodnikova and Smith
@@ -43,8 +43,9 @@ def plan_score(
     """Bound the sensitivity of a computed loss, and fix the accuracy of its minimisers.
 
     In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
-    loss by ``L`` times that; a validation record moves the mean by the range of the loss (review
-    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser.
+    loss by ``L`` times that; a validation record moves the mean by the range of the loss
+    (docs/theory/hypergradient.md, section 4). To that come ``2 (L e + rounding)``, e the accuracy
+    of the minimiser.
     """
     if not isinstance(objective.loss, HalfSquaredLoss | LogisticLoss):
         raise ValueError(f"No bound is known for {type(objective.loss).__name__}.")

@@ -2,9 +2,9 @@
 
 A tuner *chooses* (:meth:`SplitPlan.choose`); :class:`FinalFitPlan` alone *fits*, by output
 perturbation in whitened coordinates (:mod:`skdp.problems.penalties`). Noise is isotropic there, so
-it has covariance ``s^2 Omega^{-1}`` in w (Kornowski 2024 specification, 5.5 and 5.6;
-docs/theory/hypergradient.md, section 1). Alpha has been released before, so the noise may depend on
-it. The cost of the fit does not: its event is fixed by the budget alone.
+it has covariance ``s^2 Omega^{-1}`` in w (docs/theory/hypergradient.md, section 1). Alpha has been
+released before, so the noise may depend on it. The cost of the fit does not: its event is fixed by
+the budget alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FinalFitPlan(Plan):
         """Public bound on what the noise adds to the expected loss.
 
         At most ``c s^2 tr(H Omega^{-1}) / 2 <= c s^2 U^2 / 2``, s^2 the variance of a whitened
-        coordinate and c the loss's curvature (specification, 5.6). Added to a loss that values of
+        coordinate and c the loss's curvature. Added to a loss that values of
         alpha are compared by, it makes the choice aware of the noise of the released model.
         """
         square = self.objective.whitened(self.alpha).feature_norm ** 2
@@ -179,7 +179,7 @@ class SplitPlan(TuningPlan):
 class PublicRulePlan(SplitPlan):
     """Fit at the alpha of a public rule, with the whole budget.
 
-    The rule to beat (Kornowski 2024 specification, 5.6): every tuner pays for looking at the
+    The rule to beat (docs/theory/hypergradient.md, section 1): every tuner pays for looking at the
     records. ``alpha="auto"`` of :class:`skdp.linear_model.DPRidge` is data-free too and minimises a
     finer bound numerically. This one is the closed form that the other tuners start from, in their
     setting: an intercept that is penalised as a feature of full norm would be, and noise in

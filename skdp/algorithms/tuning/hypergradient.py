@@ -1,7 +1,7 @@
 """Alpha tuned on noisy releases of the exact derivative of a validation loss.
 
-Route B of the Kornowski 2024 specification, 5.5, with the exact derivative in place of the paper's
-difference quotient (route A has that, :mod:`skdp.algorithms.tuning.bilevel`). With w(alpha) the
+The exact derivative stands in place of the difference quotient of Kornowski (2024), which
+:mod:`skdp.algorithms.tuning.bilevel` has. With w(alpha) the
 minimiser of the training loss, the validation loss F(alpha) of w(alpha) has the derivative
 ("hypergradient")
 
@@ -93,7 +93,7 @@ def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> Hype
     drift = hessian + third * lipschitz
     turn = drift * diameter + hessian * lipschitz  # how p moves with a training record
     train = diameter * lipschitz + radius * turn
-    weight = radius if n_groups > 1 else min(radius, turned)  # review K12
+    weight = radius if n_groups > 1 else min(radius, turned)  # `turned` is for one group
     return HypergradientBounds(
         train=train * ROUNDING_SLACK,
         validation=weight * diameter * ROUNDING_SLACK,

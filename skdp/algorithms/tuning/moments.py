@@ -146,7 +146,7 @@ def plan_private_moments(
     at most ``sqrt(2) U / n`` in the Frobenius norm, in which the entries of the diagonal and
     sqrt(2) times those above it are orthonormal coordinates (docs/theory/tuning.md, Lemma 1).
     One record added or removed moves the sum over the nominal size by ``||u u'||_F / n <= U / n``.
-    (Kornowski 2024 specification, 5.5 C, releases c and H apart; together they need less noise.)
+    Two releases, of c and of H, would need more noise.
 
     The weight minimises the noise that ``H w - c`` has at a predictor of norm `coef_norm`,
     ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is

@@ -21,8 +21,8 @@ After every round alpha is that of the least estimated risk of the quadratic mod
 point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`). All but
 the releases is post-processing.
 
-"Newton-SSP" (Kornowski 2024 specification, 5.7) releases a Hessian in each round, needs two folds,
-takes the quadratic step and forgets earlier rounds. It did worse in simulations.
+A Hessian in each round of two folds, with the quadratic step and no memory of earlier rounds, did
+worse in simulations.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Splits:
         A record that trains among m moves the value of its split by ``train / m``, one that
         validates among m by ``validation / m``. In one split it has one of the roles: the larger
         of the two counts. In K splits it validates once and trains K - 1 times:
-        ``(validation / m' + (K - 1) train / m) / K`` with the smallest sets (review K20).
+        ``(validation / m' + (K - 1) train / m) / K`` with the smallest sets.
         """
         n, folds = self.n_records, self.n_folds
         if folds is None:

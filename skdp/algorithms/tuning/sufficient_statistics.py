@@ -2,7 +2,7 @@
 
 Least squares sees the records through their second moments alone. Once these are released,
 everything is post-processing: any number of candidates for alpha, one per group of coefficients,
-and the final model (Kornowski 2024 specification, 5.5, route C). No budget is split.
+and the final model (docs/theory/tuning.md). No budget is split.
 
 By default the moments are those of all records, and candidates are compared by Stein's identity.
 With folds, the moments of each are released and predicted from those of the others; where some

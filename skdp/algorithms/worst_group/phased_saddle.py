@@ -1,6 +1,6 @@
 """The worst group's loss, privately: phases of the saddle problem, by public bounds.
 
-Zhang et al. (2022), specification, section 7.4. The factors of the groups' losses are public, the
+The algorithm is Zhang et al. (2022), Alg. 4. The factors of the groups' losses are public, the
 same for all data sets, or released first (:class:`HistogramPlan`) with a share of the budget.
 """
 
@@ -181,7 +181,7 @@ class HistogramPlan(GroupPlan):
         return NoisyProportions(
             objective=self.objective,
             mechanism=calibrated_mechanism(self.budget, sensitivity, share=share),
-            reference="Zhang et al. 2022, specification, section 7.4 C; one record, two counts",
+            reference="docs/theory/saddle.md, 'Groups': one record, two counts",
         )
 
     @property

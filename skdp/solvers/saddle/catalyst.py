@@ -31,7 +31,7 @@ class Catalyst(SaddleSolver):
     ``F + (beta/2) ||x - u||^2``, and the next u is x moved on by ``(1 - sqrt q) / (1 + sqrt q)``
     times the way from the last x. ``beta = mu_x (l / sqrt(m) - 1)`` for m batches whose operators
     have the Lipschitz constant l, measured, in scaled coordinates; m is 1 for a solver without
-    batches (Lin, Mairal and Harchaoui 2018; Zhang et al. 2022 specification, section 4.4).
+    batches (Lin, Mairal and Harchaoui 2018).
 
     A proximal point is accurate enough if the certificate of its own problem says that its error is
     a tenth of its distance to u. The worse block is that with the larger of ``smoothness / mu``

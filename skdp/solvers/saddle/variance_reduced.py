@@ -1,8 +1,8 @@
 """Stochastic operators with variance reduction: SVRG, SAGA and L-SVRE for saddle points.
 
 In scaled coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)``; B is the operator of the data part, B_j that
-of batch j, m the number of batches and l the Lipschitz constant of each. Constants: Zhang et al.
-(2022) specification, section 4.4, and docs/theory/saddle.md.
+of batch j, m the number of batches and l the Lipschitz constant of each. Constants:
+docs/theory/saddle.md, "Solvers".
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Watched(HalfSquaredLoss):
 
 
 def test_points_never_leave_the_domain():
-    """E13: squared losses have no Lipschitz constant outside of the ball."""
+    """Erratum K13: squared losses have no Lipschitz constant outside of the ball."""
     problem = problem_of(loss=Watched(1.0))
     Watched.largest = 0.0
     dp_localized_gd(

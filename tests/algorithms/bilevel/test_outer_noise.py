@@ -107,7 +107,7 @@ def outer_releases(kind, lam, multipliers, runs):
 
 @pytest.mark.audit
 def test_audit_of_the_outer_noise():
-    """E3: the trade-off between neighbours is the one that is paid for, neither worse nor better.
+    """Erratum K3: the trade-off between neighbours is the one that is paid for, no better or worse.
 
     Normal variables 1 apart are told apart by their sign with ``2 Phi(1/2) - 1``. Difference of two
     frequencies, 2000 runs each: 5 standard errors (6e-7).
@@ -122,7 +122,7 @@ def test_audit_of_the_outer_noise():
 
 
 def test_audit_of_the_printed_outer_noise():
-    """E3: as printed, multiplier included. A violation of the claim for all releases together;
+    """Erratum K3: as printed, multiplier included. It violates the claim for all releases together;
     each of two bounds on a frequency fails with probability 1e-6.
     """
     runs = 500
@@ -163,7 +163,7 @@ def test_law_of_the_sampled_outer_release():
     outs = np.array(
         [one_step(problem, np.zeros(2), lam, inner, plan, rng, source)[1] for _ in range(runs)]
     )
-    assert all((np.diff(batch) > 0).all() for batch in problem.batches)  # no record twice (E8)
+    assert all((np.diff(batch) > 0).all() for batch in problem.batches)  # no record twice: K8
     sizes = np.array([len(batch) for batch in problem.batches])
     assert abs(sizes.mean() - n * rate) < 5 * math.sqrt(n * rate * (1 - rate) / runs)
     assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=5 * math.sqrt(2.2 / runs))
@@ -193,8 +193,9 @@ class Concave(Leak):
 
 
 def test_condition_on_the_penalty():
-    """E6: the printed condition is lam >= 2 L1g / mu_g = 2, where g + f / lam is linear; with
-    2 L1f / mu_g = 4 it keeps half of its curvature, and the released point is near its solution.
+    """Erratum K6: the printed condition is lam >= 2 L1g / mu_g = 2, where g + f / lam is linear.
+
+    With 2 L1f / mu_g = 4 it keeps half of its curvature; the released point is near the solution.
     """
     problem, x = Concave(np.full((10**6, 1), 0.5)), np.zeros(1)
     with pytest.raises(ValueError, match="strong"):
@@ -208,9 +209,10 @@ def test_condition_on_the_penalty():
 
 
 def test_sampling_with_replacement_is_not_amplified_as_printed():
-    """E8: a record that is drawn k times moves the Gaussian by k. Exact deltas, by quadrature.
+    """Erratum K8: a record that is drawn k times moves the Gaussian by k.
 
-    With independent draws, which never draw a record twice, the printed amplification holds.
+    Exact deltas, by quadrature. With independent draws, which never draw a record twice, the
+    printed amplification holds.
     """
     grid = np.linspace(-10, 15, 100001)
     for eps0, delta0, n, b, least in (
@@ -231,7 +233,7 @@ def test_sampling_with_replacement_is_not_amplified_as_printed():
 
 
 def test_printed_outer_noise_does_not_allow_any_batch_size():
-    """E9: Theorem 5.1 keeps sigma, of order sqrt(T log) / (eps n), for batches of one record.
+    """Erratum K9: Theorem 5.1 keeps sigma, of order sqrt(T log) / (eps n), for one-record batches.
 
     One record drawn once is exposed: the exact delta of a single step is of order 1 / n, that
     claimed for all T is 1e-6. With draws of probability 1 / n the accountant says the same.

@@ -44,7 +44,7 @@ from skdp.solvers import LBFGS, Newton, Solver
 
 
 def test_leak_closed_forms():
-    """Specification, section 2 (a): a hypergradient at 0 is the mean of the records."""
+    """A hypergradient at 0 is the mean of the records."""
     rng = np.random.default_rng(0)
     points = rng.uniform(-0.5, 0.5, size=(7, 3))
     problem, lam = Leak(points), 5.0
@@ -60,7 +60,7 @@ def test_leak_closed_forms():
 
 
 def test_naive_noise_of_the_leak_is_none():
-    """Specification, section 2 (b): S = (0, ..., 0) and S' = (e_1, 0, ...).
+    """A pair of neighbours: S = (0, ..., 0) and S' = (e_1, 0, ...).
 
     f has no records: at any fixed y the sensitivity of its gradient is 0, and so is noise that is
     calibrated to it. The hypergradients at the exact solutions differ for certain.
@@ -110,7 +110,7 @@ def test_leak_is_covered_by_the_inner_noise():
 
 
 def test_reference_values():
-    """Specification, section 4, delta = 1e-6."""
+    """Known values for delta = 1e-6."""
     for epsilon, mu, ratio in (
         (0.5, 0.124106, 8.0576),
         (1, 0.236704, 4.22468),
@@ -126,7 +126,7 @@ def lemma(epsilon, delta, T):
 
 
 def test_printed_split_exceeds_the_budget():
-    """E7: what the cited lemma gives for the printed split, and the exact totals."""
+    """Erratum K7: what the cited lemma gives for the printed split, and the exact totals."""
     d = 1e-6
     for epsilon, T, total in ((1, 100, 5.29), (1, 10, 5.03), (1, 1000, 5.55), (0.5, 100, 2.40)):
         printed = lemma(epsilon / math.sqrt(2 * T), d / (T + 1), T)
@@ -275,7 +275,7 @@ def validation_loss(problem, x):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_printed_sign_ascends(sign):
-    """E1: the rule as printed, with +, increases the validation loss; ours decreases it."""
+    """Erratum K1: the rule as printed, with +, increases the validation loss; ours decreases it."""
     problem = tuning_problem()
     start = np.log([0.3])
     result = dp_bilevel(
@@ -288,7 +288,7 @@ def test_printed_sign_ascends(sign):
 
 
 def test_update_uses_releases_only():
-    """The same released points give the same path, whatever the records are (E2, wall 2)."""
+    """The same released points give the same path, whatever the records are (K2, wall 2)."""
     points = np.random.default_rng(1).normal(size=(8, 3))
     paths = [
         dp_bilevel(

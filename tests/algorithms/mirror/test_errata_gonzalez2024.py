@@ -1,7 +1,7 @@
 """The errata of Gonzalez, Guzman and Paquette (2024), and the numbers of their settings.
 
-Printed forms are written out, and a test shows what they do: E3, E5 and E7 of our specification.
-E1, E2 and E14 are in ``test_plain.py``: the sign of the ascent, the constant C_M, and the
+Printed forms are written out, and a test shows what they do: errata G3, G5 and G7.
+G1, G2 and G14 are in ``test_plain.py``: the sign of the ascent, the constant C_M, and the
 law of an average.
 """
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("kept_order")
 BUDGET = PrivacyBudget(1.0, 1e-6)
 LOG_DELTA = math.log(1e6)
 RHO = (math.sqrt(LOG_DELTA + 1.0) - math.sqrt(LOG_DELTA)) ** 2
-#: The problem of the specification's numbers: n = 1e5, 1000 and 10 vertices, L0 = L1 = L2 = 1.
+#: A problem for the numbers of the audits: n = 1e5, 1000 and 10 vertices, L0 = L1 = L2 = 1.
 DESIGN = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
 LINE = VertexDesign(100_000, (1000,), (1.0,), (2.0,))
 
@@ -82,7 +82,7 @@ def test_rounds_and_vertices_of_the_anytime_algorithm(smoothness, rounds, period
 
 
 def test_cost_of_the_published_setting_with_the_right_sensitivity():
-    """E3: by the paper's own composition it would exceed epsilon 1; as zCDP it is half of it."""
+    """Erratum G3: by the paper's composition it would exceed epsilon 1; as zCDP it is half."""
     _, work, step, alpha = published_work(DESIGN, 1.0 / (48.0 * 81.0 * LOG_DELTA))
     draws, spread = 6.0 * work, 2.0 * 9.0 * step * alpha
     rho = draws * spread**2 / 8.0
@@ -97,12 +97,12 @@ def test_cost_of_the_published_setting_with_the_right_sensitivity():
     assert math.sqrt(2.0 * LOG_DELTA * draws) * spread + draws * spread**2 / 2.0 < 1.0
 
 
-# ---------------------------------------------------------------------------------------- E3
+# ---------------------------------------------------------------------------------- erratum G3
 
 
 @pytest.mark.parametrize("most", [0, 1, 4])
 def test_a_record_attains_the_sensitivity_of_the_bias_reduced_gradient(most):
-    """E3: the printed bound is ``4.5 alpha L0`` with ``alpha = 2^N / |B|``; records exceed it."""
+    """Erratum G3: records exceed the printed ``4.5 alpha L0`` with ``alpha = 2^N / |B|``."""
     c, design = correction(most), VertexDesign(1, (2,), (1.0,), (2.0,))
     for level in range(most + 1):
         # the first vertex is drawn first, then only the other: three points, or two if N = 0
@@ -126,7 +126,7 @@ def test_a_record_attains_the_sensitivity_of_the_bias_reduced_gradient(most):
             assert abs(plus - minus) > 4.5 * 2.0**level
 
 
-# ---------------------------------------------------------------------------------------- E5
+# ---------------------------------------------------------------------------------- erratum G5
 
 
 def printed_draws(work, most, rng):
@@ -145,7 +145,7 @@ def printed_draws(work, most, rng):
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
 def test_the_printed_loop_makes_two_draws_more_than_it_counts(most):
-    """E5: where M = 0 they exceed the ``6 U`` draws that the printed steps are made for."""
+    """Erratum G5: where M = 0 they exceed the ``6 U`` draws that the printed steps are made for."""
     rng, work = np.random.default_rng(0), 16
     for _ in range(50):
         made, counted = printed_draws(work, most, rng)
@@ -194,11 +194,11 @@ def count_leaves(event):
     return [(part.event, part.count) for part in event.events]
 
 
-# ---------------------------------------------------------------------------------------- E7
+# ---------------------------------------------------------------------------------- erratum G7
 
 
 def test_batches_rounded_down_cost_more_than_planned():
-    """E7: ``2^N / alpha`` is no integer, and its floor lets ``2^N / |B|`` exceed alpha."""
+    """Erratum G7: ``2^N / alpha`` is no integer, and its floor lets ``2^N / |B|`` exceed alpha."""
     design = VertexDesign(100_000, (100,), (1.0,), (2.0,))
     plan = plan_bias_reduced_mirror_descent(
         design, BUDGET, rng=np.random.default_rng(0), mode="paper"
@@ -240,7 +240,7 @@ def law_of(tables, step):
 @pytest.mark.audit
 @pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
 def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
-    """The specification's audit: 61 pairs of tables of +-L0 that differ in one record.
+    """An audit: 61 pairs of tables of +-L0 that differ in one record.
 
     The largest ratio comes near 1: every draw after the first round is charged, and no other.
     """

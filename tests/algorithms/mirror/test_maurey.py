@@ -1,6 +1,6 @@
 """Monte-Carlo tests of the Maurey bounds: what a mean of K drawn vertices does to a function.
 
-Gonzalez, Guzman and Paquette (2024), section 2, with the corrections of our specification: values
+Gonzalez, Guzman and Paquette (2024), section 2, corrected: values
 (Lemma 2.1, Corollary 2.3), gradients (Corollaries 2.4 and 2.6), tails (Lemma 2.8), largest of many
 functions (Lemma 2.10), second moments (Corollaries 2.12 and 2.14), and both blocks at once. The
 bounds are loose by factors from 3 to 300, so each test also shows that what it measures is there:
@@ -171,7 +171,7 @@ def test_tails_of_values(weights, curved):
 
 @pytest.mark.parametrize("count", [4, 64])
 def test_the_largest_of_many_functions(count):
-    """Lemma 2.10 as printed and with its lost factor (E9): squares grow with log M over K."""
+    """Lemma 2.10 as printed and with its lost factor: erratum G9. Squares grow with log M / K."""
     x, number = np.full(32, 1.0 / 32), 64
     rows = rng_of(11).choice([-1.0, 1.0], size=(number, 32))
     drawn = means(x, uniform(count), 12, 10_000)
@@ -212,7 +212,7 @@ def test_second_moments_of_gradients(count):
 
 @pytest.mark.parametrize("count", [4, 32])
 def test_both_blocks_at_once(count):
-    """E8: twice the bounds for values and smooth gradients, sqrt 2 times that for kinked ones.
+    """Erratum G8: twice the bounds for values and smooth gradients, with kinks sqrt 2 times that.
 
     A record whose derivatives are equal in both blocks has more than the bias of one block.
     """

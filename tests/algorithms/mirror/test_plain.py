@@ -223,7 +223,7 @@ def test_steps_agree_with_the_closed_formula():
     assert plan.n_draws == 2 * (896 * 99 - 98)
     free = replace(plan, steps=(1.0, 1.0))
     assert rho_of(free) == pytest.approx(plan.n_draws * (4.0 / batch) ** 2 / 8.0, rel=1e-4)
-    # the vectors of the specification
+    # known values
     draws = 2 * 896 * 99
     assert batch * math.sqrt(RHO / (2 * draws)) == pytest.approx(0.0246294, rel=1e-5)
     tau_paper = batch / (16.0 * math.sqrt(897 * 99 * math.log(1e6)))
@@ -256,7 +256,7 @@ def test_published_numbers_of_the_bias_reduced_algorithm():
 
 
 def test_levels_are_truncated_geometric():
-    """E2: C_M is above 1; with 1 in its place the probabilities would not add up."""
+    """Erratum G2: C_M is above 1; with 1 in its place the probabilities would not add up."""
     assert [correction(m) for m in range(5)] == [1.0, 1.5, 1.75, 1.875, 1.9375]
     for most in range(5):
         law = 0.5 ** np.arange(most + 1) / correction(most)
@@ -296,7 +296,7 @@ def plain(count, probability):
 
 
 def test_the_bias_is_that_of_the_most_draws():
-    """The mean over N is the mean gradient at 2^(M + 1) draws; not so with C_M = 1 (E2)."""
+    """The mean over N is the mean gradient at 2^(M + 1) draws; not so with C_M = 1 (erratum G2)."""
     most, p = 2, 0.3
     c = correction(most)
 
@@ -310,7 +310,7 @@ def test_the_bias_is_that_of_the_most_draws():
 
 @pytest.mark.parametrize("most", [0, 1, 4])
 def test_sensitivity_of_a_bias_reduced_gradient_is_attained(most):
-    """E3: the published constant is 4.5 tau alpha L0; c_r reaches almost 9."""
+    """Erratum G3: the published constant is 4.5 tau alpha L0; c_r reaches almost 9."""
     c = correction(most)
     largest = 0.0
     for level in range(most + 1):
@@ -345,7 +345,7 @@ def game(matrix, n=400):
 
 
 def test_the_second_block_ascends():
-    """E1: with the printed sign both blocks would descend, to column 0."""
+    """Erratum G1: with the printed sign both blocks would descend, to column 0."""
     loose = PrivacyBudget(1e4, 1e-6)
     plan = plan_mirror_descent(game(GAME).design, loose, n_rounds=40)
     rows, columns = plan.run(game(GAME), quiet()).point
@@ -386,7 +386,7 @@ def test_boosting_defaults_follow_beta():
 
 @pytest.mark.audit
 def test_mixtures_need_their_normalisers():
-    """E14: the average of softmaxes is no softmax of log-sum-exps, and its range exceeds eta."""
+    """Erratum G14: an average of softmaxes is no softmax of log-sum-exps; its range exceeds eta."""
     g = np.array([[3.0, 0.0, 0.0, -3.0], [0.0, 0.0, 2.0, 2.0]])
     soft = np.exp(-g) / np.exp(-g).sum(axis=1, keepdims=True)
     lse = np.exp(-g).sum(axis=0)
@@ -581,7 +581,7 @@ def test_pure_budgets_are_split_plainly():
     [(1614, 5, 234, 61, 0.00523756, 0.0206410), (3894, 23, 165, 25, 0.00333745, 0.0131613)],
 )
 def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch, paper, step):
-    """The vectors of the specification, for 100,000 records: first and second order."""
+    """Known values for 100,000 records: first and second order."""
     design = VertexDesign(100_000, (1000,), (1.0,), (2.0,))
     plan = plan_anytime_mirror_descent(
         design,

@@ -1,4 +1,4 @@
-"""Black-box attacks: sensitivity, accuracy, erratum E2, foreign solvers, errors."""
+"""Black-box attacks: sensitivity, accuracy, erratum L2, foreign solvers, errors."""
 
 import dataclasses
 import itertools
@@ -293,7 +293,7 @@ def test_sensitivity_search(kind):
 
 
 def test_printed_sensitivity_of_algorithm_8_fails():
-    """Erratum E2, exactly: points of excess alpha at distance Delta + 2 sqrt(2 alpha / mu).
+    """Erratum L2, exactly: points of excess alpha at distance Delta + 2 sqrt(2 alpha / mu).
 
     Spec section 9: n = 1e4, mu = 0.01, L = 1, alpha = 1e-6; the true delta of the printed noise
     is 4.55e-3 instead of 1e-6.

@@ -1,8 +1,8 @@
-"""The errata of Lowy and Razaviyayn (2021) on noise and accuracy: E1 to E3, E8 and E13.
+"""The errata of Lowy and Razaviyayn (2021) on noise and accuracy: L1 to L3, L8 and L13.
 
 Each printed form is written out in a function ``printed_...``. A test shows what it does to the
 stated (epsilon, delta), by exact computation, and that ours keeps it on the same data. Where the
-printed form costs utility but no privacy, the test says so. The errata of solvers, E4 to E7, are
+printed form costs utility but no privacy, the test says so. The errata of solvers, L4 to L7, are
 in test_errata_lowy2021_solvers.py.
 
 Throughout, d is the dimension, ``k = c + sqrt(c^2 + epsilon)``, ``q = d / epsilon`` (delta = 0) or
@@ -48,7 +48,7 @@ UNIT = ProblemConstants(
 )  # fmt: skip
 
 
-# --- E1 -----------------------------------------------------------------------------------
+# --- erratum L1 -----------------------------------------------------------------------------------
 
 
 def printed_e1_scale(budget, sensitivity):
@@ -101,7 +101,7 @@ class TestE1NoiseOfAlgorithm6:
         assert drawn > 1.3 * printed_e1_scale(budget, covered)
 
 
-# --- E2 -----------------------------------------------------------------------------------
+# --- erratum L2 -----------------------------------------------------------------------------------
 
 
 def printed_e2_sensitivity(exact, gap, mu):
@@ -134,7 +134,7 @@ class TestE2NoiseOfAlgorithm8:
     """Printed: ``s = Delta + 2 alpha / mu``. Correct: ``Delta + 2 sqrt(2 alpha / mu)``.
 
     A gap alpha allows a distance sqrt(2 alpha / mu); alpha / mu is a squared length. The data
-    are those of the worked example of the specification: n = 10^4, L = 1, mu = 0.01.
+    are those of a worked example: n = 10^4, L = 1, mu = 0.01.
     """
 
     n, mu = 10_000, 0.01
@@ -183,7 +183,7 @@ class TestE2NoiseOfAlgorithm8:
             assert moved / plan.mechanism.noise_scale <= budget.epsilon * (1 + 1e-9)
 
 
-# --- E3 -----------------------------------------------------------------------------------
+# --- erratum L3 -----------------------------------------------------------------------------------
 
 
 def printed_e3_solver(minimiser, tolerance, rate, outward):
@@ -269,7 +269,7 @@ class TestE3AccuracyInExpectation:
         assert np.linalg.norm(wrong - solution) > plan.mechanism.sensitivity
 
 
-# --- E8 -----------------------------------------------------------------------------------
+# --- erratum L8 -----------------------------------------------------------------------------------
 
 
 def printed_e8_gap(lipschitz, beta, radius, q):
@@ -366,7 +366,7 @@ class TestE8AccuracyForSmoothConvexLosses:
         assert plan.accuracy < 1e-2 * math.sqrt(2 * printed_e8_gap(2.0, 1.0, 1.0, 1e-4) / 0.5)
 
 
-# --- E13 ----------------------------------------------------------------------------------
+# --- erratum L13 ----------------------------------------------------------------------------------
 
 
 class TestE13AccuracyForConvexLosses:

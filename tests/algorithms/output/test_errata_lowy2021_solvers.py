@@ -1,4 +1,4 @@
-"""The errata of Lowy and Razaviyayn (2021) on solvers: E4 to E7 of our specification.
+"""The errata of Lowy and Razaviyayn (2021) on solvers: L4 to L7.
 
 As in test_errata_lowy2021.py, whose notation this module shares, each printed form is written out
 in a function ``printed_...``.
@@ -35,7 +35,7 @@ from skdp.solvers import (
 )
 from skdp.solvers.gradient_descent import accelerated_gradient_iterations
 
-# --- E4 -----------------------------------------------------------------------------------
+# --- erratum L4 -----------------------------------------------------------------------------------
 
 
 def printed_e4_subgradient(subgradient, choose, n, mu, radius, iterations, start=0.0):
@@ -158,7 +158,7 @@ class TestE4SubgradientListings:
             assert abs(w - kink) <= 2 * lipschitz / math.sqrt(iterations)
 
 
-# --- E5 -----------------------------------------------------------------------------------
+# --- erratum L5 -----------------------------------------------------------------------------------
 
 
 def printed_e5_iterations(beta, mu, lipschitz, radius, q):
@@ -267,7 +267,7 @@ class TestE5IterationsOfAcceleratedGradient:
         assert start_gap * math.exp(-(corrected - 1) / math.sqrt(kappa)) <= gap
         ours = accelerated_gradient_iterations(kappa, 1.0, 1.0, math.sqrt(2 * gap))
         assert ours > printed
-        # review W6: gap <= (9/8) beta D^2 (1 - 1/sqrt(kappa))^T
+        # docs/theory/output_perturbation.md, Lemma 3a: gap <= (9/8) beta D^2 (1 - 1/sqrt(kappa))^T
         assert 9 / 8 * kappa * (1 - kappa**-0.5) ** ours <= gap
 
     @pytest.mark.parametrize("kappa", [10.0, 1000.0])
@@ -291,7 +291,7 @@ class TestE5IterationsOfAcceleratedGradient:
             assert reached[0] > gap
 
 
-# --- E6 -----------------------------------------------------------------------------------
+# --- erratum L6 -----------------------------------------------------------------------------------
 
 
 def printed_e6_momentum(n, mu, lipschitz):
@@ -403,7 +403,7 @@ class TestE6Katyusha:
         assert exact_delta(moved, scale, 1.0) <= self.budget.delta
 
 
-# --- E7 -----------------------------------------------------------------------------------
+# --- erratum L7 -----------------------------------------------------------------------------------
 
 
 def printed_e7_strongly_convex(budget, d, n):
@@ -508,7 +508,7 @@ class TestE7IterationsOfStochasticSubgradient:
         """``f = |w - x|``, x = -1 and 1, epsilon = 10^4: mean gap after the printed T, 2000 runs.
 
         Inside of the ball F is constant, so the gap of the regularised objective is
-        ``(lambda/2) w^2``. Corrected listing (E4): the points where subgradients are taken.
+        ``(lambda/2) w^2``. Corrected listing (erratum L4): the points where subgradients are taken.
         """
         budget, n = PrivacyBudget(1e4, 1e-5), 2
         ridge = lowy_regularisation(budget, 1, n, 1.0, math.inf, 1.0)

@@ -99,13 +99,13 @@ def test_printed_schedule_and_noise():
         assert plan.regularisation[k - 1] == pytest.approx(alpha)
         sigma = zhang_minimisation_noise(budget, lipschitz, alpha, 100)
         assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
-    # the specification's example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
+    # an example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
     assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
     assert plan.phases[0].mechanism.noise_scale == pytest.approx(0.0638877, rel=1e-5)
 
 
 def test_the_planner_beats_its_alternatives():
-    """Specification 3.5: bounds for L = D = 1 in its table, scaled to our smaller L and G."""
+    """Known bounds for L = D = 1, scaled to our smaller L and G."""
     for n, width, epsilon, printed in ((10**4, 20, 1.0, 0.040), (10**5, 50, 1.0, 0.0113)):
         plan = plan_of(n=n, width=width, epsilon=epsilon, delta=n**-1.1, radius=1.0)
         bound = plan.bound()
@@ -265,7 +265,7 @@ def test_sensitivity_search_around_any_center(loss):
 
 
 def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
-    """Review F-5: with a far center the solution leaves the ball of `solution_radius`."""
+    """With a far center the solution leaves the ball of `solution_radius`."""
     center, alpha, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
     for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
@@ -639,7 +639,7 @@ def run_of(solver, seed=0, **options):
 
 
 def test_random_numbers_and_memory_of_a_phase_stay_there():
-    """Review W8: neither how many were used nor a solver's state reaches the next phase."""
+    """Neither how many were used nor a solver's state reaches the next phase."""
     logs = []
     for seed in (0, 1):
         result = run_of(Gambler(), seed)

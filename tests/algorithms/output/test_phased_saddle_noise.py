@@ -77,7 +77,7 @@ def assignment_of(problem, plan, seed=3):
 
 
 def test_joint_noise_is_that_of_the_norm_of_the_moduli():
-    """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y; review Z-5."""
+    """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y."""
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
     last, c = plan.phases[-1], plan.phases[-1].constants
     moved = 2 * math.sqrt(0.64 / c.x.modulus + 0.36 / c.y.modulus) / c.n_records
@@ -228,7 +228,7 @@ class Gambler(SaddleSolver):
 
 
 def test_random_numbers_and_memory_of_a_phase_stay_there():
-    """Review W8: neither random numbers used nor a state of a solver reach the next phase."""
+    """Neither random numbers used nor a state of a solver reach the next phase."""
     logs, solver = [], Gambler()
     for seed in (0, 1):
         LOG.clear()

@@ -89,7 +89,7 @@ def test_published_convex_strongly_concave_variant():
 
 
 def test_published_phases_spend_half():
-    """E3: Alg. 4 alone is (epsilon/2, delta/2)-DP; the variant is (epsilon, delta)-DP."""
+    """Erratum Z3: Alg. 4 alone is (epsilon/2, delta/2)-DP; the variant is (epsilon, delta)-DP."""
     half = PrivacyBudget(0.5 * BUDGET.epsilon, 0.5 * BUDGET.delta)
     for budget, own in ((half, 0.0), (BUDGET, 0.2)):
         plan = plan_phased_saddle_output_perturbation(
@@ -101,10 +101,10 @@ def test_published_phases_spend_half():
             assert 1 / ratio == pytest.approx(plan.release().event.noise_multiplier)
 
 
-def test_errata_e8():
+def test_erratum_z8():
     """The printed bound of Corollary 4.9 is below a part of what it is to bound.
 
-    Specification, section 6: n = 1e6, d = 20, eps = 0.1, delta = 1e-10, mu_y = 3e-3, L = D = 1.
+    Example: n = 1e6, d = 20, eps = 0.1, delta = 1e-10, mu_y = 3e-3, L = D = 1.
     """
     n, d, eps, delta, mu_y = 10**6, 20, 0.1, 1e-10, 3e-3
     constants = changed(UNIT, n_records=n, x_dimension=d)
@@ -133,7 +133,7 @@ def test_errata_e8():
     [(0.5, 5.8, 13.94799, 9.944505), (1.0, 5.4, 7.351149, 5.275910)],
 )
 def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
-    """Specification 2.7: with Lambda in place of the block bound, and r = 0.01."""
+    """With Lambda in place of the block bound, and r = 0.01."""
     budget = PrivacyBudget(epsilon, 1e-5)
     joint = changed(UNIT, x_lipschitz=0.0, y_lipschitz=1.0)
     paper = plan_phased_saddle_output_perturbation(joint, budget, calibration="paper")
@@ -167,8 +167,8 @@ def test_gain_at_epsilon_4():
     [(0.0, 0.029), (1.0, 0.041)],
     ids=["weak", "primal"],
 )
-def test_numbers_of_the_specification(cross, known):
-    """Specification 3.5, last line: L_x = L_y = 1/sqrt(2), D = 1, delta = n^-1.1."""
+def test_known_numbers(cross, known):
+    """Known values for L_x = L_y = 1/sqrt(2), D = 1, delta = n^-1.1."""
     constants = changed(TABLE, coupling=cross)
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
@@ -178,7 +178,7 @@ def test_numbers_of_the_specification(cross, known):
 
 
 def grid_bound(constants, budget, sizes, growth, first, nu):
-    """The specification's formula for many (mu_1, nu) at once, written down a second time."""
+    """The formula for many (mu_1, nu) at once, written down a second time."""
     r, c = ACCURACY_FRACTION, constants
     if budget.is_pure:
         unit = c.x.dimension * (c.x.dimension + 1) / budget.epsilon**2

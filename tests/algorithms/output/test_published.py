@@ -1,4 +1,4 @@
-"""Reference numbers of the published algorithms (appendix A of the specification)."""
+"""Reference numbers of the published algorithms (docs/theory/errata.md)."""
 
 import math
 
@@ -28,8 +28,7 @@ def test_algorithm_2():
     assert mu == pytest.approx(3.121619, abs=5e-7)
     first, last = (zhang_minimisation_noise(BUDGET, 1.0, mu * 2**k, 100) for k in (1, 10))
     assert first == pytest.approx(0.0638877, abs=5e-8)
-    # the specification prints 1.247803e-4, which its own sigma_1 / 2^9 contradicts by one in
-    # the sixth digit: 0.0638877 / 512 lies in [1.247805e-4, 1.247808e-4]
+    # sigma_1 / 2^9, rounded: 0.0638877 / 512 lies in [1.247805e-4, 1.247808e-4]
     assert last == pytest.approx(0.0638877 / 512, abs=1e-10)
     assert last == pytest.approx(1.247803e-4, rel=3e-6)
 
@@ -83,7 +82,7 @@ def test_lowy_accuracies():
     assert lowy_gap(budget, 20, 10_000, 1.0, math.inf, radius=2.0) == pytest.approx(
         2.0 * r**1.5 / 21**2
     )
-    # E8: the minimum must be kept; in this regime it is the first term
+    # L8: the minimum must be kept; in this regime it is the first term
     first = 2 ** (2 / 3) * 0.25 ** (-1 / 3) * 20 ** (-2 / 3) * 1e4 ** (-4 / 3)
     second = 0.25 ** (1 / 3) * 2 ** (4 / 3) * r ** (2 / 3)
     assert first < second

@@ -1,7 +1,4 @@
-"""DP-RGDA: ledger, clipping, noise, and what the printed form gets wrong.
-
-The numbers of tests are those of the list in the specification, section 7.3.
-"""
+"""DP-RGDA: ledger, clipping, noise, and what the printed form gets wrong."""
 
 import math
 from dataclasses import replace
@@ -188,7 +185,7 @@ def test_oracle_counts_every_query_and_refuses_more():
     assert (used.count("refresh"), used.count("increment")) == (3, 30)
 
 
-# 7. the accounting table of the specification, section 3.3
+# 7. known costs
 def cost(z_refresh, z_increment, n_increment, relation, rates=(0.5, 0.125), n_refresh=40):
     unit = 1.0 if relation == "add_remove" else 2.0
     parts = [
@@ -226,7 +223,7 @@ TABLE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]:g}-{row[2]}-{row[3]}")
-def test_accounting_table_of_the_specification(row):
+def test_known_costs(row):
     *numbers, options, expected = row
     assert abs(cost(*numbers, **options) - expected) < 0.01
 

@@ -101,7 +101,7 @@ def test_sparse_and_dense_rows_agree():
 @pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_it_is_the_implicit_gradient(loss, n_folds):
-    """Specification 5.3 and 5.4, not whitened: ``-omega_j theta_j (K^{-1} grad f)_j``."""
+    """Kornowski (2024), section 7, not whitened: ``-omega_j theta_j (K^{-1} grad f)_j``."""
     rows, t = records(loss)
     A, omega = rows.materialise(), GROUPS.diagonal(ALPHA)
     expected = []
@@ -121,7 +121,7 @@ def test_it_is_the_implicit_gradient(loss, n_folds):
     np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0, atol=1e-8)
 
 
-def test_worked_example_of_the_specification():
+def test_worked_example():
     """5.2, one feature: ``h_t = h_v = .25``, ``c_t = .2``, ``c_v = .05``, omega = .25."""
     rows = Records(np.full((4, 1), 0.5), 0.5)
     targets = np.array([0.4, 0.1, 0.4, 0.1])  # even positions train
@@ -170,8 +170,10 @@ def test_no_neighbours_move_it_further(case):
 @pytest.mark.parametrize("U", [0.1, 1.0, 5.0, 100.0])
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_bounds_are_those_of_the_lemmas(loss, U):
-    """Lemmas 2 and 3 written out, which no search attains for long rows, and 5.5 of the
-    specification (reviews K11 to K13), which has ``2 L`` for G and is as large or larger."""
+    """Lemmas 2 and 3 written out, which no search attains for long rows.
+
+    A simpler form has ``2 L`` for G and is as large or larger.
+    """
     squared = loss == "squared"
     D = (0.5 if U >= 1 else U / (U**2 + 1)) if squared else min(U, math.sqrt(2 * math.log(2)))
     L, c, T = (U * (1 + U * D), 1.0, 0.0) if squared else (U, 0.25, 1 / (6 * math.sqrt(3)))
@@ -247,7 +249,7 @@ def test_the_search_looks_at_what_is_released():
 
 
 def test_several_groups_need_more_than_one_group_in_the_validation_term():
-    """Review K12: the bound of one group does not cover the norm over groups."""
+    """The bound of one group does not cover the norm over groups."""
     v = np.array([1.0, 1.0]) / math.sqrt(2) / 2  # the longest minimiser for Y = 1: sigma = 1
     K = np.eye(2) + np.outer([1, 1], [1, 1]) / 2
     change = np.linalg.solve(K, np.array([1.0, -1.0]) / math.sqrt(2))

@@ -1,6 +1,6 @@
 """Tuners that end with a fit of their own compare models with the noise that these will have.
 
-Kornowski 2024 specification, 5.6: what is minimised is the validation loss plus the public cost of
+What is minimised is the validation loss plus the public cost of
 the final fit's noise. Without that, alphas go to the lower end.
 """
 

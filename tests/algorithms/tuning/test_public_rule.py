@@ -24,7 +24,7 @@ def wide(width):
     return PenaltyGroups((0,) * width, (1.0,) * width, 1e-9, 1e9)
 
 
-def test_closed_form_of_the_specification():
+def test_closed_form():
     """``omega = (2 (2 R^2 r / (n mu))^2 / D0^2)^{1/3}`` with ``r = B + R D0`` (5.6)."""
     budget = PrivacyBudget(1.0, 1e-6)
     mu = 1.0 / calibrated_mechanism(budget, 1.0).noise_scale
