@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.objective import rules
 from skdp.algorithms.objective.theorems import (
     gradient_bound,
     has_theorem,
@@ -54,21 +55,6 @@ from skdp.problems.constants import generalised_linear_constants
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 
-#: Value of the intercept feature in units of the norm bound of the rows.
-INTERCEPT = 0.3
-#: Bound on the derivative of the binary log loss.
-CLIP = 0.5
-#: Part of epsilon that pays for the change of the Hessian, for delta > 0 and for delta = 0.
-HESSIAN_SHARE, PURE_HESSIAN_SHARE = 0.1, 0.25
-#: Parts of epsilon that pay for the accuracy of the solver, from which a plan chooses; the part of
-#: delta; and the noise for it, in units of the least noise that the linear term causes.
-OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
-#: For planning: the curvature of a loss at a good predictor in units of the largest, and the norm
-#: of a good classifier and of a good regressor in units of ``objective.comparator_norm``.
-CURVATURE, SIGNAL = 0.5, (2.0, 0.7)
-#: Smallest penalties of a mean loss in units of its smoothness, from which a plan chooses: a larger
-#: one lets a certificate reach a better accuracy.
-LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
 #: Logarithm of the probability that the linear term is longer than planned.
 _LOG_TAIL = 700.0
 
@@ -148,7 +134,7 @@ class ObjectivePerturbationPlan(Plan):
         """Estimate the excess risk of isotropic rows, at the curvature that is planned for."""
         objective, design, n = self.objective, self.objective.design, self.design.n_records
         risk, size = self.risk, objective.dimension
-        moment = CURVATURE * design.second_moment
+        moment = rules.CURVATURE * design.second_moment
         curvature = self.loss.curvature * moment
         square = self.linear.mean_square(size) / (n * curvature + self.penalty) ** 2
         bound = risk.penalty_cost(design, self.alpha, objective.comparator_norm, moment)
@@ -225,7 +211,7 @@ def plan_objective_perturbation(
     objective: Objective,
     budget: PrivacyBudget,
     *,
-    clip: float = CLIP,
+    clip: float | None = None,
     hessian_share: float | None = None,
 ) -> ObjectivePerturbationPlan:
     """Choose the penalty, the noise and the accuracy from public numbers.
@@ -236,7 +222,7 @@ def plan_objective_perturbation(
         Of a mean of a loss with a bounded derivative in one margin, or of the softmax loss. Its
         penalty, if any, is raised to what privacy needs; coefficients are projected onto its ball.
     budget : PrivacyBudget
-    clip : float, default=0.5
+    clip : float, optional
         Bound on the derivative of the binary log loss; 1 is the log loss itself.
     hessian_share : float, optional
         Part of epsilon for the change of the Hessian. Default: 0.1, or 0.25 for ``delta == 0``.
@@ -246,15 +232,16 @@ def plan_objective_perturbation(
     ValueError
         If no theorem covers the loss.
     """
+    clip = rules.CLIP if clip is None else clip
     share = hessian_share
     if share is None:
-        share = PURE_HESSIAN_SHARE if budget.is_pure else HESSIAN_SHARE
+        share = rules.PURE_HESSIAN_SHARE if budget.is_pure else rules.HESSIAN_SHARE
     loss = _bounded_loss(objective, budget, clip, share)
     design = _with_intercept(objective.design)
     plans = [
         _plan(objective, loss, design, budget, share, part, least)
-        for part in OUTPUT_SHARES
-        for least in LEAST_PENALTIES
+        for part in rules.OUTPUT_SHARES
+        for least in rules.LEAST_PENALTIES
     ]
     return min(plans, key=ObjectivePerturbationPlan.bound)
 
@@ -335,7 +322,7 @@ def _plan(
     noise = calibrated_mechanism(spent, 1.0).noise_scale  # for a sensitivity of 1
     least = linear.noise_scale / (n * loss.smoothness(norm) + penalty)
     constants = _constants(loss, design, penalty / n, linear)
-    accuracy = max(0.5 * OUTPUT_NOISE * least / noise, certifiable_accuracy(constants))
+    accuracy = max(0.5 * rules.OUTPUT_NOISE * least / noise, certifiable_accuracy(constants))
     return ObjectivePerturbationPlan(
         objective=objective,
         loss=loss,
@@ -372,14 +359,14 @@ def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanis
     """
     design = objective.design
     square = linear.mean_square(objective.dimension)
-    hessian = design.n_records * CURVATURE * loss.curvature * design.second_moment
-    signal = objective.comparator_norm * SIGNAL[bool(loss.target_bound)]
+    hessian = design.n_records * rules.CURVATURE * loss.curvature * design.second_moment
+    signal = objective.comparator_norm * rules.SIGNAL[bool(loss.target_bound)]
     return square / (signal**2 * hessian)
 
 
 def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyBudget]:
     """Split a budget into the part for the accuracy and the rest; their sum does not exceed it."""
-    spent = PrivacyBudget(share * budget.epsilon, OUTPUT_DELTA_SHARE * budget.delta)
+    spent = PrivacyBudget(share * budget.epsilon, rules.OUTPUT_DELTA_SHARE * budget.delta)
     # one rounding each: down
     epsilon = (budget.epsilon - spent.epsilon) * (1.0 - 1e-9)
     delta = (budget.delta - spent.delta) * (1.0 - 1e-9)
@@ -417,7 +404,7 @@ def _with_intercept(design: Design) -> Design:
     norm, value = design.feature_norm, design.intercept
     ratio = value / norm
     bound = norm * min(math.sqrt(max((1.0 - ratio) * (1.0 + ratio), 0.0) + 16.0 * EPS), 1.0)
-    value = INTERCEPT * bound
+    value = rules.INTERCEPT * bound
     return replace(design, feature_norm=math.hypot(bound, value), intercept=value)
 
 

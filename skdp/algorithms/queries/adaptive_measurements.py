@@ -33,6 +33,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Run, require_replace_one
+from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, ModelResult
 from skdp.algorithms.queries.product_mixture import ProductMixture
 from skdp.algorithms.queries.query_groups import Groups, Measurements, groups_of
@@ -43,15 +44,6 @@ from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, CategoricalRecords, QueryObjective
 from skdp.problems.rounding import EPS
-
-#: Shares of the budget: marginals of single columns, and draws of what the rounds spend.
-_FIRST_SHARE, _DRAW_SHARE = 0.15, 0.1
-#: Iterations of the fits: the first, those between rounds, and the last.
-_FIRST_FIT, _FIT, _LAST_FIT = 100, 20, 300
-#: Share of all pairs from which on all of them are measured instead.
-_COMPLETE = 0.55
-#: Most rounds.
-_MAX_ROUNDS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +161,12 @@ class AdaptiveMeasurementsPlan(Plan):
             for key in self.first:
                 self._measure(data, key, self.first_mechanism, found, run)
             if self.first:
-                found.fit(_FIRST_FIT)
+                found.fit(rules.FIRST_FIT)
             for _ in range(self.n_rounds):
                 key = self._drawn(data, found, run)
                 self._measure(data, key, self.mechanism, found, run)
-                found.fit(_FIT)
-            found.fit(_LAST_FIT)
+                found.fit(rules.FIT)
+            found.fit(rules.LAST_FIT)
             parameters = [part.ravel() for part in found.model.parameters.values()]
             return ModelResult(point=np.concatenate(parameters), plan=self, model=found.model)
 
@@ -220,7 +212,7 @@ def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
         signal = 3.1 * (n_records * mu / cells) ** 2
         wanted = d * (0.25 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
         wanted = max(wanted, d - 1)
-    return int(min(max(wanted, 1), n_candidates, _MAX_ROUNDS))
+    return int(min(max(wanted, 1), n_candidates, rules.MOST_MEASUREMENTS))
 
 
 def plan_adaptive_measurements(
@@ -241,7 +233,7 @@ def plan_adaptive_measurements(
     n_rounds = planned_rounds(groups, n_records, mu) if groups.candidates else 0
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
     n_pairs = math.comb(len(groups.sizes), 2)
-    if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / _COMPLETE:
+    if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / rules.COMPLETE_SHARE:
         return complete_plan(groups, n_records, mu)
     return rounds_plan(groups, n_records, mu, n_rounds)
 
@@ -265,13 +257,13 @@ def rounds_plan(
     groups: Groups, n_records: int, mu: float, n_rounds: int
 ) -> AdaptiveMeasurementsPlan:
     """Spend mu of Gaussian DP on single columns and some rounds of a draw and a measurement."""
-    first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
+    first = 0.0 if not groups.first else rules.FIRST_SHARE if n_rounds else 1.0
     each = (1.0 - first) * mu**2 / max(n_rounds, 1)
     return AdaptiveMeasurementsPlan(
         groups=groups,
         n_records=n_records,
         n_rounds=n_rounds,
         first_multiplier=1.0 / math.sqrt(first * mu**2) if first else math.inf,
-        multiplier=1.0 / math.sqrt((1.0 - _DRAW_SHARE) * each) if n_rounds else math.inf,
-        draw_epsilon=2.0 * pure_epsilon(math.sqrt(_DRAW_SHARE * each)) if n_rounds else 0.0,
+        multiplier=1.0 / math.sqrt((1.0 - rules.DRAW_SHARE) * each) if n_rounds else math.inf,
+        draw_epsilon=2.0 * pure_epsilon(math.sqrt(rules.DRAW_SHARE * each)) if n_rounds else 0.0,
     )

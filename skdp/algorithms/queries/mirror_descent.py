@@ -30,6 +30,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Run, require_replace_one
+from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import ModelResult, dense_model
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, random_order
 from skdp.privacy.accountants import ZCDPAccountant
@@ -47,10 +48,6 @@ from skdp.problems.rounding import EPS
 
 #: Largest universe that is written out.
 MAX_UNIVERSE = 1 << 20
-#: Fewest and most rounds of the parameters that are no theorem's (docs/theory/linear_queries.md).
-_FEWEST, _MOST = 60, 500
-#: Step of queries beyond which a larger budget pays for more draws, and the most draws of a round.
-_SHARPEST, _MOST_DRAWS = 250.0, 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +218,8 @@ def plan_linear_queries(
     else:
         signal = n_records * budget.epsilon
         wanted = 2.0 * math.sqrt(signal) if budget.is_pure else 0.05 * signal
-        n_rounds, batch = int(min(max(wanted, _FEWEST), _MOST)), None
-        step, ceiling = math.sqrt(2.0 * log_universe), _SHARPEST
+        n_rounds, batch = int(min(max(wanted, rules.FEWEST_ROUNDS), rules.MOST_ROUNDS)), None
+        step, ceiling = math.sqrt(2.0 * log_universe), rules.SHARPEST_STEP
     plan = LinearQueriesPlan(
         workload=workload,
         n_records=n_records,
@@ -234,10 +231,10 @@ def plan_linear_queries(
     )
     moved = np.full(plan.n_charged, plan.sensitivity)
     query_step = _largest_step(budget, moved)
-    if batch is None and query_step > _SHARPEST:
+    if batch is None and query_step > rules.SHARPEST_STEP:
         # K draws leave 1 / K of the step under pure composition, 1 / sqrt(K) else
-        sharper = query_step / _SHARPEST
-        n_draws = math.ceil(min(sharper if budget.is_pure else sharper**2, _MOST_DRAWS))
+        sharper = query_step / rules.SHARPEST_STEP
+        n_draws = math.ceil(min(sharper if budget.is_pure else sharper**2, rules.MOST_DRAWS))
         plan = replace(plan, n_draws=n_draws)
         query_step = _largest_step(budget, np.repeat(moved, n_draws))
     return replace(plan, query_step=min(query_step, ceiling))

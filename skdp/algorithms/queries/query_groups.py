@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, MatrixModel, junction_tree
 from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, Workload
 
 #: Most cells of the cliques of a model.
 MAX_CELLS = 1 << 16
-#: Weight of the entropy in a fit: times the largest standard deviation.
-_ENTROPY = 0.2
 
 
 class Groups(ABC):
@@ -175,6 +174,6 @@ class Measurements:
         for key in old.parameters.keys() & self.model.parameters.keys():
             self.model.parameters[key] = old.parameters[key]
         # the weight of the entropy is that of the most accurate measurement
-        weight = _ENTROPY / math.sqrt(min(self.variances.values()))
+        weight = rules.ENTROPY / math.sqrt(min(self.variances.values()))
         variances = {key: weight * variance for key, variance in self.variances.items()}
         self.model.fit(self.values, variances, max_iter)

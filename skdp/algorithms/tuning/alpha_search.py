@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import eigh, eigvalsh
 from scipy.optimize import minimize, minimize_scalar
 
+from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.moments import PrivateMoments
 from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
 from skdp.problems import PenaltyGroups
@@ -26,9 +27,6 @@ from skdp.problems import PenaltyGroups
 _GRID = 65
 #: Every such one of them is a candidate for one group.
 _EVERY = 4
-#: Part of the difference between the exact correction and the one for H_+ = H that is attributed
-#: to signal.
-_TRUST = 0.5
 
 
 class RidgeModels:
@@ -125,7 +123,7 @@ class SteinRisk(Risk):
     ) -> None:
         self.ridge, self.penalties, self.target_bound = ridge, ridge.penalties, target_bound
         self.residual_variance = residual_variance
-        self._weights = 1.0 - _TRUST + _TRUST * ridge.differences
+        self._weights = 1.0 - rules.TRUST + rules.TRUST * ridge.differences
 
     def _spread(self, mean_square: np.ndarray | float) -> np.ndarray:
         """V / n, where the residuals of a model have a noisy mean square."""

@@ -24,17 +24,13 @@ from skdp.algorithms.bilevel.private_solvers import (
     PrivateSolver,
 )
 from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.mechanisms import random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
-
-#: First movement in log alpha, and its decrease from step to step.
-_FIRST_STEP, _DECAY = 1.0, 0.8
-#: Steps and sampling rate of localised gradient descent.
-_BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +67,7 @@ class BilevelTuningPlan(SplitPlan):
         if self.budget.is_pure:
             raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
         # lam falls in every alpha, and none moves by more than the sum of all steps
-        factor = math.exp(_FIRST_STEP / (1.0 - _DECAY))
+        factor = math.exp(rules.BILEVEL_STEP / (1.0 - rules.BILEVEL_DECAY))
         for end in (self.start_alpha / factor, self.start_alpha * factor):
             logs = np.full(self.objective.penalties.n_groups, np.log(self._clipped(end)))
             check_real("penalty", self.lam(logs), 1e-50, 1e50)
@@ -141,7 +137,9 @@ def _noise_of_steps(
     """Steps with their noise, but without the penalty and the start, which do not change it."""
     inner: PrivateSolver = OutputPerturbation()
     if minibatch:
-        inner = LocalizedGradientDescent(n_steps=_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
+        inner = LocalizedGradientDescent(
+            n_steps=rules.BATCH_STEPS, sampling_rate=rules.SAMPLING_RATE
+        )
     return plan_steps(
         budget,
         True,
@@ -156,5 +154,5 @@ def _noise_of_steps(
 def _cautious_step(t: int, gradient: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """A step of bounded length, none where the gradient is not larger than its noise."""
     size = np.maximum(np.abs(gradient), 1e-300)
-    length = _FIRST_STEP * _DECAY**t * np.maximum(0.0, 1.0 - deviation / size)
+    length = rules.BILEVEL_STEP * rules.BILEVEL_DECAY**t * np.maximum(0.0, 1.0 - deviation / size)
     return -length * np.sign(gradient)

@@ -20,6 +20,7 @@ import numpy as np
 from skdp._checks import check_count
 from skdp.algorithms.output.one_shot import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import random_order
@@ -31,8 +32,6 @@ from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
-#: Power of the public bound in the prior weights.
-_POWER = 2.0
 #: Norm of whitened rows up to which nothing overflows.
 _LARGEST_NORM = 1e20
 
@@ -100,7 +99,7 @@ def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: floa
     Weak penalties, whose large sensitivities make their scores count little, have little weight.
     """
     bounds = costs + 0.5 * coef_norm**2 * candidates.mean(axis=1)
-    return np.asarray(-_POWER * np.log(bounds / bounds.min()))
+    return np.asarray(-rules.PRIOR_POWER * np.log(bounds / bounds.min()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
     RidgeModels,
@@ -67,21 +68,12 @@ from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block, Part
 from skdp.problems.rounding import EPS
 
-#: Part of the budget that all gradients have together; by simulation.
-_GRADIENT_SHARE = 0.4
-#: Gradients where their noise is large, and the fewest and most where it is small.
-_FEW, _SEVERAL, _MOST = 2, 6, 12
-#: Noise of the mean gradient, for rows of norm 1, up to which there are several gradients, and how
-#: many more there are for a tenth of it; by simulation.
-_SMALL_NOISE, _PER_DECADE = 8e-4, 3.0
-#: Root mean square of the margins where first gradients are computed, by which factor it grows from
-#: one gradient to the next where there are several, and the largest factor. Rows whose margins are
-#: not normal can look separable when they are not. The model may have twice that of the last point.
-_MARGIN_BOUND, _GROWTH, _MOST_GROWTH = LogisticLoss().largest_margin_scale, math.sqrt(2.0), 4.0
+#: Root mean square of the margins where first gradients are computed. It grows from one gradient to
+#: the next where there are several. Rows whose margins are not normal can look separable when they
+#: are not. The model may have twice that of the last point.
+_MARGIN_BOUND = LogisticLoss().largest_margin_scale
 #: Norm of the coefficients for rows of norm 1 at which gradients are computed, at most.
 _LONGEST = 1e3
-#: Plausible deviation of the curvature from its last estimate, and its bounds.
-_RATIO_DEVIATION, _RATIO_BOUNDS = 0.7, (0.5, 64.0)
 
 
 def round_shares(
@@ -95,16 +87,18 @@ def round_shares(
     for a K from 6 to 12, and then the largest such K. `n_replaced` is the number of gradients by
     which sums of neighbours differ: 1 under add/remove.
     """
-    for count in range(_MOST, _SEVERAL - 1, -1):
-        share = _GRADIENT_SHARE / count
+    for count in range(rules.MOST_GRADIENTS, rules.SEVERAL_GRADIENTS - 1, -1):
+        share = rules.GRADIENT_SHARE / count
         square = calibrated_mechanism(budget, n_replaced / n_records, share=share).mean_square(
             width
         )
-        if math.sqrt(square / count) <= _SMALL_NOISE * 10.0 ** ((_SEVERAL - count) / _PER_DECADE):
+        if math.sqrt(square / count) <= rules.SMALL_NOISE * 10.0 ** (
+            (rules.SEVERAL_GRADIENTS - count) / rules.GRADIENTS_PER_DECADE
+        ):
             break
     else:
-        count = _FEW
-    return (1.0 - _GRADIENT_SHARE, *(_GRADIENT_SHARE / count,) * count)
+        count = rules.FEW_GRADIENTS
+    return (1.0 - rules.GRADIENT_SHARE, *(rules.GRADIENT_SHARE / count,) * count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +171,16 @@ class NewtonPlan(MomentsTuningPlan):
     @property
     def adapts(self) -> bool:
         """Whether the curvature is estimated and margins may grow: with more than two gradients."""
-        return len(self.gradients) > _FEW
+        return len(self.gradients) > rules.FEW_GRADIENTS
 
     @property
     def margin_bounds(self) -> tuple[float, ...]:
         """Root mean squares of the margins at the points of the gradients, and of the model."""
-        growth = _GROWTH if self.adapts else 1.0
-        points = [_MARGIN_BOUND * min(growth**k, _MOST_GROWTH) for k in range(len(self.gradients))]
+        growth = rules.MARGIN_GROWTH if self.adapts else 1.0
+        points = [
+            _MARGIN_BOUND * min(growth**k, rules.MOST_MARGIN_GROWTH)
+            for k in range(len(self.gradients))
+        ]
         return (*points, 2.0 * max(points, default=_MARGIN_BOUND))
 
     @property
@@ -365,12 +362,12 @@ class LogLossModel:
         The quotient is shrunk towards the last kappa by its noise. From an underestimate steps
         are too long, from an overestimate they are short: kappa falls by its square root only.
         """
-        plausible = _RATIO_DEVIATION * predicted
+        plausible = rules.RATIO_DEVIATION * predicted
         if not (plausible > 0.0 and plausible * plausible > 0.0):
             return
         trust = plausible * plausible / (plausible * plausible + variance)
         ratio = self.curvature + trust * (seen / predicted - self.curvature)
-        ratio = min(max(ratio, _RATIO_BOUNDS[0]), _RATIO_BOUNDS[1])
+        ratio = min(max(ratio, rules.LEAST_RATIO), rules.LARGEST_RATIO)
         self.curvature = max(ratio, math.sqrt(ratio * self.curvature))
 
     def _hessian(self, part: PrivateMoments, shift: float, spread: float) -> np.ndarray:

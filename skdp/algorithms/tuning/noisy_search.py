@@ -14,16 +14,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
+from skdp.algorithms.tuning import rules
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism
 from skdp.problems import PenaltyGroups
 
 #: Points of the grid on which the position of the zero has a probability.
 _GRID = 1025
-#: Scale, in log alpha, of the probabilities around the start before the first answer.
-_SPREAD = 2.0
-#: Longest step of the gradient method in log alpha, and by how much the next one is shorter.
-_STEP, _DECAY = 2.0, 0.75
-
 #: From alpha to a noisy derivative, with the noise that it has.
 Query = Callable[[np.ndarray], tuple[np.ndarray, AdditiveMechanism]]
 
@@ -42,7 +38,7 @@ def bisect(
     answer).
     """
     grid = np.linspace(math.log(penalties.low), math.log(penalties.high), _GRID)
-    mass = np.exp(-np.abs(grid - math.log(start)) / _SPREAD)
+    mass = np.exp(-np.abs(grid - math.log(start)) / rules.SEARCH_SPREAD)
     for side in (grid < math.log(start), grid >= math.log(start)):
         mass[side] /= max(mass[side].sum(), 1e-300)  # `start` may be an end of the grid
     path = []
@@ -99,7 +95,13 @@ def descend(
         square, spread = float(answer @ answer), mechanism.mean_square(len(answer))
         if square > spread:
             signal = sum(_plausible(alpha, coef_norm) ** 2 for alpha in path[-1])
-            length = _STEP * _DECAY**k * (1.0 - spread / square) * signal / (signal + spread)
+            length = (
+                rules.SEARCH_STEP
+                * rules.SEARCH_DECAY**k
+                * (1.0 - spread / square)
+                * signal
+                / (signal + spread)
+            )
             logs = np.clip(logs - length * answer / math.sqrt(square), low, high)
         path.append(np.clip(np.exp(logs), penalties.low, penalties.high))
     return np.array(path)

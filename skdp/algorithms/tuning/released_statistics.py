@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.sufficient_statistics import (
@@ -34,11 +35,6 @@ from skdp.problems import (
     Records,
 )
 
-#: Value of the intercept feature in units of the norm of the others, as the tuned models have it.
-INTERCEPT = 0.3
-#: Records times epsilon per squared number of features from which on the method is the best one for
-#: pure privacy; measured (docs/theory/tuning.md, "Released statistics as a method").
-_ENOUGH = 25.0
 #: Range of a penalty that is chosen, in units of the squared norm of the rows.
 _RANGE = 1e-6, 1e6
 #: Plans by the loss.
@@ -104,7 +100,7 @@ def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
     ``d / (n epsilon)``, but at a penalty that is chosen before the records are seen.
     """
     design, is_squared = objective.design, type(objective.risk.loss) is HalfSquaredLoss
-    is_enough = design.n_records * budget.epsilon >= _ENOUGH * design.n_features**2
+    is_enough = design.n_records * budget.epsilon >= rules.ENOUGH_RECORDS * design.n_features**2
     return budget.is_pure and is_squared and is_enough
 
 
@@ -134,8 +130,8 @@ def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> Rel
     norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
     value, factor = 0.0, 1.0
     if design.intercept:
-        value = INTERCEPT * norm
-        factor = (value / design.intercept) ** 2 if objective.alpha else INTERCEPT**2
+        value = rules.INTERCEPT * norm
+        factor = (value / design.intercept) ** 2 if objective.alpha else rules.INTERCEPT**2
     factors = (1.0,) * design.n_features + ((factor,) if value else ())
     low, high = (end * norm**2 for end in _RANGE)
     if objective.alpha:  # bounds of a search that there is not
