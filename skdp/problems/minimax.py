@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain, tree_sum
+from skdp.problems.rounding import ROUNDING_SLACK, tree_sum, two_sums
 
 #: A point (x, y).
 Point = tuple[np.ndarray, np.ndarray]
@@ -112,7 +112,7 @@ class MinimaxProblem(ABC):
         larger than the clip, all vectors are shortened until it no longer matters.
         """
         n = float(self.n_records if size is None else size)
-        relative = ROUNDING_SLACK + 2.0 * n * EPS * (chain(n, self.block_size) + 16.0)
+        relative = ROUNDING_SLACK + 2.0 * n * two_sums(n, self.block_size)
         shifted = 2.0 * n * self.rounding_error(block, point, anchor)
         shifted = shifted if math.isfinite(shifted) else math.inf
         return max(clip / (relative + 2.0 * n), (clip - shifted) / relative)

@@ -38,6 +38,41 @@ def chain(n_records: Any, block_size: int) -> Any:
     return minimum(library.ceil(n_records), block_size) + _FAN_IN * levels
 
 
+def two_sums(n_records: Any, block_size: int) -> Any:
+    """Bound how far two computed sums of products are from the exact ones, together.
+
+    Relative to the sum of the sizes of the terms, that of the larger one. Proof:
+    docs/theory/output_perturbation.md, Lemma 4a: an error of ``0.51 EPS`` times the chain and the
+    operations of a term, of which there are 15 at most, for each of them.
+    """
+    return (chain(n_records, block_size) + 16.0) * EPS
+
+
+def two_margins(n_features: int, size: float) -> float:
+    """Bound how far apart two computed margins of a record are, at two places of a table.
+
+    `size` bounds the norm of the row times that of the weights. Proof:
+    docs/theory/output_perturbation.md, Lemma 4b.
+    """
+    return 2.0 * (n_features + 8) * EPS * size
+
+
+def two_norms(n_features: int, size: float) -> float:
+    """Bound how far apart two computed squared norms of a row are, by Lemma 4b.
+
+    `size` bounds the square; where a mean is subtracted, that of the sum of both norms.
+    """
+    return 4.0 * (n_features + 8) * EPS * size
+
+
+def two_products(n_features: int, size: float) -> float:
+    """Bound how far apart two computed products ``a x x'`` of a row are, by Lemma 4b.
+
+    `size` bounds their Frobenius norm; the factor a may be 1 over the square of a norm.
+    """
+    return 8.0 * (n_features + 8) * EPS * size
+
+
 def tree_sum(parts: Iterable[Any]) -> Any:
     """Add numbers, arrays or tuples of them in the tree; the arrays are written to.
 

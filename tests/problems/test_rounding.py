@@ -22,7 +22,7 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.bilevel import WeightedLoss
-from skdp.problems.rounding import EPS, chain, tree_sum
+from skdp.problems.rounding import EPS, chain, tree_sum, two_margins, two_norms, two_products
 from tests.support.extended_precision import LONG, bounded_rows
 
 
@@ -170,3 +170,29 @@ def test_rounding_adds_at_most_3_percent_to_phases(epsilon, loss):
     for step in plan.phases:
         assert step.exact_sensitivity <= step.mechanism.sensitivity
         assert step.mechanism.sensitivity <= 1.03 * step.exact_sensitivity
+
+
+@pytest.mark.parametrize("d", [1, 3, 40, 700])
+def test_a_record_is_computed_with_within_half_of_lemma_4b(d):
+    """In orders of the columns and in sums that differ; against extended precision."""
+    rng, closest = np.random.default_rng(d), 0.0
+    for _ in range(30):
+        x = rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3, size=d)
+        m = (x + 1e-3 * rng.normal(size=d)) / np.linalg.norm(x)
+        records = Records(x[None, :], 1.0)
+        row = x.astype(np.longdouble)
+        row /= max(np.sqrt((row**2).sum()), 1)
+        block = records.block(slice(0, 1))
+        sizes = float(np.sqrt((row**2).sum())), float(np.linalg.norm(m))
+        margin = abs(float(block.margins(m[None, :])[0] - row @ m))
+        square = block.norms()[0] ** 2 - 2.0 * block.margins(m[None, :])[0] + m @ m
+        norm = abs(float(square - ((row - m) ** 2).sum()))
+        product = np.linalg.norm((block.gram(np.ones(1)) - np.outer(row, row)).astype(float))
+        shares = [
+            margin / two_margins(d, sizes[0] * sizes[1]),
+            norm / two_norms(d, (sizes[0] + sizes[1]) ** 2),
+            float(product) / two_products(d, sizes[0] ** 2),
+        ]
+        assert max(shares) <= 0.5
+        closest = max(closest, *shares)
+    assert closest > 1e-4  # rounding is seen

@@ -813,14 +813,14 @@ MUTANTS = (
     Mutant(
         "second moments do not pay for records that are elsewhere",
         "algorithms/preparation/second_moments.py",
-        "moved = 8.0 * (design.n_features + 8) * EPS * amplified",
+        "moved = two_products(design.n_features, amplified)",
         "moved = 0.0",
         "tests/algorithms/preparation -k 'last_bits or covers_rounding'",
     ),
     Mutant(
         "released moments do not pay for records that are elsewhere",
         "algorithms/tuning/moments.py",
-        "return 8.0 * design.size_ratio * (design.width + 8) * EPS",
+        "return two_products(design.width, design.size_ratio)",
         "return 0.0",
         "tests/algorithms/tuning",
     ),

@@ -58,7 +58,7 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import two_margins, two_norms
 
 #: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
 #: loss; by simulation.
@@ -436,8 +436,8 @@ class Descent:
         def sensitivity(weights: np.ndarray) -> float:
             # the others may be elsewhere, and have margins and norms with other last bits
             length = float(np.linalg.norm(origin + weights))
-            margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
-            norms = 4.0 * (d + 8) * EPS * rows.cancellation * clip
+            margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
+            norms = two_norms(d, rows.cancellation) * clip
             return sums.bound((bound * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import two_margins
 
 #: Largest quotient of the factors of squares after and before.
 _LARGEST = 20.0
@@ -89,7 +89,7 @@ class TemperaturePlan:
         # the other records may be elsewhere, and have margins with other last bits
         bound = rows.norm_bound * norm
         size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
-        moved = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
+        moved = two_margins(d, size) * self._steepness(factor, bound, size, unit, spread)
         q, scale = self.sum.release(rows.full_total(part), noise, moved)
         if not has_odds(self.loss):
             # a step of Newton's method is exact, and steps that are missing may be many

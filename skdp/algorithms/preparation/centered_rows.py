@@ -17,7 +17,7 @@ from skdp._runtime import Threads
 from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Design, Loss, Records
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS, chain, tree_sum
+from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
 
 #: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
 CONSTANT = 0.2
@@ -62,7 +62,7 @@ class Centering:
 def sum_rounding(design: Design, bound: float) -> float:
     """Bound the rounding of two sums over records of vectors of a bounded norm."""
     n = design.n_records * design.size_ratio
-    return float((chain(n, _LONGER * design.block_size) + 16.0) * EPS * n * bound)
+    return float(two_sums(n, _LONGER * design.block_size) * n * bound)
 
 
 def squared_norms(block: Block) -> np.ndarray:
@@ -218,7 +218,7 @@ class CenteredRows:
             squares -= 2.0 * block.margins(shift)
             # the products cancel: an upper bound on their rounding is added
             squares += self.shift @ self.shift + self._constant**2
-            squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2
+            squares += two_norms(d, (self.norm_bound - self._constant) ** 2)
         return np.sqrt(np.maximum(squares, 0.0))
 
 

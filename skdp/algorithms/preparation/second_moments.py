@@ -22,7 +22,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import two_products
 
 #: Spectral norm of the noise in units of the mean eigenvalue, above which there is no inverse.
 _LARGEST_NOISE = 1.5
@@ -130,7 +130,7 @@ class RowMomentsPlan:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
         design = self.sum.design
         # the others may be elsewhere, and have terms with other last bits
-        moved = 8.0 * (design.n_features + 8) * EPS * amplified
+        moved = two_products(design.n_features, amplified)
         upper = np.triu_indices(len(total))
         factors = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
         moments_sum = replace(self.sum, size=2.0 * amplified)

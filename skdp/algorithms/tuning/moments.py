@@ -18,7 +18,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block, Part, size_of
-from skdp.problems.rounding import EPS, chain
+from skdp.problems.rounding import two_products, two_sums
 
 
 def of_each_fold(reference: str, n_folds: int | None) -> str:
@@ -33,7 +33,7 @@ def mean_rounding(design: Design) -> float:
     ``size_ratio`` times as many as the nominal size that the sum is divided by.
     """
     n = math.ceil(design.n_records * design.size_ratio) + 1
-    return float((chain(n, design.block_size) + 16.0) * EPS * design.size_ratio)
+    return float(two_sums(n, design.block_size) * design.size_ratio)
 
 
 def position_rounding(design: Design) -> float:
@@ -42,7 +42,7 @@ def position_rounding(design: Design) -> float:
     Relative to the bound on a product. The norms that rows are scaled by, and products of rows, may
     come out in other last bits.
     """
-    return 8.0 * design.size_ratio * (design.width + 8) * EPS
+    return two_products(design.width, design.size_ratio)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block, Part
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import two_margins
 
 #: Root mean square of the margins where first gradients are computed. It grows from one gradient to
 #: the next where there are several. Rows whose margins are not normal can look separable when they
@@ -157,7 +157,7 @@ class NewtonPlan(MomentsTuningPlan):
         design, X = self.design, self.design.feature_norm
         loss, moved = self.objective.loss, 2.0 * mean_rounding(design) * X
         # the others may be elsewhere, and have margins and rows with other last bits
-        margins = 2.0 * (design.width + 8) * EPS * _LONGEST * design.size_ratio
+        margins = two_margins(design.width, _LONGEST) * design.size_ratio
         moved += (margins + position_rounding(design)) * X
         distance = loss.lipschitz(X, math.inf)
         if self.objective.neighbouring is Neighbouring.REPLACE_ONE:

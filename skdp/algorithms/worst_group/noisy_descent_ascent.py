@@ -44,7 +44,7 @@ from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import two_margins
 
 #: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
 _SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
@@ -380,9 +380,8 @@ class NoisyDescentAscentPlan(GroupPlan):
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
     ) -> float:
         """Bound what margins change by when records are elsewhere in the table."""
-        d = self.objective.design.n_features
         size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
-        return 2.0 * (d + 8) * EPS * size
+        return two_margins(self.objective.design.n_features, size)
 
     def _weighted_plan(
         self,
