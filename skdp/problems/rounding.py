@@ -22,20 +22,22 @@ ROUNDING_SLACK = 1.0 + 1e-9
 
 #: Summands of one node of the tree, and the base-2 logarithm of their number.
 _FAN_IN, _LOG_FAN_IN = 16, 4
+#: Additions in the trees over chunks: at most 8 levels.
+_OF_CHUNKS = 8 * _FAN_IN
 
 
 def chain(n_records: Any, block_size: int) -> Any:
     """Bound the number of additions that a term of a sum over records goes through.
 
-    m - 1 within a block of m records, and 15 on each of the ``ceil(log_16(n_blocks))`` levels of
-    the tree; `n_records` may be an array. A sum of terms t_i is off by at most
-    ``EPS * chain * sum |t_i|``. Proof:
-    docs/theory/output_perturbation.md, "Rounding".
+    m - 1 within a block of m records, 15 on each of the ``ceil(log_16(n_blocks))`` levels of the
+    tree, and 15 on each of 8 levels of a tree over up to ``16**7`` chunks that are summed apart;
+    `n_records` may be an array. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``.
+    Proof: docs/theory/output_perturbation.md, "Rounding".
     """
     library: Any = np if isinstance(n_records, np.ndarray) else math
     nodes = library.ceil(n_records / block_size)
     levels = -(-library.frexp(nodes - 1)[1] // _LOG_FAN_IN)  # from the digits of nodes - 1
-    return minimum(library.ceil(n_records), block_size) + _FAN_IN * levels
+    return minimum(library.ceil(n_records), block_size) + _FAN_IN * levels + _OF_CHUNKS
 
 
 def two_sums(n_records: Any, block_size: int) -> Any:

@@ -41,19 +41,29 @@ def test_no_term_goes_through_more_additions_than_the_chain():
     for n_blocks in [*range(1, 1200), 4095, 4096, 4097, 4352, 65_536, 65_537, 69_905]:
         total = tree_sum(Term() for _ in range(n_blocks))
         assert total.size == n_blocks
-        bound = chain(n_blocks, 1) - 1
+        bound = chain(n_blocks, 1) - 128 - 1  # without chunks
         assert total.depth <= bound
         closest = max(closest, total.depth / max(bound, 1))
     assert closest >= 0.9  # the bound is about what happens
 
 
+@pytest.mark.parametrize("n_chunks", [1, 15, 17, 4096, 5000, 16**7])
+def test_the_chain_has_room_for_the_trees_over_chunks(n_chunks):
+    """In ranges of any length, and one tree over the ranges."""
+    for length in {1, 2, 16, 17, 257, 4097, n_chunks}:
+        n_ranges = n_chunks // length  # r m <= n_chunks
+        if n_ranges:
+            levels = sum(-(-math.frexp(count - 1)[1] // 4) for count in (length, n_ranges))
+            assert 15 * levels <= 128
+
+
 def test_chain():
-    assert chain(5, 100) == 5
-    assert chain(100, 100) == 100
-    assert chain(101, 100) == 100 + 16
-    assert chain(1601, 100) == 100 + 32
-    assert chain(1e9, 1300) == 1300 + 16 * 5
-    assert chain(0.5, 10) == 1
+    assert chain(5, 100) == 5 + 128
+    assert chain(100, 100) == 100 + 128
+    assert chain(101, 100) == 100 + 16 + 128
+    assert chain(1601, 100) == 100 + 32 + 128
+    assert chain(1e9, 1300) == 1300 + 16 * 5 + 128
+    assert chain(0.5, 10) == 1 + 128
     # more records never have a shorter chain
     for size in (1, 7, 256):
         chains = [chain(n, size) for n in range(1, 5000)]

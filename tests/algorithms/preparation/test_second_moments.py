@@ -226,8 +226,8 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
     (a, limit), (b, _) = (released_value(plan, each, centering) for each in (first, second))
     rounding = limit - plan.sum.bound()
     assert np.linalg.norm(a - b) <= rounding
-    if relation is REPLACE:  # and it costs no noise to speak of
-        assert rounding <= 1e-3 * limit
+    if relation is REPLACE:  # and it costs no noise to speak of, even in blocks of 16
+        assert rounding <= 1.1e-3 * limit
     if not is_projected:
         A = (X.astype(np.longdouble) - centering.mean) / np.longdouble(1e-3)
         A = np.column_stack([A, np.full(n, np.longdouble(0.2))])
