@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 
 import numpy as np
@@ -19,7 +18,6 @@ from linear_models import (
     regression,
 )
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from skdp import (
     DPLinearClassifier,
@@ -212,64 +210,6 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
     assert worst[0] > worst[1] > worst[2]
 
 
-# --- errors ----------------------------------------------------------------------------------
-
-
-ERRORS = [
-    (DPLinearClassifier, {"loss": "l2"}, ValueError, "loss == 'l2', must be one of"),
-    (DPLinearClassifier, {"loss": None}, ValueError, "loss == None, must be one of"),
-    (DPLinearClassifier, {"loss": "huber"}, ValueError, "loss == 'huber', must be one of"),
-    (DPLinearRegressor, {"loss": "hinge"}, ValueError, "loss == 'hinge', must be one of"),
-    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be in"),
-    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be in"),
-    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be in"),
-    (DPLinearRegressor, {"quantile": "half"}, TypeError, "quantile must be a real number"),
-    (DPLinearRegressor, {"huber_threshold": 0.0}, ValueError, "huber_threshold == 0.0"),
-    (DPLinearRegressor, {"huber_threshold": -1}, ValueError, "huber_threshold == -1"),
-    (DPLinearRegressor, {"huber_threshold": True}, TypeError, "huber_threshold must be a real"),
-    (DPLinearRegressor, {"target_range": (1, 0)}, ValueError, "with low < high"),
-]
-for _kind in (DPLinearClassifier, DPLinearRegressor):
-    ERRORS += [
-        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be in"),
-        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be in"),
-        (_kind, {"tilt": "much"}, TypeError, "tilt must be a real number"),
-        (_kind, {"objective": "train"}, ValueError, "objective == 'train', must be one of"),
-        (_kind, {"method": "sgd"}, ValueError, "method == 'sgd', must be one of"),
-        (_kind, {"method": "exponential"}, ValueError, "delta must be 0"),
-        (_kind, {"alpha": -1.0}, ValueError, "alpha == -1.0"),
-        (_kind, {"epsilon": 0.0}, ValueError, "epsilon"),
-        (_kind, {"delta": 1.0}, ValueError, "delta"),
-        (_kind, {"coef_norm": 0.0}, ValueError, "coef_norm"),
-        (_kind, {"solver": "sgd"}, ValueError, "sgd"),
-    ]
-
-
-@pytest.mark.parametrize(("kind", "parameters", "error", "message"), ERRORS)
-def test_bad_parameters(kind, parameters, error, message):
-    X, y = classification()
-    model = kind(**parameters)
-    if kind is DPLinearClassifier:
-        model.set_params(classes=[0, 1])
-    before = dict(vars(model))
-    with pytest.raises(error, match=message):
-        model.fit(X, y)
-    assert vars(model) == before
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-
-
-def test_a_failed_fit_keeps_the_last_one():
-    X, y = classification()
-    model = estimator("hinge", random_state=0).fit(X, y)
-    state = dict(vars(model))
-    model.loss = "l2"
-    with pytest.raises(ValueError, match="loss == 'l2'"):
-        model.fit(X, y)
-    model.loss = "hinge"
-    assert vars(model) == state
-
-
 @every_loss
 def test_exponential_mechanism_needs_pure_privacy(loss):
     X, y = data(loss, d=1, n=40)
@@ -292,22 +232,7 @@ def test_exponential_mechanism_needs_pure_privacy(loss):
             estimator(loss, 3, method="exponential", delta=0.0, coef_norm=0.5).fit(X, y)
 
 
-# --- as estimators of scikit-learn -----------------------------------------------------------
-
-
-@every_loss
-def test_clone_and_pickle(loss):
-    X, y = data(loss)
-    model = estimator(loss, alpha=0.3, tilt=1e-3, coef_norm=0.3, random_state=0)
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert set(model.get_params()) == set(vars(model))
-    model.fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.privacy_ == model.privacy_
-    np.testing.assert_array_equal(copy.fit(X, y).coef_, model.coef_)
-    assert repr(clone(model)).startswith(type(model).__name__)
+# --- layouts -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.01])
@@ -336,9 +261,6 @@ def test_layouts_and_precisions(loss, tilt):
         )  # single precision moves rows by 1e-8 and solutions by 1 / alpha
         np.testing.assert_allclose(other.coef_, models[0].coef_, atol=slack)
         np.testing.assert_allclose(other.intercept_, models[0].intercept_, atol=slack)
-
-
-# --- the law of the noise --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.linear_model import DPLogisticRegression
 from skdp.model_selection import DPLogisticRegressionCV
@@ -39,69 +37,7 @@ def cv(epsilon=1.0, delta=1e-6, **params):
     return DPLogisticRegressionCV(epsilon, delta, **{"classes": [0, 1], **params})
 
 
-# ------------------------------------------------------------------------------ scikit-learn's own
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        DPLogisticRegressionCV(),
-        DPLogisticRegressionCV(
-            10.0, delta=0, cv=2, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
-        ),
-    ],
-    ids=repr,
-)
-def test_check_estimator(estimator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        warnings.simplefilter("ignore", SkipTestWarning)
-        results = check_estimator(estimator, on_fail=None, on_skip=None)
-    assert len(results) > 40
-    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
-    assert skipped <= {"check_array_api_input"}  # needs an optional package
-    assert not any(r["expected_to_fail"] for r in results)
-
-
-def test_clone_and_random_state():
-    X, y = planted(400, 4)
-    model = cv(2.0, random_state=1).fit(X, y)
-    np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.coef_)
-    assert (cv(2.0, random_state=2).fit(X, y).coef_ != model.coef_).all()
-    assert any("seed" in caveat for caveat in model.privacy_.caveats)
-    assert not cv().fit(X, y).privacy_.caveats
-
-
 # -------------------------------------------------------------------------------------- parameters
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"penalty_groups": [0, 1]}, ValueError),
-        ({"alpha_bounds": (1.0, 1.0)}, ValueError),
-        ({"cv": 1}, ValueError),
-        ({"cv": 13}, ValueError),  # more than records
-        ({"cv": 2.0}, TypeError),
-        ({"neighbouring": "add_remove"}, ValueError),
-        ({"method": "grid"}, ValueError),
-        ({"epsilon": 0}, ValueError),
-        ({"delta": 1}, ValueError),
-        ({"data_norm": 0}, ValueError),
-        ({"classes": [0]}, ValueError),
-        ({"classes": [0, 2]}, ValueError),
-        ({"random_state": "x"}, ValueError),
-    ],
-    ids=repr,
-)
-def test_refused_parameters(parameters, error):
-    X, y = planted(12, 3)
-    model = cv(**parameters)
-    with pytest.raises(error):
-        model.fit(X, y)
-    assert not hasattr(model, "coef_")
 
 
 @pytest.mark.parametrize("classes", [[0, 1, 2], None])
@@ -125,25 +61,12 @@ def test_the_refusal_names_a_model_for_several_classes():
     assert model.score(X, y) > 0.9
 
 
-def test_inferred_classes_warn():
-    X, y = planted(12, 3)
-    with pytest.warns(PrivacyLeakWarning, match="classes"):
-        model = DPLogisticRegressionCV().fit(X, y)
-    assert "classes were inferred from y" in model.privacy_.caveats
-
-
 def test_one_class_of_the_declared():
     X, _ = planted(5000, 3)
     model = cv(3.0, classes=["no", "yes"], random_state=0).fit(X, np.full(5000, "yes"))
     assert (model.predict(X) == "yes").all()
     assert model.classes_.tolist() == ["no", "yes"]
     assert np.isfinite(model.coef_).all()
-
-
-def test_sample_weights_are_refused():
-    X, y = planted(12, 3)
-    with pytest.raises(ValueError, match="sample_weight"):
-        cv().fit(X, y, sample_weight=np.ones(12))
 
 
 def test_groups_are_labels():

@@ -4,10 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.linear_model import DPLinearRegressor, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -15,32 +13,6 @@ from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyLeakWarning
 from skdp.robust import DPAdversarialRegressor, DPMaxGroupLossRegressor
 from skdp.solvers import SklearnSolver
-
-METHODS = ("bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public")
-
-
-# a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty of them pass, but not here
-@pytest.mark.slow
-@pytest.mark.parametrize("method", [m for m in METHODS if m != "bilevel_minibatch"])
-@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
-def test_check_estimator(estimator, method):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SkipTestWarning)
-        warnings.simplefilter("ignore", PrivacyLeakWarning)  # classes are inferred
-        results = check_estimator(estimator(method=method), on_fail=None, on_skip=None)
-    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    assert sum(r["status"] == "passed" for r in results) > 40
-
-
-def test_refusals():
-    X, y = np.eye(4), np.zeros(4)
-    for method in ("bilevel", "bilevel_minibatch", "public"):
-        with pytest.raises(ValueError, match="has no folds"):
-            DPRidgeCV(method=method, cv=2).fit(X, y)
-    with pytest.raises(ValueError, match="tune_share"):
-        DPRidgeCV(tune_share=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="method"):
-        DPRidgeCV(method="newton").fit(X, y)
 
 
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])

@@ -2,15 +2,12 @@
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import SkipTestWarning
-from sklearn.utils.estimator_checks import check_estimator
 
-from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 
 INF = math.inf
@@ -24,10 +21,6 @@ def regressor(*args, **kwargs):
     return DPAdversarialRegressor(*args, **{"random_state": 0, **kwargs})
 
 
-MODELS = {"classifier": classifier, "regressor": regressor}
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-
-
 def planted(n, seed, d=20):
     """One feature that an attack hardly turns, many weak ones that it turns as it likes."""
     rng = np.random.default_rng(seed)
@@ -39,56 +32,6 @@ def planted(n, seed, d=20):
 
 
 # ------------------------------------------------------------------------------ scikit-learn's own
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        DPAdversarialClassifier(),
-        DPAdversarialClassifier(
-            delta=0, loss="hinge", attack_norm=INF, fit_intercept=False, attack_radius=0.02
-        ),
-        DPAdversarialClassifier(
-            10.0, loss="squared_hinge", neighbouring="add_remove", solver="lbfgs"
-        ),
-        DPAdversarialClassifier(10.0, calibration="paper", coef_norm=3.0, attack_norm=INF),
-        DPAdversarialRegressor(),
-        DPAdversarialRegressor(delta=0, attack_norm=INF, fit_intercept=False),
-        DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
-        DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
-    ],
-    ids=repr,
-)
-def test_check_estimator(estimator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        warnings.simplefilter("ignore", SkipTestWarning)
-        results = check_estimator(estimator, on_fail=None, on_skip=None)
-    assert len(results) > 40
-    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
-    assert skipped <= {"check_array_api_input"}  # needs an optional package
-    assert not any(r["expected_to_fail"] for r in results)
-
-
-@every_model
-def test_refused_parameters(model):
-    X, y = np.eye(4), np.array([0, 1, 0, 1])
-    for parameters, error in [
-        ({"attack_norm": 1}, ValueError),
-        ({"attack_norm": "inf"}, ValueError),
-        ({"attack_norm": True}, ValueError),
-        ({"attack_radius": -0.1}, ValueError),
-        ({"attack_radius": INF}, ValueError),
-        ({"attack_radius": "0.1"}, TypeError),
-        ({"method": "phased"}, ValueError),
-        ({"solver": "svrg"}, ValueError),
-    ]:
-        fitted = model(**parameters)
-        with pytest.raises(error):
-            fitted.fit(X, y)
-        assert not hasattr(fitted, "coef_")
 
 
 def test_two_classes_only():

@@ -1,24 +1,29 @@
-"""scikit-learn's own checks, on instances with default and unusual parameters."""
+"""scikit-learn's own checks, on instances with default and unusual parameters, and seeds."""
 
 import warnings
 
 import numpy as np
 import pytest
+from every_fit import kinds_of_fits, make, records
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
     DPLinearClassifier,
     DPLinearRegressor,
     DPLogisticRegression,
+    DPLogisticRegressionCV,
     DPRidge,
+    DPRidgeCV,
     PrivacyLeakWarning,
 )
 
 #: Needs SCIPY_ARRAY_API in the environment and array-api-strict.
 OPTIONAL = {"check_array_api_input"}
-
-ESTIMATORS = [
+INF = np.inf
+LINEAR = [
     DPLogisticRegression(),
     DPLogisticRegression(delta=0),
     DPLogisticRegression(neighbouring="add_remove", solver="lbfgs", fit_intercept=False),
@@ -52,6 +57,33 @@ ESTIMATORS = [
     DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),
     DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
 ]
+ADVERSARIAL = [
+    DPAdversarialClassifier(),
+    DPAdversarialClassifier(
+        delta=0, loss="hinge", attack_norm=INF, fit_intercept=False, attack_radius=0.02
+    ),
+    DPAdversarialClassifier(10.0, loss="squared_hinge", neighbouring="add_remove", solver="lbfgs"),
+    DPAdversarialClassifier(10.0, calibration="paper", coef_norm=3.0, attack_norm=INF),
+    DPAdversarialRegressor(),
+    DPAdversarialRegressor(delta=0, attack_norm=INF, fit_intercept=False),
+    DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
+    DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
+]
+TUNED = [
+    DPRidgeCV(cv=2),
+    DPRidgeCV(delta=0),
+    DPRidgeCV(10.0, cv=3, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),
+    DPLogisticRegressionCV(
+        10.0, delta=0, cv=2, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
+    ),
+    # a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty pass, but not here
+    *[
+        kind(method=method)
+        for kind in (DPRidgeCV, DPLogisticRegressionCV)
+        for method in kind._methods
+        if method != "bilevel_minibatch"
+    ],
+]
 
 
 def outcomes(estimator):
@@ -63,8 +95,8 @@ def outcomes(estimator):
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 
-@pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.mostly("slow", 4)
+@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + TUNED, ids=repr)
 def test_check_estimator(estimator):
     results = outcomes(estimator)
     assert len(results) > 40
@@ -90,12 +122,29 @@ def test_ridge_scores_as_scikit_learn_demands_at_a_large_budget():
     assert not [r for r in outcomes(estimator) if r["status"] == "failed"]
 
 
-@pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
-def test_parameters_are_never_changed_by_fit(estimator):
-    X, y = np.eye(6), np.arange(6) % 2
-    model = estimator(1, 0, data_norm=np.float32(1), random_state=np.random.RandomState(0))
-    before = {name: id(value) for name, value in model.get_params().items()}
+def released(name, seed):
+    """What a fit of a kind releases, and whether its report tells that the seed is known."""
+    model = make(name).set_params(random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        model.fit(X, y)
-    assert before == {name: id(value) for name, value in model.get_params().items()}
+        warnings.simplefilter("ignore")
+        model.fit(**records(name)[0])
+    numbers = model.coefs_[0] if hasattr(model, "coefs_") else released_numbers(model)
+    return np.ravel(numbers), any("seed" in caveat for caveat in model.privacy_.caveats)
+
+
+def released_numbers(model):
+    names = ("coef_", "mean_", "distribution_")
+    return next(getattr(model, name) for name in names if hasattr(model, name))
+
+
+@pytest.mark.mostly("slow", 12)
+@pytest.mark.parametrize("name", kinds_of_fits())
+def test_seeds_decide_the_noise_and_are_told(name):
+    """One seed, one fit; other seeds and none other ones, though few vertices may agree."""
+    first, again, *seeded = (released(name, seed) for seed in (0, 0, 1, 2, 3))
+    unseeded = [released(name, None) for _ in range(4)]
+    assert all(told for _, told in (first, again, *seeded))
+    assert not any(told for _, told in unseeded)
+    np.testing.assert_array_equal(first[0], again[0])
+    for others in ((first, *seeded), unseeded):
+        assert any((other[0] != others[0][0]).any() for other in others[1:])

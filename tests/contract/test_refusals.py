@@ -1,0 +1,131 @@
+"""Parameters that are refused, in one table per family; a refused fit changes nothing."""
+
+import math
+
+import numpy as np
+import pytest
+from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
+
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+
+NAN, INF = math.nan, math.inf
+LINEAR = (DPLogisticRegression, DPRidge, DPLinearClassifier, DPLinearRegressor)
+LOSSES = (DPLinearClassifier, DPLinearRegressor)
+ADVERSARIAL = (DPAdversarialClassifier, DPAdversarialRegressor)
+TUNED = (DPRidgeCV, DPLogisticRegressionCV)
+
+
+def one_at_a_time(message=None, **values):
+    """Values of one parameter after the other; the message names it."""
+    return [({key: value}, message or key) for key, each in values.items() for value in each]
+
+
+#: Estimators and what each of them refuses: parameters, and a part of the message.
+FAMILIES = {
+    "all": (
+        ESTIMATORS,
+        one_at_a_time(
+            epsilon=[0, -1.0, NAN, INF, "1", True, 1e-99], delta=[-0.1, 1.0, NAN],
+            data_norm=[-1.0, 0, NAN, INF, "auto", "1"], intercept_scaling=[0], fit_intercept=[1],
+            neighbouring=["add", "both"], random_state=[-1, "seed"],
+        ),
+    ),
+    "regressors": (
+        REGRESSORS,
+        one_at_a_time(
+            target_range=[(1, -1), (0, 0), (0, INF), (NAN, 1), 1.0, (-1e99, 1e99), (0, 1e-99),
+                          (0, 1, 2), "ab", ("0", "1")],
+        ),
+    ),
+    "classifiers": (
+        CLASSIFIERS,
+        [
+            *one_at_a_time(classes=[[], [1], [1, 1], 3, [[0, 1]], "ab", [0, 2]]),
+            ({"classes": np.array(["a", None], dtype=object)}, "must be labels of one kind"),
+            ({"classes": [0, "a", None]}, "must be labels of one kind"),
+            ({"classes": [["a"], ["b", "c"]]}, "classes must be a list"),
+            ({"classes": [0.0, NAN]}, "classes contains missing values"),
+            ({"classes": ["a", "b"]}, "not in `classes`"),
+        ],
+    ),
+    "linear models": (
+        LINEAR,
+        [
+            *one_at_a_time(
+                alpha=[-1.0, NAN, "best", None, 1e199], coef_norm=[0.0, -1], method=["phase"],
+                calibration=["tight"], solver=["sgd"], objective=["train"],
+                tilt=[-1.0, INF, "much"],
+            ),
+            ({"alpha": 0}, "coef_norm"),
+            ({"method": "exponential"}, "The methods for delta > 0 are|delta must be 0"),
+            ({"method": "phased", "neighbouring": "add_remove"}, "replace_one"),
+            ({"calibration": "paper", "neighbouring": "add_remove"}, "replace_one"),
+            ({"n_public": 10}, "add_remove"),
+            *[
+                ({"neighbouring": "add_remove", "n_public": size}, "n_public")
+                for size in (0, 2.5, 1)
+            ],
+        ],
+    ),
+    "losses": (LOSSES, one_at_a_time(loss=["l2", None])),
+    "losses of labels": ((DPLinearClassifier,), one_at_a_time(loss=["huber"])),
+    "losses of numbers": (
+        (DPLinearRegressor,),
+        one_at_a_time(
+            loss=["hinge"], quantile=[0.0, 1.0, NAN, "half"], huber_threshold=[0.0, -1, True]
+        ),
+    ),
+    "adversarial": (
+        ADVERSARIAL,
+        one_at_a_time(
+            attack_norm=[1, "inf", True], attack_radius=[-0.1, INF, "0.1"], method=["phased"]
+        ),
+    ),
+    "stochastic solvers": (ADVERSARIAL, [({"solver": "svrg"}, "records")]),
+    "tuned": (
+        TUNED,
+        [
+            *one_at_a_time(
+                penalty_groups=[
+                    [0, 1], 0, [[0, 1, 2]], "abc", {"a": 1}, [0, "a", 1], [0, None, 1],
+                    [0, 1, NAN], ["a", None, "b"],
+                ],
+                alpha_bounds=[
+                    1.0, (1.0,), (1.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, INF), (NAN, 1.0),
+                    ("a", "b"), "12", {1: 2, 3: 4}, (1e-300, 1.0), (1e-3, 1e200),
+                ],
+                cv=[1, 0, 13, 101, 2.0, True, "loo"], method=["grid"], tune_share=[1.0],
+            ),
+            ({"neighbouring": "add_remove"}, "replace_one"),
+            *[({"method": m, "cv": 2}, "has no folds") for m in ("bilevel", "public")],
+        ],
+    ),
+}  # fmt: skip
+CASES = [
+    pytest.param(kind, parameters, message, id=f"{kind.__name__}-{parameters}")
+    for kinds, table in FAMILIES.values()
+    for parameters, message in table
+    for kind in kinds
+    if set(parameters) <= set(kind().get_params())
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters", "message"), CASES)
+def test_refused_parameters(kind, parameters, message):
+    model = declared(kind, **parameters)
+    before = dict(vars(model))
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(*records(kind, n=12))
+    assert vars(model) == before
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_is_no_parameter_of_fit_is_refused(kind):
+    X, y = records(kind, n=12)
+    with pytest.raises(ValueError, match=r"sample_weight.*per record"):
+        declared(kind).fit(X, y, sample_weight=np.ones(12))
+    if "group_names" not in kind().get_params():
+        with pytest.raises(TypeError, match="groups"):
+            declared(kind).fit(X, y, groups=np.ones(12))
