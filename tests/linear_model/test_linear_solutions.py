@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from linear_models import (
     every_loss,
     regression,
 )
-from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from skdp import (
@@ -109,129 +107,6 @@ def test_large_epsilon_gives_the_support_vector_machine(loss, k):
     expected = machine.predict(np.column_stack([X, np.full(len(X), 0.5)]))
     assert clear.mean() > 0.9
     np.testing.assert_array_equal(ours.predict(X)[clear], expected[clear])
-
-
-def smooth(r, name, quantile=0.5, threshold=0.6):
-    """Loss of a residual or of a shortfall, and its slope."""
-    if name == "smoothed_hinge":
-        slope = np.clip(r, 0, 1)
-        return slope * (r - slope / 2), slope
-    if name == "huber":
-        slope = np.clip(r, -threshold, threshold)
-        return slope * (r - slope / 2), slope
-    low, high = (-1.0, 1.0) if name == "absolute_error" else (-quantile, 1 - quantile)
-    return np.maximum(low * r, high * r), np.where(r > 0, high, low)
-
-
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("coef_norm", [None, 0.5])
-@pytest.mark.parametrize("loss", ["smoothed_hinge", "huber", "absolute_error", "quantile"])
-def test_large_epsilon_gives_scipys_solution(loss, coef_norm):
-    """The objective written down anew and minimised by SLSQP (or as a quadratic program)."""
-    X, y = data(loss, n=120)
-    alpha, scaling = 0.3, 0.5
-    parameters = {"quantile": 0.8} if loss == "quantile" else {}
-    ours = estimator(
-        loss, alpha=alpha, intercept_scaling=scaling, coef_norm=coef_norm, **EXACT, **parameters
-    ).fit(X, y)
-    Z = np.column_stack([X, np.full(len(X), scaling)])
-    n, d = Z.shape
-
-    def split(w):
-        return 2 * y - 1 if loss == "smoothed_hinge" else y - 5.0, Z @ w
-
-    kinked = loss in ("absolute_error", "quantile")
-
-    def objective(v):
-        w = v[:d]
-        if kinked:  # v[d:] are the losses
-            return v[d:].mean() + alpha / 2 * w @ w, np.append(alpha * w, np.full(n, 1 / n))
-        target, z = split(w)
-        if loss == "smoothed_hinge":
-            value, slope = smooth(1 - target * z, loss)
-            slope = -target * slope
-        else:
-            value, slope = smooth(z - target, loss)
-        return value.mean() + alpha / 2 * w @ w, Z.T @ slope / n + alpha * w
-
-    constraints = []
-    if coef_norm is not None:
-        constraints.append(
-            {
-                "type": "ineq",
-                "fun": lambda v: coef_norm**2 - v[:d] @ v[:d],
-                "jac": lambda v: np.append(-2 * v[:d], np.zeros(len(v) - d)),
-            }
-        )
-    start = np.zeros(d)
-    if kinked:
-        low, high = (-1.0, 1.0) if loss == "absolute_error" else (-0.8, 0.2)
-        for slope in (low, high):  # losses above both lines
-            jac = np.hstack([-slope * Z, np.eye(n)])
-            constraints.append(
-                {
-                    "type": "ineq",
-                    "fun": lambda v, s=slope: v[d:] - s * (Z @ v[:d] - (y - 5.0)),
-                    "jac": lambda v, j=jac: j,
-                }
-            )
-        start = np.append(start, np.full(n, 4.0))
-    found = minimize(
-        objective,
-        start,
-        jac=True,
-        method="SLSQP",
-        constraints=constraints,
-        options={"maxiter": 1000, "ftol": 1e-10},
-    )
-    assert found.success
-    w = found.x[:d]
-    if coef_norm is not None:
-        assert np.linalg.norm(w) == pytest.approx(coef_norm, rel=1e-6)
-    np.testing.assert_allclose(ours.coef_.ravel(), w[:-1], atol=5e-3)
-    middle = 0.0 if loss == "smoothed_hinge" else 5.0
-    np.testing.assert_allclose(ours.intercept_ - middle, scaling * w[-1], atol=5e-3)
-
-
-@pytest.mark.parametrize("tilt", [1.0, 10.0])
-@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "squared_hinge", "huber", "log_loss"])
-def test_large_epsilon_gives_the_tilted_solution(loss, tilt):
-    X, y = data(loss, n=100)
-    X = 0.3 * X
-    alpha = 2.0
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "tilt ==", UserWarning)
-        ours = estimator(
-            loss, alpha=alpha, fit_intercept=False, tilt=tilt, epsilon=1e10, random_state=0
-        )
-        if loss == "huber":
-            ours.set_params(target_range=(-1.0, 1.0), huber_threshold=0.2)
-            y = (y - 5.0) / 3.0
-        ours.fit(X, y)
-
-    def objective(w):
-        z = X @ w
-        if loss == "huber":
-            losses = smooth(z - y, "huber", threshold=0.2)[0]
-        else:
-            u = (2 * y - 1) * z
-            losses = {
-                "hinge": lambda: np.maximum(0, 1 - u),
-                "smoothed_hinge": lambda: smooth(1 - u, "smoothed_hinge")[0],
-                "squared_hinge": lambda: np.maximum(0, 1 - u) ** 2,
-                "log_loss": lambda: np.logaddexp(0, -u),
-            }[loss]()
-        top = losses.max()
-        tilted = top + np.log(np.exp(tilt * (losses - top)).mean()) / tilt
-        return tilted + alpha / 2 * w @ w
-
-    found = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
-    best = objective(found.x)
-    # strong convexity: the objective is within alpha / 2 distance^2 of its least value
-    assert objective(ours.coef_.ravel()) - best <= alpha / 2 * (3e-3) ** 2
-    np.testing.assert_allclose(ours.coef_.ravel(), found.x, atol=5e-3)
-    flat = minimize(lambda w: objective(w), np.zeros(3), method="BFGS")
-    assert np.linalg.norm(flat.x) > 1e-3  # there is something to find
 
 
 # --- what they are for -----------------------------------------------------------------------

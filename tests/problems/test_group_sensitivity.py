@@ -395,17 +395,3 @@ def test_means_of_groups_are_not_private(n, factor):
     moved, _ = movement(*ends)
     assert (moved > factor * bounds(single)).all()
     assert (ratios(single, left) <= 1).all()
-
-
-def test_means_of_groups_move_further_than_weighted_sums():
-    """Where no group is small: 1.25 times the bound for weights of the same size."""
-    size, radius = 500, 1.0 - HINGE.width
-    groups, n = np.repeat([0, 1], [size + 1, size - 1]), 2 * size
-    X = np.ones((n, 1))
-    X[0] = -1.0
-    weights = GroupWeights((n / (size - 1),) * 2)
-    shell = Instance(X, np.ones(n, dtype=int), groups, HINGE, weights, radius, 1.0, 2.0)
-    x = np.array([radius - 2 * bounds(shell)[0]])
-    start = with_own_sizes(shell, 2).with_solution(x, np.array([1.0, 0.0]))
-    moved, _ = movement(start, with_own_sizes(start.neighbour([-1.0], 1, 1), 2))
-    assert moved[1] > 1.2 * bounds(shell)[1]

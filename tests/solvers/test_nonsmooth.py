@@ -1,7 +1,5 @@
 """Losses with kinks: constants, subgradient methods, and that no certificate covers them."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -111,34 +109,6 @@ def test_envelopes_are_certified(solver, loss):
     found = solve_certified(narrow, 1e-6, solver, rng=rng)
     # envelopes are at most width / 2 below the loss
     assert np.linalg.norm(found.point - exact) <= 1e-6 + error + np.sqrt(1e-8 / 2.0)
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("loss", list(LOSSES))
-def test_constants_of_the_losses(loss):
-    """Slopes, values and the solution's radius, for random data."""
-    phi = LOSSES[loss]
-    rng = np.random.default_rng(0)
-    targets = rng.integers(0, 2, 50).astype(float) if loss == "hinge" else rng.uniform(-1, 1, 50)
-    margins = 3 * rng.standard_normal(50)
-    expected = (
-        np.maximum(0, 1 - (2 * targets - 1) * margins)
-        if loss == "hinge"
-        else np.abs(margins - targets)
-    )
-    np.testing.assert_allclose(phi.value(margins, targets), expected, atol=1e-15)
-    step = 1e-7
-    numeric = (phi.value(margins + step, targets) - phi.value(margins - step, targets)) / (2 * step)
-    np.testing.assert_allclose(phi.derivative(margins, targets), numeric, atol=1e-6)
-    assert np.abs(phi.derivative(margins, targets)).max() <= phi.lipschitz(1.0, 1.0)
-    with pytest.raises(NotImplementedError):
-        phi.second_derivative(margins, targets)
-    for seed, alpha in itertools.product(range(20), (1e-2, 1.0, 10.0)):
-        problem = problem_of(loss, n=5, alpha=alpha, seed=seed)
-        solution, error = exact_solution(problem)
-        assert error <= 1e-5
-        radius = phi.solution_radius(problem.records.norm_bound, alpha)
-        assert np.linalg.norm(solution) <= radius + 1e-6
 
 
 @pytest.mark.mostly("slow", 1)

@@ -287,19 +287,6 @@ def test_printed_sign_ascends(sign):
     assert (steps < 0).all() if sign == 1 else (steps > 0).all()
 
 
-def test_update_uses_releases_only():
-    """The same released points give the same path, whatever the records are (K2, wall 2)."""
-    points = np.random.default_rng(1).normal(size=(8, 3))
-    paths = [
-        dp_bilevel(
-            tuning_problem(seed=k), BUDGET, penalty=2.0, n_steps=4, inner=Replay(points)
-        ).path
-        for k in range(2)
-    ]
-    np.testing.assert_array_equal(*paths)
-    assert len(np.unique(paths[0])) > 2
-
-
 def test_outputs():
     points = np.random.default_rng(1).normal(size=(8, 3)) * 0.1
     points[4:6] *= 0.3  # the third step is the shortest

@@ -5,7 +5,6 @@ G1, G2 and G14 are in ``test_plain.py``: the sign of the ascent, the constant C_
 law of an average.
 """
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -212,59 +211,3 @@ def test_batches_rounded_down_cost_more_than_planned():
     )
     assert max(2.0**each.level / each.batch for each in printed) > alpha
     assert rho_of(replace(plan, rounds=printed)) > rho_of(plan)
-
-
-# ---------------------------------------------------------------------------------------- audit
-
-
-def law_of(tables, step):
-    """Log probabilities of all transcripts of four rounds of Algorithm 1 with three vertices.
-
-    K = 1, one output draw per round and one record per round; written out, not by the package.
-
-    tables : shape (3, 3, 3): derivatives of the record of each round, at each vertex.
-    """
-    laws = []
-    for oracle in itertools.product(range(3), repeat=3):
-        scores = np.zeros((4, 3))
-        for t in range(3):
-            scores[t + 1] = scores[t] - step * tables[t, oracle[t]]
-        logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        law = np.array(sum(logs[t, oracle[t]] for t in range(3)))
-        for t in range(4):  # the outputs
-            law = np.add.outer(law, logs[t])
-        laws.append(law.ravel())
-    return np.concatenate(laws)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
-def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
-    """An audit: 61 pairs of tables of +-L0 that differ in one record.
-
-    The largest ratio comes near 1: every draw after the first round is charged, and no other.
-    """
-    rng = np.random.default_rng(0)
-    design = VertexDesign(3, (3,), (1.0,), (2.0,))
-    plan = plan_mirror_descent(design, BUDGET, n_rounds=4, mode="paper", smoothness="quadratic")
-    assert [each.n_draws for each in plan.rounds] == [2, 2, 2, 1]
-    rho, largest = rho_of(replace(plan, steps=(step,))), 0.0
-    assert rho == pytest.approx(5 * (4.0 * step) ** 2 / 8.0, rel=1e-3)
-    for pair in range(61):
-        tables = rng.choice([-1.0, 1.0], size=(3, 3, 3))
-        other = tables.copy()
-        other[0] = rng.choice([-1.0, 1.0], size=(3, 3))
-        if pair == 0:  # one vertex against the others, the other way round in the neighbour
-            tables[:], other[:] = 0.0, 0.0
-            tables[0] = [1.0, 1.0, -1.0]
-            other[0] = -tables[0]
-        p, q = law_of(tables, step), law_of(other, step)
-        assert np.exp(p).sum() == pytest.approx(1.0)
-        for order in (1.25, 2.0, 8.0, 64.0):
-            divergence = np.logaddexp.reduce(order * p + (1.0 - order) * q) / (order - 1.0)
-            largest = max(largest, divergence / (order * rho))
-        for epsilon in (0.1, 1.0):
-            delta = np.maximum(np.exp(p) - math.exp(epsilon) * np.exp(q), 0.0).sum()
-            claimed = math.exp(-((max(epsilon - rho, 0.0)) ** 2) / (4.0 * rho))
-            assert delta <= claimed
-    assert 0.9 < largest <= 1.0 + 1e-9

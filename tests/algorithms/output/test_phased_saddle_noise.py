@@ -38,7 +38,6 @@ from skdp.problems import (
     HalfSquaredLoss,
     MaxGroupLossProblem,
     Records,
-    Simplex,
 )
 from skdp.solvers import (
     SaddleSolver,
@@ -168,48 +167,6 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
 # what one record can change
 
 
-@pytest.mark.parametrize("release", ["x", "y"])
-def test_changing_one_record_changes_the_input_of_one_phase(release):
-    """Blocks are disjoint, and only the released point goes from one phase to the next."""
-    problem = problem_of()
-    parts = [np.array(part) for part in (problem.matrices, problem.offsets_x, problem.offsets_y)]
-    other = [part.copy() for part in parts]
-    for part in other:
-        part[17] = -part[17]
-    seen = []
-
-    def spy(given, accuracy):
-        rows = [part.reshape(given.n_records, -1) for part in (given.matrices, given.offsets_x)]
-        seen[-1].append((np.column_stack([*rows, given.offsets_y]), given))
-        point = solve_certified(given, accuracy)
-        return point.x, point.y
-
-    results = []
-    for data in (parts, other):
-        seen.append([])
-        changed = BilinearProblem(*data, (0.5, 1.0, 1.0), Ball(2.0), Simplex(2), 1.0, 1.0)
-        results.append(run(changed, release=release, n_phases=4, solver=spying(spy), alpha=0.1))
-    plan = results[0].plan
-    differ = [not np.array_equal(a[0], b[0]) for a, b in zip(*seen, strict=True)]
-    assert sum(differ) == 1
-    assert differ[assignment_of(problem, plan)[17]]
-    everything = np.vstack([rows for rows, _ in seen[0]])
-    assert len(np.unique(everything, axis=0)) == len(everything) <= 600
-    # centres: the released block of the phase before, and a fixed one for the other
-    start = np.zeros(3) if release == "x" else np.array([0.5, 0.5])
-    for run_seen, result in zip(seen, results, strict=True):
-        for (_, given), alpha, before in zip(
-            run_seen, plan.regularisation, (start, *result.path[:-1]), strict=True
-        ):
-            own, fixed = given.center_x, given.center_y
-            own_alpha, other_alpha = given.alpha_x, given.alpha_y
-            if release == "y":
-                own, fixed, own_alpha, other_alpha = fixed, own, other_alpha, own_alpha
-            np.testing.assert_array_equal(own, before * (alpha / (0.1 + alpha)))
-            assert own_alpha == 0.1 + alpha and other_alpha == plan.other_regularisation
-            assert not fixed.any()
-
-
 #: What the solvers below have seen; they are copied for each phase, so it cannot be in them.
 LOG = []
 
@@ -239,20 +196,6 @@ def test_random_numbers_and_memory_of_a_phase_stay_there():
     assert solver.memory is None
     assert [memory for _, memory in logs[0]] == [None] * 4
     assert len({number for number, _ in logs[0]}) == 4
-
-
-class Peeping(Gambler):
-    """Stores something before it is copied."""
-
-    def check_supports(self, problem):
-        self.memory = problem.n_records
-
-
-def test_no_method_of_a_solver_carries_anything_over():
-    LOG.clear()
-    solver = Peeping()
-    run(problem_of(), solver=solver, n_phases=3)
-    assert solver.memory is None
 
 
 def extremal_pair(plan, k, release, bounds, radius, n, position):

@@ -426,26 +426,6 @@ def test_poisson_batches_keep_the_budget():
     assert 0.99 < made.epsilon() <= 1.0
 
 
-# 8. the noise has the variance that the ledger says
-def test_noise_of_the_estimates_has_the_variance_of_the_ledger():
-    n, dimension, steps = 50, 400, 10
-
-    def zero(block, point, positions):
-        return np.zeros((len(positions), dimension))
-
-    problem = RecordGradients(n, dimension, 0, zero)
-    made = plan(problem, n_steps=steps, period=steps, clip=2.0, clip_difference=0.3, smoothness=1e9)
-    seen = []
-    made.run(problem, run(), observe=lambda point, v, u: seen.append(v))
-    ledger = made.ledger
-    refresh = 2.0 * ledger.refresh.noise_multiplier * 2.0 / n
-    increment = 2.0 * ledger.increment.noise_multiplier * 0.3 / n
-    for m in (0, 4, 9):
-        variance = refresh**2 + m * increment**2
-        # 400 squares: a relative deviation of 0.07; false alarm below 1e-6
-        assert np.mean(seen[m] ** 2) == pytest.approx(variance, rel=0.36)
-
-
 # 9. the strict saddle
 def saddle(noise=0.0, dimension=10):
     """``-x_1^2 / 2 + x_1^4 / 4 + sum x_j^2 / 2 + y x_2 - y^2 / 2``; minima at x_1 = +-1."""
