@@ -26,6 +26,7 @@ from laboratory import Laboratory
 
 from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
 from skdp.algorithms.bilevel.private_solvers import LocalizedGradientDescent, OutputPerturbation
+from skdp.algorithms.worst_group import margin_fits
 from skdp.mechanisms import NoiseSource, SecretLabels, random_order
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
@@ -37,6 +38,7 @@ from skdp.privacy.events import (
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import Release
 from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
+from skdp.synthetic import DPSyntheticData
 
 SEED = 0
 #: Records that are replaced, one at a time.
@@ -160,8 +162,13 @@ def parts_of(fitted, laboratory):
     return pairs
 
 
+def is_table_of_queries(name):
+    """Whether all columns are measured by one release; tests/algorithms/queries compares draws."""
+    return CASES[name].estimator is DPSyntheticData
+
+
 @pytest.mark.mostly("slow", 20)
-@every_case
+@pytest.mark.parametrize("name", [name for name in CASES if not is_table_of_queries(name)])
 def test_draws_are_those_of_the_report(name):
     """Kinds, numbers, dimensions, scales and multipliers of all draws."""
     case = CASES[name]
@@ -194,6 +201,23 @@ def test_draws_are_those_of_the_report(name):
         if release.mechanism != "exponential":
             check_scales(report, release, draws)
     check_batches(fitted, laboratory)
+
+
+def test_some_descents_take_the_rarer_ways(monkeypatch):
+    """Fits of margins after weighted descents, and accelerated steps with projected moments."""
+    seen = set()
+    for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
+
+        def terms(fit, *args, kind=kind, original=kind.terms):
+            seen.add(kind.__name__)
+            return original(fit, *args)
+
+        monkeypatch.setattr(kind, "terms", terms)
+    for name in ("max-group regressor, gradient, proportions",
+                 "max-group classifier, gradient, rescaled"):  # fmt: skip
+        quiet_fit(CASES[name], CASES[name].records(SEED))
+    assert seen == {"MixFit", "ScaleFit"}
+    assert first_run("ridge, gradient, accelerated")[0].privacy_.plan["is_accelerated"]
 
 
 def check_noise(release, draw):
@@ -340,7 +364,8 @@ def is_other_proof(name):
     """Whether the cost of a fit is no sum of what its draws cost, or is tested apart."""
     case = CASES[name]
     is_objective = case.parameters.get("method") == "objective"
-    return "minibatch" in name or is_objective or case.draws_vertices
+    is_apart = is_objective or case.draws_vertices or is_table_of_queries(name)
+    return "minibatch" in name or is_apart
 
 
 def squared_mu(draw):

@@ -1,7 +1,7 @@
 """Every estimator pays before it reads a record, what it pays is public, and it covers the fit.
 
 A new estimator is found here by its parameter `epsilon`. It has to have a case in
-:mod:`fit_cases`, or a function in `every_fit.OTHERS` that makes one and fits it.
+:mod:`fit_cases`.
 """
 
 import importlib
@@ -10,7 +10,7 @@ import pkgutil
 import warnings
 
 import pytest
-from every_fit import OTHERS, kinds_of_fits, make, records
+from every_fit import kinds_of_fits, make, records
 from fit_cases import CASES
 from sklearn.base import BaseEstimator
 
@@ -42,7 +42,7 @@ def private_estimators():
 def test_every_estimator_has_a_case_here():
     kinds = private_estimators()
     assert len(kinds) >= 11
-    tested = {case.estimator.__name__ for case in CASES.values()} | set(OTHERS)
+    tested = {case.estimator.__name__ for case in CASES.values()}
     assert {kind.__name__ for kind in kinds} <= tested
     for kind in kinds:
         assert issubclass(kind, AccountedMixin), kind
@@ -111,8 +111,6 @@ def test_a_refused_fit_reads_nothing_and_changes_nothing(name, monkeypatch):
 
 @pytest.mark.parametrize("kind", private_estimators(), ids=lambda kind: kind.__name__)
 def test_other_accountants_are_refused(kind):
-    name = kind.__name__
-    if name not in OTHERS:
-        name = next(name for name, case in CASES.items() if case.estimator is kind)
+    name = next(name for name, case in CASES.items() if case.estimator is kind)
     with pytest.raises(TypeError, match="accountant must be None or a BudgetAccountant"):
         make(name, accountant="mine").fit(**records(name)[0])

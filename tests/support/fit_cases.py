@@ -9,12 +9,15 @@ from __future__ import annotations
 import functools
 import importlib
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from skdp.algorithms.bilevel import penalty_method as bilevel
+from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.linear_model import (
     DPLinearClassifier,
     DPLinearRegressor,
@@ -23,6 +26,8 @@ from skdp.linear_model import (
 )
 from skdp.mechanisms import sampled_gaussian
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.preprocessing import DPStandardScaler, private_ranges
+from skdp.privacy import PrivacyBudget
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -30,16 +35,17 @@ from skdp.robust import (
     DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
+from skdp.synthetic import DPSyntheticData
 
 #: The declared range of targets.
 TARGETS = (-2.0, 3.0)
 
 
 class Records(NamedTuple):
-    """Features, targets and groups; groups are None where an estimator takes none."""
+    """Features, targets and groups; targets and groups are None where an estimator takes none."""
 
     X: np.ndarray
-    y: np.ndarray
+    y: np.ndarray | None
     groups: np.ndarray | None
 
     def replaced(self, i: int, other: Records, j: int) -> Records:
@@ -147,6 +153,59 @@ class Case:
         return Records(X, y, labels(self.n_groups) if self.n_groups else None)
 
 
+class Ranges(BaseEstimator):
+    """What :func:`private_ranges` finds, and its plan in place of a report."""
+
+    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, random_state: Any = None) -> None:
+        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
+
+    def fit(self, X: Any, y: Any = None) -> Ranges:
+        numbers = {"quantiles": (0.25, 0.75), "n_candidates": 5}
+        plan = QuantilesPlan(
+            n_records=len(X), n_features=X.shape[1], **numbers,
+            budget=PrivacyBudget(self.epsilon, self.delta),
+        )  # fmt: skip
+        self.ranges_ = private_ranges(X, (-1.0, 1.0), **numbers, **self.get_params())
+        self.privacy_ = SimpleNamespace(
+            method="quantiles", epsilon=self.epsilon, delta=self.delta, plan=plan.to_dict(),
+            releases=plan.releases, event=plan.event,
+        )  # fmt: skip
+        return self
+
+
+@dataclass(frozen=True)
+class TableCase(Case):
+    """A fit of a table alone: numbers, or categories 0, 1 and 2."""
+
+    def make(self, **parameters: Any) -> Any:
+        return self.estimator(**{"random_state": 0, **self.parameters, **parameters})
+
+    def fit(self, records: Records, **parameters: Any) -> Any:
+        return self.make(**parameters).fit(records.X)
+
+    def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
+        rng, shape = np.random.default_rng(seed), (self.n if n is None else n, self.d)
+        is_plain = kind == "plain"
+        if self.estimator is DPSyntheticData:
+            return Records(
+                rng.integers(0, 3, shape) if is_plain else np.zeros(shape, int), None, None
+            )
+        return Records(rng.uniform(-1, 1, shape) if is_plain else np.full(shape, 1e9), None, None)
+
+
+def _tables() -> list[Case]:
+    categories = {"categories": [[0, 1, 2]] * 3}
+    return [
+        TableCase("scaler", DPStandardScaler, n=20, d=3),
+        TableCase("scaler, delta 0", DPStandardScaler, {"delta": 0.0}, n=20, d=3),
+        TableCase("ranges, delta 0", Ranges, {"delta": 0.0}, n=21),
+        TableCase("ranges", Ranges, {"delta": 0.01}, n=21, whole_budget=False),
+        TableCase("table of queries", DPSyntheticData, categories, n=200, d=3),
+        TableCase("table of queries, delta 0", DPSyntheticData, categories | {"delta": 0.0},
+                  n=200, d=3),
+    ]  # fmt: skip
+
+
 def _linear() -> list[Case]:
     losses: list[tuple[str, type, int, dict[str, Any]]] = [
         ("logistic", DPLogisticRegression, 2, {}),
@@ -212,6 +271,17 @@ def _linear() -> list[Case]:
                 title = f"{name}, statistics, {kind}, delta {delta:g}"
                 cases.append(Case(title, estimator, parameters, n_classes=n_classes))
     return cases
+
+
+def _descents() -> list[Case]:
+    """Noisy gradient descent on ways that small records and budgets do not take."""
+    shared = {"method": "gradient", "delta": 0.01}
+    groups = shared | {"epsilon": 1e4, "group_proportions": [0.5, 0.25, 0.25]}
+    return [
+        Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
+        Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
+             n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),
+    ]  # fmt: skip
 
 
 def _special() -> list[Case]:
@@ -466,11 +536,13 @@ CASES: dict[str, Case] = {
     case.name: case
     for case in (
         *_linear(),
+        *_descents(),
         *_special(),
         *_grouped(),
         *_recursive(),
         *_vertices(),
         *_tuned(),
+        *_tables(),
     )
 }
 

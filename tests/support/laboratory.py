@@ -18,12 +18,18 @@ import contextlib
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
+from skdp.mechanisms import (
+    GaussianMechanism,
+    NoiseSource,
+    SoftmaxMechanism,
+    SphericalLaplaceMechanism,
+)
 
 __all__ = ["Draw", "Laboratory"]
 
@@ -120,8 +126,12 @@ class Laboratory:
         for name in ("standard_normal", "exponential", "gamma", "direction"):
             self._substitute(name)
         self._replace("exponential.sampling", "sample", self._point)
-        self._replace("tuning.exponential", "draw_exponential", self._choice)
+        for module in ("tuning.exponential", "statistics.quantiles"):
+            self._replace(module, "draw_exponential", self._choice)
         self._replace("mirror.rounds", "_draw", self._vertices)
+        original = SoftmaxMechanism.draw
+        draw = lambda mechanism, *args: self._vertices(partial(original, mechanism), *args)  # noqa: E731
+        self._patch.setattr(SoftmaxMechanism, "draw", draw)
         for module in ("bilevel.penalty_method", "sampled_steps"):
             self._replace(module, "poisson_sample", self._batch)
 
@@ -231,7 +241,8 @@ class Laboratory:
             self._is_sampling = False
 
     def _choice(self, original: Any, *args: Any) -> int:
-        scores, epsilon, _, log_prior = args
+        scores, epsilon, _, *prior = args
+        log_prior = prior[0] if prior else np.zeros(len(scores))
         draw = self._begin("choice", 1, value=np.array(scores), rate=float(epsilon))
         self.draws[draw].details = {"log_prior": np.array(log_prior)}
         self._is_sampling = True
@@ -241,6 +252,8 @@ class Laboratory:
             self._is_sampling = False
 
     def _vertices(self, original: Any, scores: np.ndarray, count: int, noise: NoiseSource) -> Any:
+        if self._is_sampling:  # seen before
+            return original(scores, count, noise)
         draw = self._begin("vertices", int(count), value=np.array(scores))
         self._is_sampling = True
         try:

@@ -1,5 +1,4 @@
 import json
-import pickle
 import warnings
 
 import numpy as np
@@ -273,14 +272,6 @@ def test_reports():
     with pytest.warns(UserWarning, match="delta == 0.1"):
         declared(delta=0.1).fit(pandas_table(50))
     assert declared(delta=0.0).fit(pandas_table(50)).privacy_.method == "mirror_descent"
-
-
-def test_reports_and_attributes_do_not_depend_on_the_records():
-    one, two = declared().fit(pandas_table(seed=0)), declared().fit(pandas_table(seed=1))
-    assert one.privacy_ == two.privacy_
-    assert sorted(vars(one)) == sorted(vars(two))
-    # no attribute holds a number per record
-    assert len(pickle.dumps(declared().fit(pandas_table(20_000)))) < 1.5 * len(pickle.dumps(one))
 
 
 def test_seeds_and_clones():
