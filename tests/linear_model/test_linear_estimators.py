@@ -11,13 +11,11 @@ import scipy.sparse as sp
 from linear_models import (
     CLASSIFIER_LOSSES,
     EXACT,
-    classification,
     data,
     estimator,
     every_loss,
     regression,
 )
-from sklearn.base import clone
 
 from skdp import (
     DPLinearClassifier,
@@ -25,79 +23,6 @@ from skdp import (
 )
 
 # --- penalties, methods and plans ------------------------------------------------------------
-
-
-#: Loss, number of records, epsilon, delta, coef_norm.
-CHOICES = [
-    (loss, n, epsilon, delta, coef_norm)
-    for loss in ("log_loss", "squared_error", "smoothed_hinge")
-    for n in (20, 2000)
-    for epsilon in (0.3, 30.0)
-    for delta in (0.0, 1e-6)
-    for coef_norm in (None, 0.5)
-]
-
-
-@pytest.mark.mostly("slow", 1)
-@every_loss
-def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
-    for n, delta, epsilon, coef_norm in (
-        (300, 1e-6, 1.0, None),
-        (300, 0.0, 1.0, 0.5),
-        (30, 1e-6, 0.1, 2.0),
-        (100_000, 1e-6, 1.0, None),
-    ):
-        X, y = data(loss, n=n, d=1)
-        for objective in ("empirical", "population"):
-            model = estimator(
-                loss,
-                delta=delta,
-                epsilon=epsilon,
-                coef_norm=coef_norm,
-                objective=objective,
-                solver="newton",
-                random_state=0,
-            ).fit(X, y)
-            report = model.privacy_
-            bounds = report.plan["method_bounds"]
-            possible = {"output", "phased", "exponential", "objective"}
-            assert {"output", "phased"} <= set(bounds) <= possible
-            assert coef_norm is None or "objective" not in bounds
-            assert all(bound > 0 and math.isfinite(bound) for bound in bounds.values())
-            assert delta == 0 or "exponential" not in bounds
-            assert report.method == min(bounds, key=bounds.__getitem__)
-            asked = clone(model).set_params(method=report.method)
-            small = loss in CLASSIFIER_LOSSES and n < 1000
-            if report.method == "output" and small:
-                np.testing.assert_array_equal(asked.fit(X, y).coef_, model.coef_)
-                assert "method_bounds" not in asked.privacy_.plan
-
-
-@pytest.mark.slow
-def test_every_method_is_chosen_somewhere():
-    """The choice is a choice: each method wins for some shape and budget."""
-    chosen = {}
-    for loss, n, epsilon, delta, coef_norm in CHOICES:
-        X, y = data(loss, n=n, d=1)
-        model = estimator(
-            loss, epsilon=epsilon, delta=delta, coef_norm=coef_norm, random_state=0, solver="newton"
-        ).fit(X, y)
-        chosen[loss, n, epsilon, delta, coef_norm] = model.privacy_.method
-    assert set(chosen.values()) == {"output", "phased", "exponential", "objective"}, chosen
-
-
-def test_no_choice_without_a_proof_for_all():
-    X, y = classification()
-    cases = (
-        {"alpha": 0.1},
-        {"neighbouring": "add_remove", "solver": "newton"},
-        {"calibration": "paper", "coef_norm": 1.0},
-        {"tilt": 0.5, "coef_norm": 0.5},
-    )
-    for parameters in cases:
-        model = estimator("squared_hinge", random_state=0, **parameters).fit(X, y)
-        assert model.privacy_.method == "output"
-        assert "method_bounds" not in model.privacy_.plan
 
 
 #: Losses that are curved everywhere: the others are drawn from with a penalty only.

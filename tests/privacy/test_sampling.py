@@ -249,18 +249,6 @@ def test_the_pair_dominates_all_records_in_the_ball():
     assert max(tight) < 2e-5
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize(
-    ("probability", "noise"), [(1e-3, 0.3), (0.1, 1.0), (0.4, 2.0), (0.9, 0.7)]
-)
-@pytest.mark.parametrize("delta", [1e-8, 1e-4])
-def test_one_sampled_sum_is_exact(probability, noise, delta):
-    pytest.importorskip(PLD_MODULE)
-    epsilon = tightest_epsilon(sampled_sum(probability, noise), delta)
-    assert sampled_sum_delta(probability, noise, epsilon) <= delta
-    assert sampled_sum_delta(probability, noise, epsilon * (1.0 - 2e-3)) > delta
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("probability", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
 def test_two_sampled_sums_by_quadrature(probability, noise):

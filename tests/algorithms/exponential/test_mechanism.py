@@ -383,24 +383,6 @@ def test_the_local_ball_holds_the_minimiser(xi):
     assert np.mean(excess) == pytest.approx(cost, rel=0.05, abs=spread + 1e-6)
 
 
-@pytest.mark.audit
-def test_law_around_a_center():
-    """The second step draws from the stated density around the point that it is given."""
-    rows, targets = records("logistic", n=60)
-    phi, plan = LOSSES["logistic"], localised_plan("logistic", n=60, d=1, alpha=0.5)
-    center = np.array([0.9 * plan.sampling.radius])
-    s = plan.localised(center).concentration
-    assert s >= plan.sampling.concentration
-    balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
-    density = sampling.Density(
-        records=rows.with_targets(targets), loss=phi, alpha=0.5, concentration=s, balls=balls
-    )
-    rng, noise = np.random.default_rng(0), seeded(0)
-    draws = [sampling.draw(density, "auto", rng, noise)[0] for _ in range(500)]
-    points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
-    assert p_value(draws, points[:, 0], weights) > ALARM
-
-
 def test_composition():
     plan = localised_plan(epsilon=3.0)
     assert plan.output.releases[0].event == PureEvent(1.5, "replace_one")

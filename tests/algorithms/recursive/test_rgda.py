@@ -228,33 +228,6 @@ def test_known_costs(row):
     assert abs(cost(*numbers, **options) - expected) < 0.01
 
 
-#: Noise of Lemma 8 as printed (C2 = 1) over the bound on a record's part of the mean.
-LEMMA_8 = 2.0 * math.sqrt(math.log(1.25e6)) / 2.0 * 50 / 400
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "z, rate, number, expected, digit",
-    [
-        (2.2305, 1.0, 1, 2.0, 0.01),
-        (LEMMA_8, 0.125, 1, 8.87, 0.01),
-        (LEMMA_8, 0.125, 2000, 344, 0.5),
-    ],
-)
-def test_accounting_of_equal_queries(z, rate, number, expected, digit):
-    """The last number of the table has no decimals; it is that of dp-accounting, too."""
-    event = SampledGaussianMechanism(1.0, z, rate, number).event(Neighbouring.ADD_REMOVE)
-    found = tightest_epsilon(event, 1e-6)
-    assert abs(found - expected) < digit
-    accounting = pytest.importorskip("dp_accounting")
-    from dp_accounting.pld import PLDAccountant
-
-    other = accounting.PoissonSampledDpEvent(rate, accounting.GaussianDpEvent(z))
-    pld = PLDAccountant(value_discretization_interval=1e-3)
-    pld = pld.compose(accounting.SelfComposedDpEvent(other, number)).get_epsilon(1e-6)
-    assert abs(found - pld) < 0.01
-
-
 @pytest.mark.slow
 def test_accounting_agrees_with_dp_accounting():
     accounting = pytest.importorskip("dp_accounting")

@@ -22,7 +22,6 @@ from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
-from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
@@ -247,18 +246,6 @@ def test_errors():
             tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=folds)
     with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
         tune_by_newton(rows.with_targets(targets), penalties(3), BUDGET)
-
-
-@pytest.mark.parametrize("n_folds", [None, 2])
-@pytest.mark.parametrize("bad", ["long", "short", "signs", "half", "nan"])
-def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypatch):
-    monkeypatch.setattr(GaussianMechanism, "release", None)
-    rows, targets = records(11, 2)
-    targets[-1] = {"nan": math.nan, "half": 0.5}.get(bad, targets[-1])
-    targets = {"long": np.append(targets, 0.0), "short": targets[:-1]}.get(bad, targets)
-    targets = 2 * targets - 1 if bad == "signs" else targets
-    with pytest.raises(ValueError, match="targets"):
-        tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
 
 
 # --- choice of alphas -------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """Plans of private tuning: made before the records, they name their cost and hold no record."""
 
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective
+from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective, tune
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import flatten_event
@@ -87,3 +88,35 @@ def test_scaled_columns_are_refused():
             TuningObjective.of(view, loss, GROUPS)
         with pytest.raises(ValueError, match="scales columns itself"):
             plan.run(view, Run())
+
+
+def last(number):
+    return lambda targets: np.append(targets[:-1], number)
+
+
+#: Targets that the constants do not hold for: the last one is in no first fold.
+WRONG_TARGETS = {
+    "long": lambda targets: np.append(targets, 0.0),
+    "short": lambda targets: targets[:-1],
+    "matrix": lambda targets: targets[:, None],
+    "text": lambda targets: targets.astype(str),
+    "large": last(1e6),
+    "small": last(-1.001),
+    "nan": last(math.nan),
+    "half": last(0.5),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_TARGETS)
+@pytest.mark.parametrize("name", TUNING_METHODS)
+def test_targets_are_refused_before_anything_is_drawn(name, wrong):
+    """One target of 1e6 under a bound of 1 would move moments by 1e6 times their sensitivity."""
+    loss = LogisticLoss() if name == "newton" else HalfSquaredLoss(1.0)
+    if wrong == "half" and name != "newton":
+        return
+    data, noise = records(loss, 0), NoiseSource(lambda size: pytest.fail("noise is drawn"))
+    folds = [{}, {"n_folds": 2}] if "n_folds" in TUNING_METHODS[name].options else [{}]
+    for options in folds:
+        with pytest.raises(ValueError, match="targets"):
+            bad = data.with_targets(WRONG_TARGETS[wrong](data.targets))
+            tune(name, bad, loss, GROUPS, PrivacyBudget(1.0, 1e-5), run=Run(noise=noise), **options)
