@@ -1,4 +1,4 @@
-"""What users meet: results, parameters, errors, workflows."""
+"""What users meet: results, labels, errors, workflows."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""DPLinearClassifier and DPLinearRegressor: choices, errors, law of the noise."""
+"""DPLinearClassifier and DPLinearRegressor: penalties, tilts, layouts, errors."""
 
 from __future__ import annotations
 

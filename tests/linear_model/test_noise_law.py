@@ -1,10 +1,9 @@
-"""The law of the noise that fits add, against the law that their reports state.
+"""One draw for each fit, of what seeds, generators and the system's bits say, and its law.
 
-Fits with distinct seeds on one small data set, minus the exact solution and divided by the
-reported ``noise_scale``, must be standard noise. Bounds on tests' false alarms are exact:
-chi-squared laws, and the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart
-(:func:`assert_law`) instead of asymptotic Kolmogorov-Smirnov tables. Seeded tests either
-always pass or always fail; their rate is stated for those who change a seed.
+That fits add the noise of their reports: tests/contract/test_draws.py. The law of the source
+itself is tested at the end, with exact bounds on false alarms: chi-squared laws, and the inequality
+of Dvoretzky, Kiefer, Wolfowitz and Massart (:func:`assert_law`). Seeded tests either always pass or
+always fail; their rate is stated for those who change a seed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Everything but the noisy coefficients is a function of public inputs.
+"""Bounding of any records in silence, a size that does not show, and what a fit leaves behind.
 
-Attacked: ``privacy_.to_dict()``, ``alpha_``, ``classes_``, warnings, errors and the set of fitted
-attributes must not depend on the records, whatever these are; and no un-noised number may
-survive a fit.
+That the whole state of a fit follows from its releases: tests/contract/test_state.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DPLogisticRegressionCV with its default method: contract, public report, quality."""
+"""DPLogisticRegressionCV with its default method: classes, groups, bounds, quality."""
 
 from __future__ import annotations
 

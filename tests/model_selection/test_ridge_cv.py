@@ -1,4 +1,4 @@
-"""DPRidgeCV with its default method: contract, public report, audit, quality."""
+"""DPRidgeCV with its default method: groups, bounds, units, quality."""
 
 from __future__ import annotations
 

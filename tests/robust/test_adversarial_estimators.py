@@ -1,4 +1,4 @@
-"""The adversarially robust estimators: guarantee, plan, noise, and what they are good for."""
+"""The adversarially robust estimators: sensitivity, and what they are good for."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Output perturbation of saddle points: plans, published constants, the law of the noise."""
+"""Output perturbation of saddle points: plans and published constants."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Strengths drawn by their validation losses: sensitivity, law of the draw, accounting."""
+"""Strengths drawn by their validation losses: sensitivity, scores, accounting."""
 
 import math
 

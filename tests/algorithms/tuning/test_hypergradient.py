@@ -1,4 +1,4 @@
-"""Hypergradients: the derivative itself, its sensitivity, tolerances, the search, accounting."""
+"""Hypergradients: the derivative itself, its sensitivity, tolerances, the search."""
 
 import math
 

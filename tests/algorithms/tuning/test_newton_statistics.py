@@ -1,4 +1,4 @@
-"""Statistics of Newton steps: sensitivities, law of the noise, estimate of the risk, the limit.
+"""Statistics of Newton steps: sensitivities, estimate of the risk, the limit.
 
 Seeded tests either always pass or always fail; the rate of false alarms is stated for those who
 change a seed.
@@ -171,7 +171,7 @@ def test_noise_of_the_gradients_has_room_for_rounding():
         assert exact + rounding < mechanism.sensitivity < exact + 3.0 * rounding
 
 
-# --- noise and accounting ------------------------------------------------------------------------
+# --- number of releases --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
