@@ -208,9 +208,9 @@ def test_some_descents_take_the_rarer_ways(monkeypatch):
     seen = set()
     for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
 
-        def terms(fit, *args, kind=kind, original=kind.terms):
+        def terms(fit, *args, kind=kind, original=kind.terms, **options):
             seen.add(kind.__name__)
-            return original(fit, *args)
+            return original(fit, *args, **options)
 
         monkeypatch.setattr(kind, "terms", terms)
     for name in ("max-group regressor, gradient, proportions",
