@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from skdp._checks import check_option, check_real, shown
 from skdp._types import Relation
-from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.plan import Plan, Run, check_memory
 from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -56,6 +56,7 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
 
     def _pay_and_run(self, plan: Plan, data: Any) -> Any:
         """Pay for the releases of a plan, then run it: the only place that does either."""
+        check_memory(self.n_features_in_, plan)
         self._spend(plan.event)
         return plan.run(data, self._run())
 

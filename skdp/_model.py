@@ -30,6 +30,7 @@ from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Self
 from skdp.algorithms.methods import Choice
+from skdp.algorithms.plan import check_memory
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
@@ -78,7 +79,9 @@ class PrivateModel(PrivateEstimator):
         """Set the fitted attributes."""
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        return validate_records(self, X, y, accept_sparse="csr", **options)
+        X, y = validate_records(self, X, y, accept_sparse="csr", **options)
+        check_memory(X.shape[1])
+        return X, y
 
     @abstractmethod
     def _private_weights(

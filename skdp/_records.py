@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.utils.validation import validate_data
 
@@ -34,10 +34,14 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
     options = {"dtype": [np.float64, np.float32], **options}
     # casts and sums of extreme entries must not raise or warn for some records
     silent = np.errstate(all="ignore")
+    check_sparse_format(X)
     with refuse_without_values(), config_context(assume_finite=False), silent:
         if isinstance(y, str):
-            return validate_data(estimator, X, **options)
+            X = validate_data(estimator, X, **options)
+            check_sparse_format(X)
+            return X
         X, y = validate_data(estimator, X, y, **options)
+        check_sparse_format(X)
         if options.get("y_numeric"):
             y = y.astype(np.float64, copy=False)
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
@@ -68,6 +72,48 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Return some rows of a frame, a matrix or a list of lists."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    if issparse(X):
+    if sp.issparse(X):
         X = X.tocsr()
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def check_sparse_format(X: Any) -> None:
+    """Raise ValueError unless all indices of a sparse matrix are within its shape.
+
+    SciPy's constructors do not look at them. Its compiled loops read and write where they point,
+    which ends the process at best. X is not changed: ``X.check_format()`` removes spare entries.
+    """
+    if sp.issparse(X) and not _is_consistent(X):
+        raise ValueError(
+            "X is an inconsistent sparse matrix: indices or pointers are out of range. "
+            "X.check_format(full_check=True) says which."
+        )
+
+
+def _is_consistent(X: Any) -> bool:
+    if X.format in ("csr", "csc", "bsr"):
+        size, width = X.shape if X.format != "csc" else X.shape[::-1]
+        if X.format == "bsr":
+            size, width = size // X.blocksize[0], width // X.blocksize[1]
+        pointers, indices = X.indptr, X.indices
+        return (
+            _are_integers(pointers, indices)
+            and len(pointers) == size + 1
+            and pointers[0] == 0
+            and bool((pointers[1:] >= pointers[:-1]).all())
+            and pointers[-1] <= min(len(indices), len(X.data))
+            and _is_within(indices, width)
+        )
+    if X.format == "coo":
+        is_paired = len(X.row) == len(X.col) == len(X.data)
+        are_within = _is_within(X.row, X.shape[0]) and _is_within(X.col, X.shape[1])
+        return _are_integers(X.row, X.col) and is_paired and are_within
+    return True  # other formats are checked once they are converted
+
+
+def _are_integers(*arrays: Any) -> bool:
+    return all(array.ndim == 1 and array.dtype.kind == "i" for array in arrays)
+
+
+def _is_within(indices: np.ndarray, size: int) -> bool:
+    return not indices.size or bool(indices.min() >= 0 and indices.max() < size)

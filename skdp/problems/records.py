@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
+from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
 from skdp.problems.rounding import tree_sum
@@ -214,6 +215,7 @@ class Records:
         targets: Any = None,
         groups: Any = None,
     ) -> None:
+        check_sparse_format(X)
         if sp.issparse(X):  # without the caller's flags, which may be stale
             X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
