@@ -7,8 +7,10 @@ that needs it to the last.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -31,14 +33,22 @@ class SharedContext:
     """
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
-        self._make, self._lock, self._users = make, threading.Lock(), 0
+        # entered again by a fork in `make`
+        self._make, self._lock = make, threading.RLock()
+        self._users: Counter[int] = Counter()  # how often each thread is inside
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._lock.acquire,
+                after_in_parent=self._lock.release,
+                after_in_child=self._keep_this_thread,
+            )
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._users == 0:
+            if not self._users:
                 self._context = self._make()
                 self._context.__enter__()
-            self._users += 1
+            self._users[threading.get_ident()] += 1
 
     def __exit__(
         self,
@@ -47,9 +57,21 @@ class SharedContext:
         trace: TracebackType | None,
     ) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._context.__exit__(None, None, None)
+            self._leave(threading.get_ident())
+
+    def _leave(self, thread: int) -> None:
+        self._users[thread] -= 1
+        if self._users[thread] == 0:
+            del self._users[thread]
+        if not self._users:
+            self._context.__exit__(None, None, None)
+
+    def _keep_this_thread(self) -> None:
+        """Let the threads leave that a fork has not copied."""
+        for thread in set(self._users) - {threading.get_ident()}:
+            self._users[thread] = 1
+            self._leave(thread)
+        self._lock.release()
 
 
 @contextmanager

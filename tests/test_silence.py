@@ -5,6 +5,8 @@ of becomes an exception.
 """
 
 import itertools
+import os
+import signal
 import threading
 import warnings
 
@@ -15,7 +17,7 @@ from bilinear_problem import BilinearProblem
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from skdp._runtime import without_warnings
+from skdp._runtime import _FILTERS, without_warnings
 from skdp.algorithms import (
     adversarial_output_perturbation,
     dp_bilevel,
@@ -359,3 +361,90 @@ def test_fits_in_threads_leave_the_filters_alone():
     before = list(warnings.filters)
     Parallel(n_jobs=4, backend="threading")(delayed(clone(model).fit)(X, y) for _ in range(12))
     assert list(warnings.filters) == before
+
+
+forks = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),  # threads and fork
+]
+
+
+def in_child(check):
+    """Whether a check holds in a fork of this process; a child that hangs is ended."""
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # its default action ends the child
+        try:
+            os._exit(0 if check() else 1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class TestForks:
+    """Of a process in which a thread is inside of ``without_warnings``."""
+
+    pytestmark = forks
+
+    def test_a_child_has_the_filters_of_the_caller(self):
+        """The thread that was inside does not exist in the child, and will never leave."""
+        before, entered, leave = list(warnings.filters), threading.Event(), threading.Event()
+
+        def stays():
+            with without_warnings():
+                entered.set()
+                leave.wait(30.0)
+
+        thread = threading.Thread(target=stays)
+        thread.start()
+        assert entered.wait(10.0)
+
+        def check():
+            restored = list(warnings.filters) == before
+            with without_warnings():
+                silent = list(warnings.filters) != before
+            return restored and silent and list(warnings.filters) == before
+
+        try:
+            assert in_child(check)
+        finally:
+            leave.set()
+            thread.join()
+        assert list(warnings.filters) == before
+
+    def test_a_child_of_a_thread_inside_stays_silent_until_it_leaves(self):
+        before = list(warnings.filters)
+        with without_warnings(), without_warnings():
+
+            def check():
+                _FILTERS.__exit__(None, None, None)
+                silent = list(warnings.filters) != before
+                _FILTERS.__exit__(None, None, None)
+                return silent and list(warnings.filters) == before
+
+            assert in_child(check)
+        assert list(warnings.filters) == before
+
+    def test_no_child_inherits_a_lock(self):
+        """Threads enter and leave all the time while children are made."""
+        stop = threading.Event()
+
+        def works():
+            while not stop.is_set():
+                with without_warnings():
+                    pass
+
+        threads = [threading.Thread(target=works) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+
+        def check():
+            with without_warnings():
+                return True
+
+        try:
+            assert all(in_child(check) for _ in range(50))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from skdp._checks import check_positive, check_real
+from skdp.mechanisms import grid
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -26,7 +27,13 @@ class AdditiveMechanism(ABC):
     name = ""
 
     def __post_init__(self) -> None:
-        check_positive(sensitivity=self.sensitivity)
+        """Refuse parameters whose noise vanishes, underflows or overflows."""
+        for field in fields(self)[:2]:  # the sensitivity and the noise per unit of it
+            value = getattr(self, field.name)
+            check_positive(**{field.name: value})
+            object.__setattr__(self, field.name, float(value))  # no product in single precision
+        scale = self.noise_scale
+        check_real("the scale of the noise", scale, grid.LEAST_SCALE, grid.LARGEST_SCALE)
 
     @property
     @abstractmethod
@@ -82,7 +89,7 @@ class GaussianMechanism(AdditiveMechanism):
         return GaussianEvent(self.noise_multiplier, neighbouring)
 
     def mean_square(self, dimension: int) -> float:
-        return dimension * self.noise_scale**2
+        return dimension * self.noise_scale * self.noise_scale
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.standard_normal(dimension)
@@ -113,7 +120,7 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
         return PureEvent(self.epsilon, neighbouring)
 
     def mean_square(self, dimension: int) -> float:
-        return dimension * (dimension + 1) * self.noise_scale**2
+        return dimension * (dimension + 1) * self.noise_scale * self.noise_scale
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.gamma(dimension) * noise.direction(dimension)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
+from skdp._checks import check_option, check_positive, check_real
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_epsilon
 
@@ -37,19 +38,29 @@ def gaussian_noise_multiplier(
     ValueError
         Where the chosen calibration has no proof.
     """
+    check_positive(epsilon=epsilon)
+    check_real("delta", delta, 0.0, 1.0, closed="neither")
+    check_option("calibration", calibration, get_args(Calibration))
+    multiplier = _multiplier(float(epsilon), float(delta), calibration)
+    if not 0.0 < multiplier < math.inf:
+        raise ValueError(f"epsilon == {epsilon!r}, delta == {delta!r}: the noise overflows.")
+    return multiplier
+
+
+def _multiplier(epsilon: float, delta: float, calibration: Calibration) -> float:
     if calibration == "analytic":
-        return 1.0 / gaussian_mu(epsilon, delta)
+        mu = gaussian_mu(epsilon, delta)
+        return 1.0 / mu if mu else math.inf
     if calibration == "zwb":
-        if not 0 < delta < 0.5:
-            raise ValueError(f"delta == {delta}: the published calibration needs 0 < delta < 1/2.")
+        if not delta < 0.5:
+            raise ValueError(f"delta == {delta}: the published calibration needs delta < 1/2.")
         # 2 / (sqrt(1 + 16 d) - 1) without its cancellation
-        c = math.sqrt(math.log((math.sqrt(16.0 * delta + 1.0) + 1.0) / (8.0 * delta)))
-        return (c + math.sqrt(c * c + epsilon)) / (math.sqrt(2.0) * epsilon)
-    if calibration == "classical":
-        if not (epsilon < 1 and 0 < delta < 1):
-            raise ValueError(f"epsilon == {epsilon}: the classical calibration needs epsilon < 1.")
-        return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
-    raise ValueError(f"Unknown calibration {calibration!r}.")
+        log = math.log(math.sqrt(16.0 * delta + 1.0) + 1.0) - math.log(8.0) - math.log(delta)
+        root = math.sqrt(log)
+        return (root + math.sqrt(log + epsilon)) / math.sqrt(2.0) / epsilon
+    if not epsilon < 1:
+        raise ValueError(f"epsilon == {epsilon}: the classical calibration needs epsilon < 1.")
+    return math.sqrt(2.0 * (math.log(1.25) - math.log(delta))) / epsilon
 
 
 def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
@@ -59,8 +70,9 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
     Gaussian-DP parameter of a pure ``epsilon / 2`` release (docs/theory/accounting.md, section 3),
     whose square is to be the share of that of the budget.
     """
+    check_real("share", share, 0.0, 1.0, closed="right")
     if budget.is_pure:
-        epsilon = share * budget.epsilon
+        epsilon = float(share) * budget.epsilon
     else:
         mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
         epsilon = 2.0 * pure_epsilon(mu)

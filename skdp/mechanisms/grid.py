@@ -20,10 +20,13 @@ from functools import cached_property
 
 import numpy as np
 
+from skdp._checks import check_real
 from skdp.mechanisms.partial_draws import CELL_BITS, Bytes, PartialDraws
 
 #: Base-2 logarithm of the noise in steps of the grid, and the least one of a step.
 _LOG_STEPS, _LEAST_LOG = 30, -1000
+#: Scales of noise that are released.
+LEAST_SCALE, LARGEST_SCALE = 1e-290, 1e290
 #: Coordinates at a time: what is computed of them stays in the cache.
 _BLOCK = 1 << 13
 _DIGIT, _HALF = np.uint64(2**21 - 1), np.uint64(2**32 - 1)
@@ -32,13 +35,9 @@ _DIGIT, _HALF = np.uint64(2**21 - 1), np.uint64(2**32 - 1)
 def step_of(deviation: float) -> float:
     """Return the step of the grid for noise of a standard deviation per coordinate.
 
-    Deviations above 1e290 are refused: sums could overflow.
+    Above 1e290 sums could overflow, and below 1e-290 there may be no noise left.
     """
-    if not deviation <= 1e290:
-        raise ValueError(
-            f"the noise has a standard deviation of {deviation:g}, above 1e290: epsilon is too "
-            "small, or a bound too large."
-        )
+    check_real("the scale of the noise", deviation, LEAST_SCALE, LARGEST_SCALE)
     return math.ldexp(1.0, max(math.frexp(deviation)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
 
 
@@ -59,7 +58,7 @@ def add_normal(value: np.ndarray, scale: float, draws: PartialDraws, source: Byt
     ndarray of shape (dimension,)
         Multiples of the step, rounded to doubles.
     """
-    step = step_of(scale)  # a power of 2: the quotient is exact
+    step, scale = step_of(scale), float(scale)  # a power of 2: the quotient is exact
     return _rounded(value, step, _Normals(scale / step, draws, source))
 
 
@@ -85,6 +84,8 @@ def add_spherical_laplace(
     ndarray of shape (dimension,)
         Multiples of the step, rounded to doubles.
     """
+    check_real("the scale of the noise", scale, LEAST_SCALE, LARGEST_SCALE)
+    scale = float(scale)
     step = step_of(scale * math.sqrt(value.size + 1.0))
     return _rounded(value, step, _Sphere(scale / step, lengths, directions, source))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count, check_real
 from skdp.mechanisms import grid
 from skdp.mechanisms.partial_draws import (
     EXPONENTIAL,
@@ -52,9 +53,11 @@ class NoiseSource:
 
     def words(self, size: int) -> np.ndarray:
         """Draw independent uniform 64-bit integers."""
+        check_count("size", size, 0)
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def _draws(self, law: Law, size: int) -> PartialDraws:
+        check_count("size", size, 0)
         with self._lock:
             draws = self._fill(law, size)
             self._kept[law] = draws[size:]
@@ -75,6 +78,7 @@ class NoiseSource:
 
     def reserve(self, size: int) -> None:
         """Draw normal variables ahead: many at once take less time than a few at a time."""
+        check_count("size", size, 0)
         with self._lock:
             self._fill(NORMAL, min(size, _MOST_RESERVED))
 
@@ -97,10 +101,12 @@ class NoiseSource:
 
     def gamma(self, shape: int) -> float:
         """Draw one Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
+        check_count("shape", shape)
         return float(self.exponential(shape).sum())
 
     def direction(self, dimension: int) -> np.ndarray:
         """Draw one uniformly distributed unit vector."""
+        check_count("dimension", dimension)
         while True:
             vector = self.standard_normal(dimension)
             norm = float(np.linalg.norm(vector))
@@ -112,6 +118,7 @@ class NoiseSource:
 
         Compares a uniform binary fraction with the probability, 16 bits at a time.
         """
+        check_real("probability", probability, 0.0, 1.0)
         words = np.frombuffer(self._bytes(2 * size), dtype="<u2")
         rest, first = math.modf(probability * 2.0**16)  # exact: a shift of the binary point
         heads = words < int(first)

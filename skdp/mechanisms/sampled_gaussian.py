@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.optimize import brentq
 
-from skdp._checks import check_count, check_real
+from skdp._checks import check_count, check_positive, check_real
 from skdp.mechanisms.additive import GaussianMechanism
 from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
@@ -81,6 +81,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         """
         check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
         check_count("n_steps", n_steps)
+        check_positive(replacement=replacement)
         if (budget is None) == (noise_multiplier is None):
             raise ValueError("Exactly one of budget and noise_multiplier must be given.")
         schedule = float(sampling_rate), int(n_steps), float(replacement)
@@ -92,7 +93,7 @@ class SampledGaussianMechanism(GaussianMechanism):
             raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
         else:
             noise_multiplier = _multiplier(budget, neighbouring, schedule)
-        return cls(float(sensitivity), float(noise_multiplier), *schedule)
+        return cls(sensitivity, float(noise_multiplier), *schedule)
 
     def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
         """Return the cost of all steps, if the sensitivity is that under `neighbouring`."""

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from skdp._checks import check_positive
+from skdp._checks import check_count, check_positive
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
@@ -106,6 +106,7 @@ class SoftmaxMechanism:
 
 def draw_softmax(scores: np.ndarray, n_draws: int, noise: NoiseSource) -> np.ndarray:
     """Draw indices with exactly the softmax law; see :meth:`SoftmaxMechanism.draw`."""
+    check_count("n_draws", n_draws, 0)
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1 or not 1 <= scores.size <= _MAX_SIZE:
         raise ValueError(f"scores have shape {scores.shape}, must be (n,) with 1 <= n <= 2^30.")

@@ -1,6 +1,7 @@
 """The laws of the mechanisms and the bits that they are made of."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -99,3 +100,56 @@ def test_a_share_is_a_part_of_the_budget(delta):
     accountant = GaussianDPAccountant() if delta else PureAccountant()
     spent = accountant.compose(ComposedEvent(tuple(events))).get_epsilon(delta)
     assert 1.0 - 1e-6 <= spent <= 1.0 + 1e-12
+
+
+EXTREME = [0, 0.0, -1.0, 5e-324, 1e-310, 1e-200, 1e200, 1.7e308, math.inf, math.nan]
+EXTREME += [10**400, -(10**400), True, None, "1", 1j, np.float32(1e-40), np.float32(1e38)]
+
+
+@pytest.mark.parametrize("kind", [GaussianMechanism, SphericalLaplaceMechanism])
+@pytest.mark.parametrize("sensitivity", [*EXTREME, 1.0])
+@pytest.mark.parametrize("noise", [*EXTREME, 1.0])
+def test_noise_that_vanishes_or_overflows_is_refused(kind, sensitivity, noise, source):
+    """What is not refused is released with noise of the stated scale, and has finite numbers."""
+    try:
+        mechanism = kind(sensitivity, noise)
+    except (TypeError, ValueError):
+        return
+    scale = Fraction(float(sensitivity))
+    scale = (
+        scale * Fraction(float(noise))
+        if kind is GaussianMechanism
+        else scale / Fraction(float(noise))
+    )
+    assert 1e-290 <= mechanism.noise_scale <= 1e290
+    assert abs(Fraction(mechanism.noise_scale) / scale - 1) < 1e-15
+    if mechanism.noise_scale < 1e280:
+        assert mechanism.release(np.zeros(1), source)[0] != 0
+    assert mechanism.draw(2, source).all() and mechanism.mean_square(2) >= 0
+
+
+@pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-300, 1e300, math.inf, math.nan, 10**400])
+def test_sources_refuse_such_scales_too(scale, source):
+    for add in (source.add_normal, source.add_spherical_laplace):
+        with pytest.raises(ValueError, match=r"must be in \[1e-290, 1e\+290\]"):
+            add(np.array([0.3]), scale)
+
+
+@pytest.mark.parametrize("name", ["gamma", "direction"])
+@pytest.mark.parametrize("size", [0, -1, 1.5, 10**400, None])
+def test_draws_of_no_coordinates_are_refused(name, size, source):
+    with pytest.raises(ValueError, match=r"shape|dimension"):
+        getattr(source, name)(size)
+
+
+@pytest.mark.parametrize("name", ["words", "exponential", "standard_normal", "reserve"])
+@pytest.mark.parametrize("size", [-1, 1.5, 10**400, None])
+def test_sizes_of_draws_are_counts(name, size, source):
+    with pytest.raises(ValueError, match="size"):
+        getattr(source, name)(size)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan, 10**400, "a"])
+def test_probabilities_are_checked(probability, source):
+    with pytest.raises(ValueError, match="probability"):
+        source.bernoulli(3, probability)

@@ -67,3 +67,14 @@ def test_classical_calibration_is_refused_where_it_is_wrong():
 def test_zwb_needs_delta_below_one_half():
     with pytest.raises(ValueError, match="1/2"):
         gaussian_noise_multiplier(1, 0.5, "zwb")
+
+
+@pytest.mark.parametrize("calibration", ["analytic", "zwb", "classical"])
+@pytest.mark.parametrize("epsilon", [0, -1.0, 5e-324, 1e-310, 1.7e308, math.inf, math.nan, 10**400])
+@pytest.mark.parametrize("delta", [0, -1e-6, 5e-324, 1e-310, 0.3, 1.0, math.nan, 10**400, None])
+def test_extreme_budgets_are_refused_or_give_finite_noise(calibration, epsilon, delta):
+    try:
+        multiplier = gaussian_noise_multiplier(epsilon, delta, calibration)
+    except ValueError:
+        return
+    assert 0 < multiplier < math.inf

@@ -61,7 +61,7 @@ def rounded(value, step, noise):
     return float(integer * Fraction(step))
 
 
-@pytest.mark.parametrize("scale", [1.0, 3e-7, 0.9999999, 2.0**-1022, 5e-324, 1e290])
+@pytest.mark.parametrize("scale", [1.0, 3e-7, 0.9999999, 1e-290, 1e290])
 def test_normal_releases_are_the_rounded_exact_sums(scale):
     size = 600
     with np.errstate(over="ignore"):

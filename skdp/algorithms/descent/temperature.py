@@ -101,12 +101,7 @@ class TemperaturePlan:
             change = -float(q[0]) * h / (h * h + (scale * 4.0 / unit) ** 2)
             shift = 0.0
         else:
-            cross = q[3] / math.sqrt(2.0)
-            values, vectors = np.linalg.eigh(np.array([[q[2], cross], [cross, q[4]]]))
-            hessian = (vectors * np.maximum(values, 0.0)) @ vectors.T
-            prior = np.diag([(unit / 4.0) ** 2, 0.09])
-            gain = prior @ hessian
-            change, shift = -gain @ np.linalg.solve(hessian @ gain + scale**2 * np.eye(2), q[:2])
+            change, shift = _step(q, np.diag([(unit / 4.0) ** 2, 0.09]), scale)
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
 
@@ -151,6 +146,16 @@ class TemperaturePlan:
         vectors = np.stack(columns)
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
         return vectors @ (1.0 / np.maximum(lengths, 1.0))
+
+
+def _step(q: np.ndarray, prior: np.ndarray, scale: float) -> np.ndarray:
+    """Return the noisy Newton step of factor and shift, whatever was released."""
+    cross = q[3] / math.sqrt(2.0)
+    values, vectors = np.linalg.eigh(np.array([[q[2], cross], [cross, q[4]]]))
+    hessian = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    gain = prior @ hessian
+    inverse = np.linalg.pinv(hessian @ gain + scale**2 * np.eye(2), hermitian=True)
+    return np.asarray(-gain @ (inverse @ q[:2]))
 
 
 def plan_temperature(

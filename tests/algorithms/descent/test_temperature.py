@@ -9,7 +9,7 @@ import pytest
 from descent_plans import ADD, RELATIONS, REPLACE, objective
 from plain_noise import PlainNoise, Scales, Silent
 
-from skdp.algorithms.descent.temperature import plan_temperature
+from skdp.algorithms.descent.temperature import _step, plan_temperature
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
@@ -186,3 +186,20 @@ def test_squares_are_scaled_to_the_best_factor():
     for factor in (0.5, 1.0):
         found, shift = plan.release(rows, w, np.zeros(1), factor, Silent(), 1.0)
         assert found == pytest.approx(best, rel=1e-6) and shift == 0.0
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-200, 1e-9, 1.0])
+@pytest.mark.parametrize("unit", [1e-3, 3.0, 1e8])
+def test_the_step_is_taken_whatever_was_released(scale, unit):
+    """Also for matrices that have no inverse in doubles: of rank one or zero."""
+    prior = np.diag([(unit / 4.0) ** 2, 0.09])
+    for a, b in [(0.0, 0.0), (1.0, 1.0), (1e-300, 1e-300), (1e8, 1.0), (-1.0, 2.0), (1e9, 1e-9)]:
+        cross = math.sqrt(2.0 * abs(a * b))
+        step = _step(np.array([1.0, -1.0, a, cross, b]), prior, scale)
+        assert step.shape == (2,) and np.isfinite(step).all()
+
+
+def test_the_step_solves_its_equations():
+    """Exact in rational arithmetic, up to rounding."""
+    step = _step(np.array([1.0, 0.5, 4.0, 0.0, 2.0]), np.diag([1.0, 0.09]), 0.5)
+    np.testing.assert_allclose(step, [-4.0 / 16.25, -0.09 * 2.0 * 0.5 / (0.36 + 0.25)], rtol=1e-12)
