@@ -37,6 +37,7 @@ from skdp.synthetic.tables import (
     encode,
     has_missing,
     inferred_categories,
+    refuse_floats,
     validated,
 )
 
@@ -61,7 +62,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     categories : "auto", list of list or dict, default="auto"
         Public categories of each column: one list per column, or a dict of lists by column name.
         None in a list stands for missing values. "auto" takes the values in X, which the
-        guarantee does not cover, and warns.
+        guarantee does not cover, and warns; floating-point numbers are refused.
     queries : str or array-like of shape (n_queries, n_cells), default="2-way"
         What the distribution is fitted to. "k-way" for a number k: all marginals of k columns. A
         matrix: its columns are the combinations of categories in C order (the category of the last
@@ -185,6 +186,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         is_list = isinstance(X, (list, tuple))
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
+        if given is None:
+            refuse_floats(X, self._names)
         categories = (
             inferred_categories(X) if given is None else declared_categories(given, self._names)
         )
@@ -260,7 +263,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         Returns
         -------
         X : ndarray or data frame of shape (n_samples, n_features)
-            Of the kind, column names and types of the table that was fitted.
+            Of the kind and column names of the table that was fitted. A column of it keeps its type
+            if that is of the same kind as the declared categories and holds them all.
         """
         check_is_fitted(self)
         check_count("n_samples", n_samples)

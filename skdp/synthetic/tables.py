@@ -76,6 +76,16 @@ def has_missing(categories: Categories) -> bool:
     return any(_is_missing(value) for values in categories for value in values)
 
 
+def refuse_floats(X: Any, names: Sequence[Any]) -> None:
+    """Raise ValueError for columns of floats, whose values tell the records."""
+    for name, column in zip(names, columns_of(X), strict=True):
+        if any(isinstance(value, float) and not _is_missing(value) for value in column):
+            raise ValueError(
+                f"Column {name!r} of X holds floating-point numbers, whose values would be taken "
+                "as categories: divide it into bins with public edges, or declare `categories`."
+            )
+
+
 def inferred_categories(X: Any) -> Categories:
     """Collect the values of each column in increasing order; this is not private."""
     found = []
@@ -203,17 +213,19 @@ class TableFormat:
         library = library_of(X)
         if library == "numpy":
             kept = _common_dtype(categories) if is_list else X.dtype
-            if kept.kind in "biu" and has_missing(categories):
+            values = tuple(value for column in categories for value in column)
+            if kept.kind == "U" and not all(isinstance(value, str) for value in values):
                 kept = np.dtype(object)
             elif kept.kind in "SU":  # wide enough for all categories
                 # declared numbers are no categories of strings, which is refused later
-                values = (value for values in categories for value in values)
                 width = max(len(v if isinstance(v, str | bytes) else str(v)) for v in values)
                 kept = np.dtype((kept.type, max(width, 1)))
+            elif kept.kind in "biufO":
+                kept = _declared_dtype(kept, values)
             return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
         dtypes = X.dtypes.tolist() if library == "pandas" else list(X.dtypes)
         pairs = zip(dtypes, categories, strict=True)
-        kept = tuple(_declared_dtype(dtype, values) for dtype, values in pairs)
+        kept = tuple(_column_dtype(type(X), dtype, values) for dtype, values in pairs)
         return cls(library, type(X), tuple(X.columns), kept)
 
     def decode(self, codes: np.ndarray, categories: Categories) -> Any:
@@ -235,26 +247,87 @@ class TableFormat:
         return frame
 
 
-def _declared_dtype(dtype: Any, values: tuple[Any, ...]) -> Any:
-    """Replace the categories that a type lists, which may come from the records."""
+def _column_dtype(kind: type, dtype: Any, values: tuple[Any, ...]) -> Any:
+    """Return the type of a column of a frame: that of the fitted one, if all categories have it.
+
+    Whether an integer column becomes one of floats may depend on a record. So the declared
+    categories decide which of them it is, and the fitted column only about its width.
+    """
     present = [value for value in values if not _is_missing(value)]
     name = type(dtype).__name__
-    if name == "CategoricalDtype":
-        return type(dtype)(present, ordered=dtype.ordered)
-    if name == "Enum":
-        return type(dtype)(present)
-    if isinstance(dtype, np.dtype) and dtype.kind in "biu" and len(present) < len(values):
-        return np.dtype(float if dtype.kind != "b" else object)
-    return dtype
+    if name in ("CategoricalDtype", "Enum"):  # the categories that it lists may be of the records
+        options = {"ordered": dtype.ordered} if name == "CategoricalDtype" else {}
+        return type(dtype)(present, **options)
+    if isinstance(dtype, np.dtype):
+        return _declared_dtype(dtype, values) if dtype.kind in "biufO" else dtype
+    if name == "StringDtype" and not all(isinstance(value, str) for value in present):
+        return np.dtype(object)
+    if not _is_plain(dtype):
+        return dtype
+    options = {} if hasattr(kind, "iloc") else {"strict": False}
+    try:
+        column: Any = kind({"c": present}, **options)
+        wanted = (column.convert_dtypes() if hasattr(column, "iloc") else column).dtypes[:1]
+    except (TypeError, ValueError, OverflowError):  # of several kinds
+        return dtype
+    wanted = next(iter(wanted))
+    if _kind(dtype) != _kind(wanted):
+        return wanted
+    try:
+        held = column.astype(dtype) if hasattr(column, "iloc") else column.cast(dtype)
+        is_same = columns_of(held)[0] == present
+    except Exception:  # polars has errors of its own
+        is_same = False
+    return dtype if is_same else wanted
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether a type of pandas or polars is of numbers, booleans or nothing but missing values."""
+    if hasattr(dtype, "is_numeric"):
+        return bool(dtype.is_numeric()) or str(dtype) in ("Boolean", "Null")
+    return getattr(dtype, "kind", "") in tuple("biuf") and hasattr(dtype, "numpy_dtype")
+
+
+def _kind(dtype: Any) -> str:
+    """Return "integer", "float" or another name for a type of numbers of pandas or polars."""
+    if hasattr(dtype, "is_integer"):
+        for name in ("integer", "float"):
+            if getattr(dtype, f"is_{name}")():
+                return name
+        return str(dtype)
+    return {"i": "integer", "u": "integer", "f": "float"}.get(dtype.kind, str(dtype.kind))
+
+
+def _declared_dtype(dtype: np.dtype[Any], values: tuple[Any, ...]) -> np.dtype[Any]:
+    """Return the type of numpy for a column with these categories, as near to `dtype` as can be."""
+    wanted = _common_dtype((tuple(value for value in values if not _is_missing(value)),))
+    if any(map(_is_missing, values)):
+        wanted = np.dtype({"i": float, "u": float, "f": float}.get(wanted.kind, object))
+    if not _holds(wanted, values):
+        wanted = np.dtype(object)
+    same = dtype.kind == wanted.kind or {dtype.kind, wanted.kind} == {"i", "u"}
+    return dtype if same and _holds(dtype, values) else wanted
+
+
+def _holds(dtype: np.dtype[Any], values: tuple[Any, ...]) -> bool:
+    """Whether a type represents all values that are not missing exactly."""
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    try:
+        with np.errstate(all="ignore"):
+            cast = objects.astype(dtype).tolist()
+        return all(a == b or _is_missing(b) for a, b in zip(cast, values, strict=True))
+    except (OverflowError, TypeError, ValueError):
+        return False
 
 
 def _common_dtype(categories: Categories) -> np.dtype[Any]:
     """Return the type of an array of all categories; object unless all are numbers or strings."""
     values = [value for column in categories for value in column]
-    if all(isinstance(value, str) for value in values):
+    if any(isinstance(value, str | bytes) for value in values):
         return np.dtype(object)
     try:
         found = np.asarray(values)
-    except ValueError:
+    except (ValueError, OverflowError):
         return np.dtype(object)
     return found.dtype if found.dtype.kind in "biuf" else np.dtype(object)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.privacy import PrivacyLeakWarning
-from skdp.synthetic import DPSyntheticData
+from skdp.synthetic import DPSyntheticData, synthetic_data
 
 CATEGORIES = {"job": ["a", "b", "c", "d"], "ill": [False, True], "age": [20, 40, 60]}
 N = 2000
@@ -52,7 +52,9 @@ def lists():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_scikit_learn_checks(delta):
+def test_scikit_learn_checks(delta, monkeypatch):
+    """With columns of floats, which a user would have to bin first."""
+    monkeypatch.setattr(synthetic_data, "refuse_floats", lambda X, names: None)
     results = check_estimator(
         DPSyntheticData(delta=delta, random_state=0), on_fail=None, on_skip=None
     )
@@ -89,7 +91,7 @@ def test_polars_frames_keep_names_and_types():
     assert dict(out.schema) == types
 
 
-@pytest.mark.parametrize("dtype", ["<U1", "S1", "int8", "float32", "bool", object])
+@pytest.mark.parametrize("dtype", ["<U1", "S1", "int8", "float32", "bool"])
 def test_arrays_keep_their_type(dtype):
     X = np.array([[0, 1], [1, 1], [1, 0]]).astype(dtype)
     found = sorted(set(X.ravel().tolist()))
@@ -333,3 +335,65 @@ def test_arrays_of_numbers_hold_declared_missing_values():
         X = np.array([[0], [1], [1]]).astype(dtype)
         model = DPSyntheticData(categories=[[0, 1, None]], random_state=0).fit(X)
         assert len(model._format.decode(np.arange(3)[:, None], model._categories)) == 3
+
+
+KINDS = {
+    "list": lambda values: [[value] for value in values],
+    "array": lambda values: np.array([[value] for value in values]),
+    "objects": lambda values: np.array([[value] for value in values], dtype=object),
+    "pandas": lambda values: pd.DataFrame({0: values}),
+    "nullable": lambda values: pd.DataFrame({0: values}).convert_dtypes(),
+    "polars": lambda values: pl.DataFrame({"a": values}, strict=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("categories", "values", "others"),
+    [
+        ([0, 1, 2.5], [0, 1], [0, 2.5]),
+        ([0, 1, None], [0, 1], [0, None]),
+        ([0, 1, 2], [0, 1], [0, True]),
+        ([True, False, None], [True, False], [True, None]),
+        (["a", "b", None], ["a", "b"], ["a", None]),
+        ([0, 2**60 + 1, None], [0, 2**60 + 1], [0, 0]),
+        ([0.5, 1, None], [1, 1], [1, None]),
+    ],
+    ids=repr,
+)
+def test_declared_categories_decide_the_type_and_never_the_records(
+    kind, categories, values, others
+):
+    """Neighbours give samples of one type, which holds every category."""
+    if kind == "nullable" and others == [0, True]:
+        pytest.skip("pandas has no such column of its own types")
+    found = []
+    for column in (values, others):
+        model = DPSyntheticData(100.0, categories=[categories], random_state=0)
+        model.fit(KINDS[kind](20 * column))
+        out = model._format.decode(np.arange(len(categories))[:, None], model._categories)
+        found.append(str(getattr(out, "dtypes", getattr(out, "dtype", None))))
+        column = out[out.columns[0]] if hasattr(out, "columns") else out[:, 0]
+        cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
+        for cell, category in zip(cells, categories, strict=True):
+            assert cell == category or category is None
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "Int8", "float32"])
+def test_a_type_too_narrow_for_a_category_is_not_kept(dtype):
+    frame = pd.DataFrame({"a": [0, 1] * 20}).astype(dtype)
+    array = frame.to_numpy(np.dtype(dtype.lower()))
+    for X in (frame, array, pl.DataFrame(array)):
+        model = DPSyntheticData(categories=[[0, 1, 2**30 + 1]], random_state=0).fit(X)
+        out = np.asarray(model._format.decode(np.arange(3)[:, None], model._categories)).ravel()
+        assert out.tolist() == [0, 1, 2**30 + 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_floats_are_no_categories_unless_declared(kind):
+    X = KINDS[kind]([0.25, 1.75] * 10)
+    with pytest.raises(ValueError, match="floating-point numbers") as caught:
+        DPSyntheticData(random_state=0).fit(X)
+    assert "1.75" not in str(caught.value)
+    DPSyntheticData(categories=[[0.25, 1.75]], random_state=0).fit(X)

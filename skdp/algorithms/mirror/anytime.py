@@ -82,14 +82,14 @@ def plan_anytime_mirror_descent(
     batch = n if full else n // n_rounds
     if batch == 0:
         raise ValueError(f"n_rounds == {n_rounds} is more than the {n} records.")
-    requests: list[Counter[int]] = [Counter() for _ in range(n_rounds)]
     points, current = [], 0
     for t in range(n_rounds):
         if t < q or (t + 1) % q == 0:
             current = t
-            _share_out(requests, t, t, k, rng)
         points.append(current)
-    _share_out(requests, n_rounds - 1, OUTPUT, k, rng)
+    requests = _requests(points, k, rng)
+    while not any(requests[1:]):  # only draws without records: the result would say nothing
+        requests = _requests(points, k, rng)
     rounds = [
         Round(
             requests=tuple(sorted(wanted.items())),
@@ -113,6 +113,15 @@ def plan_anytime_mirror_descent(
         n_vertices=k,
         period=q,
     )
+
+
+def _requests(points: list[int], count: int, rng: np.random.Generator) -> list[Counter[int]]:
+    """Draw the indices: how many vertices of each round are for each point."""
+    requests: list[Counter[int]] = [Counter() for _ in points]
+    for t in sorted(set(points)):
+        _share_out(requests, t, t, count, rng)
+    _share_out(requests, len(points) - 1, OUTPUT, count, rng)
+    return requests
 
 
 def _share_out(

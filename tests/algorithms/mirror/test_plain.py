@@ -585,3 +585,19 @@ def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch
     assert published == pytest.approx(paper, rel=1e-4)
     free = replace(plan, steps=(step,))
     assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)
+
+
+@pytest.mark.parametrize("n_rounds", [2, 3])
+def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
+    """With one vertex per point all indices may name the first round, which reads no record."""
+    design = VertexDesign(1000, (10,), (1.0,), (2.0,))
+    for seed in range(200):
+        plan = plan_anytime_mirror_descent(
+            design,
+            PrivacyBudget(1.0, 1e-6),
+            rng=np.random.default_rng(seed),
+            n_rounds=n_rounds,
+            n_vertices=1,
+            period=2,
+        )
+        assert plan.n_draws > 0 and plan.releases[0].sensitivity > 0
