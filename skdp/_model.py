@@ -35,9 +35,22 @@ from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Reco
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (
-    " Meta-estimators such as VotingClassifier, StackingClassifier and BaggingClassifier encode "
-    "labels as 0, ..., K - 1: inside of them declare classes=range(K)."
+    " Meta-estimators such as VotingClassifier, StackingClassifier, BaggingClassifier and "
+    "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), encode labels as 0, "
+    "..., K - 1: inside of them declare classes=range(K)."
 )
+
+
+def _mismatch(y: np.ndarray, classes: np.ndarray) -> str:
+    """Say how the kinds of labels differ, if they do."""
+    numeric = [labels.dtype.kind in "biuf" for labels in (y, classes)]
+    text = ""
+    if numeric[0] != numeric[1]:
+        words = [("numbers" if is_numeric else "strings") for is_numeric in numeric]
+        text = f" y holds {words[0]}, `classes` {words[1]}: declare the labels as they are in y."
+    elif y.dtype.kind == "f" and (y != np.rint(y)).any():
+        return " y holds fractional numbers: bin them by public edges, or use a regressor."
+    return text + (_ENCODED if y.dtype.kind in "iu" else "")
 
 
 class PrivateModel(PrivateEstimator):
@@ -269,7 +282,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
                 "Only binary classification is supported. The type of the target is multiclass, "
                 f"but {self._only_binary}."
             )
-        codes = encode(y, classes, _UNKNOWN_LABELS + (_ENCODED if y.dtype.kind in "iu" else ""))
+        codes = encode(y, classes, _UNKNOWN_LABELS + _mismatch(y, classes))
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
         self.classes_ = classes

@@ -19,10 +19,15 @@ _QUOTING = {
     "Expected 2D array, got scalar array instead": "Reshape your data: X has one row per record.",
 }
 _FILL = (
-    "Fill missing features with a public constant, such as "
+    "Fill missing features with a public constant, such as fill_value of BoundedScaler or "
     "SimpleImputer(strategy='constant', fill_value=...), or leave such records out; means and "
     "medians of the records are not private."
 )
+
+_TEXT = (
+    "is not numeric: encode text by declared categories, such as OneHotEncoder(categories=[...])."
+)
+_DATES = "holds dates or times: turn them into numbers, such as days since a fixed day."
 
 
 def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
@@ -35,7 +40,14 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
     # casts and sums of extreme entries must not raise or warn for some records
     silent = np.errstate(all="ignore")
     check_sparse_format(X)
-    with refuse_without_values(), config_context(assume_finite=False), silent:
+    if options["dtype"] is not None:
+        _refuse_dates(X)
+    with (
+        _naming_the_column(X, options),
+        refuse_without_values(),
+        config_context(assume_finite=False),
+        silent,
+    ):
         if isinstance(y, str):
             X = validate_data(estimator, X, **options)
             check_sparse_format(X)
@@ -47,6 +59,73 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
                 raise ValueError("Input y contains NaN or infinity.")
         return X, y
+
+
+@contextlib.contextmanager
+def _naming_the_column(X: Any, options: dict[str, Any]) -> Iterator[None]:
+    """Add the column of X that is at fault to the errors of a validation to numbers."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        first = str(error)
+        fault = None
+        if options["dtype"] is not None and not first.startswith("Input y "):
+            with contextlib.suppress(Exception):  # X is no table: the error says so
+                fault = _fault(X, options.get("ensure_all_finite", True) is True)
+        if fault is None:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{first} {fault}") from None
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise ValueError for columns of dates, which numpy may turn into huge numbers of its own."""
+    types = getattr(X, "dtypes", None) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    for j, dtype in enumerate(types if types is not None else []):
+        is_date = dtype.is_temporal if hasattr(dtype, "is_temporal") else None
+        if is_date() if is_date else getattr(dtype, "kind", "") in ("m", "M"):
+            name = repr(list(X.columns)[j]) if hasattr(X, "columns") else j
+            raise ValueError(f"X must be numeric. Column {name} {_DATES}")
+
+
+def _fault(X: Any, refuse_nan: bool) -> str | None:
+    """Say what is wrong with the first column that is not of finite numbers; no value is named."""
+    if sp.issparse(X):
+        entries = X.tocoo()
+        wrong = ~np.isfinite(entries.data)
+        return f"It is in column {entries.col[wrong].min()}." if wrong.any() else None
+    names = list(X.columns) if hasattr(X, "columns") else None
+    table = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    if len(table.shape) != 2:
+        return None
+    for j in range(table.shape[1]):
+        column = table if names is None else X.iloc[:, j] if hasattr(X, "iloc") else X[names[j]]
+        values = np.asarray(column[:, j] if names is None else column)
+        problem = _problem(values, refuse_nan)
+        if problem:
+            return f"Column {j if names is None else repr(names[j])} {problem}"
+    return None
+
+
+def _problem(values: np.ndarray, refuse_nan: bool) -> str | None:
+    if values.dtype.kind in "mM":
+        return _DATES
+    if values.dtype.kind not in "biuf":
+        entries = values.astype(object)
+        try:
+            values = np.array([np.nan if _is_missing(v) else float(v) for v in entries])
+        except (TypeError, ValueError):
+            return _DATES if any(hasattr(v, "year") for v in entries) else _TEXT
+    if np.isinf(values).any():
+        return "contains infinity."
+    return "contains NaN." if refuse_nan and np.isnan(values).any() else None
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 """Errors name the remedy, come before anything is computed, and quote no value of a record."""
 
+import datetime
 import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn
 from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
 
@@ -244,3 +246,52 @@ def test_groups_need_one_name_per_record():
     X, y = np.full((20, 2), 0.1), np.arange(20) % 2
     model = DPMaxGroupLossClassifier(data_norm=1.0, group_names=["a", "b"], classes=[0, 1])
     assert "inconsistent numbers" in message_of(model, X, y, groups=["sex", "race"])
+
+
+def frames(rows, names):
+    """The same table as a frame of pandas and of polars."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    data = {name: [row[j] for row in rows] for j, name in enumerate(names)}
+    return [pd.DataFrame(data), pl.DataFrame(data)]
+
+
+FAULTS = {
+    "contains NaN": float("nan"),
+    "contains infinity": float("inf"),
+    "is not numeric": "top secret",
+    "holds dates or times": datetime.datetime(2001, 2, 3),
+}
+
+
+@pytest.mark.parametrize("kind", [*ESTIMATORS, BoundedScaler, DPStandardScaler])
+@pytest.mark.parametrize("problem", FAULTS)
+def test_errors_name_the_column(kind, problem):
+    X, y = np.full((10, 3), 0.1), np.arange(10) % 2
+    bad = FAULTS[problem]
+    is_uniform = problem in ("is not numeric", "holds dates or times")
+    rows = [[0.1, bad if is_uniform or i == 3 else 0.1, 0.2] for i in range(10)]
+    model = declared(kind) if kind in ESTIMATORS else kind()
+    error = (TypeError, ValueError)  # numpy has a TypeError for dates
+    for table in frames(rows, ["age", "TotalCharges", "last"]):
+        assert f"Column 'TotalCharges' {problem}" in message_of(model, table, y, error)
+    array = np.array(rows, dtype=object)
+    assert f"Column 1 {problem}" in message_of(model, array, y, error)
+    if problem == "holds dates or times":
+        assert f"Column 0 {problem}" in message_of(model, np.zeros((10, 3), "M8[s]"), y)
+    if isinstance(bad, float):
+        X[3, 1] = bad
+        assert f"Column 1 {problem}" in message_of(model, X, y)
+        if kind in ESTIMATORS:
+            assert "It is in column 1." in message_of(model, sp.csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_kinds_of_labels_that_differ_are_said(kind):
+    X, _ = records(kind, n=10)
+    y = np.arange(10) % 2
+    assert "y holds strings, `classes` numbers" in message_of(declared(kind), X, y.astype(str))
+    strings = declared(kind, classes=["0", "1"])
+    message = message_of(strings, X, y)
+    assert "y holds numbers, `classes` strings" in message
+    assert "CalibratedClassifierCV" in message and "classes=range(K)" in message
+    assert "fractional numbers" in message_of(declared(kind), X, y + 0.25)
