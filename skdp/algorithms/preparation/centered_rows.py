@@ -88,6 +88,8 @@ class CenteredRows:
     ----------
     shift : ndarray of shape (n_features,)
         The mean of the rows in units of the scale.
+    constant : float
+        Value of the constant; 0 without an intercept.
     norms : list of list of ndarray
         Upper bounds on the norms of A, for each block and part of it.
     norm_bound : float
@@ -99,10 +101,10 @@ class CenteredRows:
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale
-        self._constant = CONSTANT if self.has_intercept else 0.0
+        self.constant = CONSTANT if self.has_intercept else 0.0
         self._threads = Threads() if sp.issparse(records.matrix) else None
         mean = float(np.linalg.norm(centering.mean))
-        self.norm_bound = (1.0 + mean) / centering.scale + self._constant
+        self.norm_bound = (1.0 + mean) / centering.scale + self.constant
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
@@ -178,7 +180,7 @@ class CenteredRows:
         if not self.has_intercept:
             return weights / self._unit
         out = weights / self._unit
-        out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self.shift
+        out[:, -1] = self.constant * weights[:, -1] - weights[:, :-1] @ self.shift
         return out
 
     def coefficients(
@@ -195,7 +197,7 @@ class CenteredRows:
         out = sums / self._unit
         if self.has_intercept:
             out[:, :-1] -= sums[:, -1:] * self.shift
-            out[:, -1] = self._constant * sums[:, -1]
+            out[:, -1] = self.constant * sums[:, -1]
         return out
 
     def products(self, gram: np.ndarray) -> np.ndarray:
@@ -217,8 +219,8 @@ class CenteredRows:
             shift = np.append(self.shift / self._unit, 0.0)[None, :]
             squares -= 2.0 * block.margins(shift)
             # the products cancel: an upper bound on their rounding is added
-            squares += self.shift @ self.shift + self._constant**2
-            squares += two_norms(d, (self.norm_bound - self._constant) ** 2)
+            squares += self.shift @ self.shift + self.constant**2
+            squares += two_norms(d, (self.norm_bound - self.constant) ** 2)
         return np.sqrt(np.maximum(squares, 0.0))
 
 

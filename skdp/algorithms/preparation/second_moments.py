@@ -75,18 +75,22 @@ class RowMomentsPlan:
         least : float
             Second moments, multiplied by it, are at least this large in every direction, about.
         """
+        moments = self.release(rows, noise)
+        factor = self._long_rows(rows, moments, 0.5)
+        values, vectors = np.linalg.eigh(factor * moments)
+        ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
+        inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+        return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
+
+    def release(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Release the second moments of shortened rows, shape (width, width)."""
 
         def part(block: Block, norms: np.ndarray) -> np.ndarray:
             return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
 
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
-        moments = self._release(rows.products(rows.full_total(part)), size, noise)
-        factor = self._long_rows(rows, moments, 0.5)
-        values, vectors = np.linalg.eigh(factor * moments)
-        ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
-        inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
-        return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
+        return self._release(rows.products(rows.full_total(part)), size, noise)
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
         """Release a bound on the second moments in all directions, about.

@@ -1,0 +1,315 @@
+"""Prepared output perturbation: learn where the data lie, solve, release, undo the shrinkage.
+
+Means, spread and second moments are released first. Each solve is of clipped slopes on prepared
+rows with a large penalty around the private point before it, and released with the noise of its
+sensitivity; any certified solver gives the same guarantee. What the penalty has shrunk is undone
+afterwards with the released moments, which costs nothing. Theory: docs/theory/preparation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import erf, expit
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.output.one_shot import solution_sensitivity
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
+from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
+from skdp.algorithms.preparation.prepared_records import PreparedRecords
+from skdp.algorithms.preparation.undo import Curvature, shrunk
+from skdp.mechanisms import GaussianMechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import Ball, EmpiricalRisk, FiniteSumProblem, Objective, Records
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
+from skdp.problems.rounding import EPS, chain
+from skdp.problems.slope_clipped import SlopeClippedLoss
+
+#: Largest noise g of whitened weights for three solves, and up to which one has the least penalty.
+_LITTLE_NOISE, _SOLVES = 0.15, 3
+#: The noise of whitened weights above which less of them is kept: of numbers, of classes.
+_MUCH_NOISE = 0.5, 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedOutputPlan(Plan):
+    """The preparation, solves on all records, and the temperature.
+
+    Attributes
+    ----------
+    objective : Objective
+    preparation : PreparationPlan
+    mu : float
+        Of the Gaussian differential privacy of all solves.
+    total_mu : float
+        The same of the whole.
+    temperature : TemperaturePlan or None
+    spread : float
+        Of the targets; after a run the released one.
+    frequency : float
+        Of the second class; after a run the released one.
+    curvature : float
+        Mean second moment of prepared rows in a direction; after a run by the released ones.
+    sensitivity : float or None
+        Of a solution with the accuracy of its certificate; after a run.
+    """
+
+    objective: Objective
+    preparation: PreparationPlan
+    mu: float
+    total_mu: float
+    temperature: TemperaturePlan | None
+    spread: float
+    frequency: float = 0.5
+    curvature: float = 0.0
+    sensitivity: float | None = None
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def is_squared(self) -> bool:
+        return self.risk.loss.target_bound > 0
+
+    @property
+    def _noise(self) -> float:
+        """Noise of a mean of numbers up to 1."""
+        return self.objective.neighbouring.n_changes / (
+            self.objective.design.n_records * self.total_mu
+        )
+
+    @property
+    def weights_noise(self) -> float:
+        """Noise of whitened weights, relative to the spread of the targets."""
+        return self._noise * self.objective.design.n_features
+
+    @property
+    def _is_noisy(self) -> bool:
+        return self.weights_noise > _MUCH_NOISE[not self.is_squared]
+
+    @property
+    def clip(self) -> float:
+        """Bound on the norm of the gradient of a record."""
+        if self.is_squared:
+            return self.spread * min(max(0.015 / self.weights_noise, 0.15), 2.5)
+        little = 0.05 / (self._noise * math.sqrt(self.objective.design.n_features))
+        return min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
+
+    @property
+    def curvature_share(self) -> float:
+        """Second derivative that clipping leaves on average."""
+        if self.is_squared:
+            return float(erf(self.clip / (self.spread * math.sqrt(2.0))))
+        odds = self.frequency * (1.0 - self.frequency)
+        return max(odds * math.sqrt(min(self.clip, 1.0)), 0.01)
+
+    @property
+    def n_solves(self) -> int:
+        effective = self.weights_noise
+        if not self.is_squared:
+            effective /= 4.0 * self.frequency * (1.0 - self.frequency)
+        return _SOLVES if effective <= _LITTLE_NOISE else 1
+
+    @property
+    def penalty(self) -> float:
+        """Penalty of a solve."""
+        relative = 4.0 if self._is_noisy and self.n_solves == 1 else 2.0
+        if self.n_solves == 1 and self.weights_noise <= _LITTLE_NOISE:
+            relative = 1.0
+        return relative * self.curvature_share * self.curvature
+
+    @property
+    def mechanism(self) -> GaussianMechanism:
+        """Noise of all solves as one."""
+        sensitivity = self.sensitivity
+        if sensitivity is None:
+            changes = self.objective.neighbouring.n_changes
+            sensitivity = changes * self.clip / (self.objective.design.n_records * self.penalty)
+        return GaussianMechanism(sensitivity, 1.0 / self.mu)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        objective = self.objective
+        solves = self.mechanism.describe(
+            f"solutions on prepared rows, {self.n_solves} as one",
+            objective.dimension,
+            objective.design.n_records,
+            "docs/theory/preparation.md, Theorem 1",
+            objective.neighbouring,
+        )
+        last = self.temperature
+        after = () if last is None else (last.describe(),)
+        return (*self.preparation.releases, solves, *after)
+
+    def alarms(self) -> tuple[str, ...]:
+        if not self._is_noisy:
+            return ()
+        return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "alpha": 0.0,
+            "solve_alpha": self.penalty,
+            "n_solves": self.n_solves,
+            "clip_norm": self.clip,
+            "weights_noise": self.weights_noise,
+            "is_whitened": self.preparation.moments is not None,
+        }
+
+    def run(self, data: Records, run: Run) -> Result:
+        self.objective.design.check(data)
+        data.check_targets(self.risk.loss)
+        with without_warnings():
+            data = data.in_double()
+            prepared = self.preparation.prepare(data, run.noise)
+            plan = replace(self, spread=prepared.spread, curvature=float(prepared.moments.mean()))
+            offset = float(prepared.centering.offsets[0])
+            if not self.is_squared:
+                plan = replace(plan, frequency=float(expit(offset)))
+            weights, plan = plan._solved(data, prepared, run)
+            centered = prepared.centered_weights(weights)
+            factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
+            if self.temperature is not None:
+                if not self.is_squared and plan.n_solves > 1 and self._noise > 0.002:
+                    factor = 0.7
+                factor, shift = self.temperature.release(
+                    prepared.rows, centered, offsets, factor, run.noise, prepared.spread
+                )
+            point = prepared.rows.coefficients(factor * centered, offsets + shift, data.intercept)
+            return Result(point=point, plan=plan)
+
+    def _solved(
+        self, data: Records, prepared: Preparation, run: Run
+    ) -> tuple[np.ndarray, PreparedOutputPlan]:
+        """Release solutions, each around the one before; undo and shrink."""
+        objective, alpha, clip = self.objective, self.penalty, self.clip
+        nominal = objective.neighbouring is Neighbouring.ADD_REMOVE
+        n_public = objective.design.n_records if nominal else None
+        rows, least = prepared.records(data), 1.0 / math.sqrt(objective.design.n_features)
+        slopes = clip / np.maximum(rows.norms, least)
+        rows = rows.with_limits(slopes)
+        loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
+        curvature = Curvature(
+            moments=prepared.moments,
+            directions=prepared.directions,
+            share=self.curvature_share,
+            constant=prepared.map.constant,
+        )
+        factors = curvature.factors(alpha)
+        weights, total, counted, sensitivity = np.zeros(rows.width), 0.0, 0.0, 0.0
+        for t in range(1, self.n_solves + 1):
+            norm = float(np.linalg.norm(weights))
+            radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
+            problem = PreparedProblem(
+                rows, loss, alpha, Ball(radius), n_public=n_public, center=weights
+            )
+            _, accuracy, sensitivity = solution_sensitivity(
+                problem.constants, objective.neighbouring
+            )
+            mechanism = GaussianMechanism(sensitivity, math.sqrt(self.n_solves) / self.mu)
+            noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
+            undone = weights + curvature.rotated_back(factors * curvature.rotated(noisy - weights))
+            total, counted = total + t * undone, counted + t
+            squares = sum(s * s for s in range(1, t + 1)) / counted**2
+            variances = (mechanism.noise_scale * factors) ** 2 * squares
+            beta, _ = shrunk(
+                curvature.rotated(total / counted),
+                variances,
+                curvature,
+                cap=self._cap,
+                least=0.03 if self.temperature is not None else 0.0,
+                constant_variance=self._constant_variance,
+            )
+            weights = curvature.rotated_back(beta)
+        return weights, replace(self, sensitivity=sensitivity)
+
+    @property
+    def _cap(self) -> float:
+        """Largest variance of the margins."""
+        if self.is_squared:
+            return self.spread**2 * (0.25 if self._is_noisy else 1.0)
+        return 1.0 if self._is_noisy or self.n_solves > 1 else 4.0
+
+    @property
+    def _constant_variance(self) -> float:
+        """Variance of the margin of the constant model that comes from the noise of its release."""
+        centering = self.preparation.centering
+        scale = centering.sum.mechanism().noise_scale
+        deviation = scale / self.objective.design.n_records
+        if self.is_squared:
+            return (deviation * centering.target_clip * self.risk.loss.target_bound) ** 2
+        if self._is_noisy:
+            return 0.0
+        return (deviation / max(self.frequency * (1.0 - self.frequency), 0.05)) ** 2
+
+
+class PreparedProblem(FiniteSumProblem):
+    """Clipped slopes on prepared rows, whose rounding is that of the map from raw ones."""
+
+    def __init__(
+        self, records: PreparedRecords, loss: SlopeClippedLoss, *arguments: Any, **options: Any
+    ) -> None:
+        super().__init__(records, loss, *arguments, **options)
+        self.constants = replace(
+            self.constants, additional_rounding=_map_rounding(self.constants, records, loss)
+        )
+
+
+def _map_rounding(
+    constants: ProblemConstants, records: PreparedRecords, loss: SlopeClippedLoss
+) -> float:
+    """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 5."""
+    d, raw = records.width, records.map.raw_norm + records.map.constant
+    steep = math.sqrt(d) * loss.clip  # a slope: rows are at least 1 / sqrt(d) long
+    margins = 4.0 * (d + 8) * EPS
+    margins *= raw * constants.radius + abs(loss.offset) + loss.loss.target_bound
+    additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
+    sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
+    errors = loss.curvature * records.norm_bound * margins + sums
+    errors += 2.0 * records.relative_rounding * loss.clip
+    return float(constants.size_ratio * errors)
+
+
+def plan_prepared_output(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> PreparedOutputPlan:
+    """Choose the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of least squares, or of the log loss of two classes.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+    """
+    loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
+    if not objective.risk.is_mean or type(loss) not in (HalfSquaredLoss, LogisticLoss):
+        raise ValueError("Prepared output perturbation is for squared_error and binary log_loss.")
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    noise = relation.n_changes / (design.n_records * mu)
+    preparation = plan_preparation(loss, design, relation, mu)
+    share = 0.03 if noise <= 0.002 else 0.05 if noise <= 0.02 else 0.0
+    temperature = None
+    if share:
+        temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
+    return PreparedOutputPlan(
+        objective=objective,
+        preparation=preparation,
+        mu=mu * math.sqrt(1.0 - preparation.share - share),
+        total_mu=mu,
+        temperature=temperature,
+        spread=math.sqrt(PRIOR_VARIANCE) * (loss.target_bound or 1.0),
+        curvature=1.0 / design.n_features,
+    )

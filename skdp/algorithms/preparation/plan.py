@@ -1,0 +1,162 @@
+"""What is learnt privately of rows and targets before a model: the first stage of prepared methods.
+
+Theory: docs/theory/preparation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.descent.rules import centering_share
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
+from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
+from skdp.algorithms.preparation.prepared_records import Map, PreparedRecords
+from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.preparation.spread import SpreadPlan, plan_spread
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import Design, Loss, Records
+
+#: Least part of the squared mu for the means of numeric targets.
+_LEAST_MEANS = 0.03
+#: Noise of a mean of numbers up to 1 from which on the spread has more than its least part.
+_SPREAD_NOISE, _SPREAD_SHARES = 0.02, (0.01, 0.1)
+#: Parts for second moments, the noise (times features) that the first sufficient one has, and the
+#: noise up to which the last but one is worth it.
+_MOMENTS_SHARES, _LITTLE, _WORTH, _FALLBACK = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0, 0.2
+#: Ridge of the whitener in units of the noise of the second moments.
+_RIDGE = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What was released of rows and targets, and the views that follow.
+
+    Attributes
+    ----------
+    centering : Centering
+    spread : float
+        Standard deviation of numeric targets around the offset, about; 1 for classes.
+    moments, directions : ndarray of shapes (n_features,), (n_features, n_features)
+        Second moments of whitened rows in orthonormal directions, one per column.
+    map : Map
+    rows : CenteredRows
+    """
+
+    centering: Centering
+    spread: float
+    moments: np.ndarray
+    directions: np.ndarray
+    map: Map
+    rows: CenteredRows
+    whitener: np.ndarray
+
+    def records(self, records: Records) -> PreparedRecords:
+        """View records as prepared rows."""
+        return PreparedRecords(records, self.map)
+
+    def centered_weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of prepared rows, shape (width,), into weights of the centered ones."""
+        d = len(self.moments)
+        out = weights.copy()
+        out[:d] = self.whitener.T @ weights[:d]
+        out[d:] *= self.map.constant / self.rows.constant if self.map.constant else 1.0
+        return out[None, :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparationPlan:
+    """The releases of the preparation, in their order.
+
+    Attributes
+    ----------
+    centering : CenteringPlan
+    spread : SpreadPlan or None
+        None for classes.
+    moments : RowMomentsPlan or None
+        None where noise would hide them: rows are not whitened then.
+    share : float
+        Part of the squared mu that they cost together.
+    """
+
+    centering: CenteringPlan
+    spread: SpreadPlan | None
+    moments: RowMomentsPlan | None
+    share: float
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The statements about the releases."""
+        plans = self.centering, self.spread, self.moments
+        return tuple(plan.describe() for plan in plans if plan is not None)
+
+    def prepare(self, records: Records, noise: NoiseSource) -> Preparation:
+        """Release what there is to learn."""
+        centering = self.centering.release(records, noise)
+        spread = 1.0
+        if self.spread is not None:
+            spread = self.spread.release(records, float(centering.offsets[0]), noise)
+        rows = CenteredRows(records, centering)
+        d = self.centering.sum.design.n_features
+        whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
+        if self.moments is not None:
+            matrix = self.moments.release(rows, noise)[:d, :d]
+            unit = self.moments.noise
+            factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
+            values, directions = np.linalg.eigh(factor * matrix)
+            values, floor = np.maximum(values, 0.0), _RIDGE * unit * factor
+            known = values / (values + floor)
+            size = max(float(known.sum()), 1.0)
+            whitener = (directions / np.sqrt((values + floor) * size)) @ directions.T
+            moments = known / size
+        constant = 1.0 / math.sqrt(d) if rows.has_intercept else 0.0
+        made = Map.of(whitener, centering.mean, centering.scale, records.data_norm, constant)
+        return Preparation(
+            centering=centering,
+            spread=spread,
+            moments=moments,
+            directions=directions,
+            map=made,
+            rows=rows,
+            whitener=whitener,
+        )
+
+
+def plan_preparation(
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+) -> PreparationPlan:
+    """Choose the parts of the budget, and calibrate the releases, from public numbers.
+
+    Parameters
+    ----------
+    loss : Loss
+    design : Design
+    neighbouring : Neighbouring
+    mu : float
+        Of the Gaussian differential privacy of a whole fit.
+    """
+    n, d, k = design.n_records, design.n_features, neighbouring.n_changes
+    noise = k / (n * mu)
+    means, moves_rows = centering_share(loss, noise * math.sqrt(d), noise)
+    spread, spread_share = None, 0.0
+    if loss.target_bound:
+        means = max(means, _LEAST_MEANS)
+        low, high = _SPREAD_SHARES
+        spread_share = min(max(0.5 * (noise / _SPREAD_NOISE) ** 2, low), high)
+        spread = plan_spread(design, loss.target_bound, neighbouring, mu * math.sqrt(spread_share))
+    unit = math.sqrt(2.0 * k * d) / (n * mu) * d  # spectral noise times features, for all of mu
+    sufficient = [share for share in _MOMENTS_SHARES if unit <= _LITTLE * math.sqrt(share)]
+    moments, moments_share = None, 0.0
+    if sufficient or unit <= _WORTH * math.sqrt(_FALLBACK):
+        moments_share = sufficient[0] if sufficient else _FALLBACK
+        moments = plan_row_moments(design, neighbouring, mu * math.sqrt(moments_share))
+    return PreparationPlan(
+        centering=plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows),
+        spread=spread,
+        moments=moments,
+        share=means + spread_share + (moments_share if moments is not None else 0.0),
+    )

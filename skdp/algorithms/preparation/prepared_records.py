@@ -1,0 +1,192 @@
+"""Records as prepared rows: centred, whitened, with a constant; a view, nothing is copied."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.problems import Records
+from skdp.problems.records import Block, Part, read_only_view
+from skdp.problems.rounding import EPS
+
+#: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
+LARGEST_NORM = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """The map from a row ``(x, 1)`` to ``W (u - m) / rho``, u the row over its norm bound.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_features, n_features + 1)
+    constant : float
+        Value of the constant beside the whitened row; 0 for none, and then m is 0.
+    raw_norm : float
+        Bound on the norm of a whitened row before it is shortened.
+    """
+
+    matrix: np.ndarray
+    constant: float
+    raw_norm: float
+
+    @classmethod
+    def of(
+        cls, whitener: np.ndarray, mean: np.ndarray, scale: float, data_norm: float, constant: float
+    ) -> Map:
+        """Make it from released numbers and the public norm bound."""
+        moved = whitener / scale
+        matrix = np.column_stack([moved / data_norm, -(moved @ mean)])
+        size = float(np.linalg.norm(moved, 2)) if len(moved) else 0.0
+        return cls(
+            matrix=matrix, constant=constant, raw_norm=size * (1.0 + float(np.linalg.norm(mean)))
+        )
+
+    @property
+    def norm_bound(self) -> float:
+        """Bound on the norm of a prepared row."""
+        return math.hypot(min(self.raw_norm, LARGEST_NORM), self.constant)
+
+    def coefficients(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of prepared rows, shape (width,), into those of ``(x, 1)``."""
+        d = len(self.matrix)
+        raw = weights[:d] @ self.matrix
+        if self.constant:
+            raw[-1] += self.constant * weights[d]
+        return raw
+
+
+@dataclass(frozen=True)
+class PreparedBlock:
+    """Some prepared records, with the products that problems need of them.
+
+    `inner` holds the rows ``(x, 1)``, `scale` the factors that shorten whitened rows.
+    """
+
+    inner: Block
+    map: Map
+    scale: np.ndarray
+
+    @property
+    def positions(self) -> slice | np.ndarray:
+        return self.inner.positions
+
+    @property
+    def targets(self) -> Any:
+        return self.inner.targets
+
+    @property
+    def groups(self) -> Any:
+        return self.inner.groups
+
+    def margins(self, weights: np.ndarray) -> np.ndarray:
+        """As :meth:`skdp.problems.records.Block.margins`."""
+        d = len(self.map.matrix)
+        margins = self.inner.margins(weights[:, :d] @ self.map.matrix)
+        margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
+        if self.map.constant:
+            margins += self.map.constant * (weights[0, d] if margins.ndim == 1 else weights[:, d])
+        return margins
+
+    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
+        """As :meth:`skdp.problems.records.Block.pull_back`."""
+        scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
+        sums = self.inner.pull_back(residuals * scale) @ self.map.matrix.T
+        if not self.map.constant:
+            return sums
+        constants = self.map.constant * np.atleast_1d(residuals.sum(axis=0))
+        return np.column_stack([sums, constants])
+
+    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
+        """As :meth:`skdp.problems.records.Block.gram`."""
+        matrix, constant = self.map.matrix, self.map.constant
+        scaled = weights * self.scale
+        gram = matrix @ self.inner.gram(scaled * self.scale, rough) @ matrix.T
+        if not constant:
+            return gram
+        cross = constant * (self.inner.pull_back(scaled) @ matrix.T)
+        corner = np.array([[constant**2 * weights.sum()]])
+        return np.block([[gram, cross.T], [cross, corner]])
+
+    def rows(self, spare: int = 0) -> np.ndarray:
+        """Form the rows, shape (m, width), with spare columns."""
+        raw = self.inner.rows()
+        rows = (raw @ self.map.matrix.T) * self.scale[:, None]
+        width = len(self.map.matrix) + bool(self.map.constant)
+        out = np.empty((len(rows), width + spare))
+        out[:, : rows.shape[1]] = rows
+        out[:, rows.shape[1] : width] = self.map.constant
+        return out
+
+    def norms(self) -> np.ndarray:
+        """Norms of the rows."""
+        return np.linalg.norm(self.rows(), axis=1)
+
+
+class PreparedRecords(Records):
+    """View bounded records as prepared rows ``(b, constant)``.
+
+    Parameters
+    ----------
+    records : Records
+    map : Map
+
+    Attributes
+    ----------
+    norms : ndarray of shape (n_records,)
+        Upper bounds on the norms of the prepared rows, at least the constant.
+    """
+
+    def __init__(self, records: Records, map: Map) -> None:
+        if records.factors is not None:
+            raise ValueError("Records whose columns are scaled have no prepared rows.")
+        self.__dict__.update(records.__dict__)
+        self.intercept, self.map = 1.0, map
+        self.norms, self._shortened = self._lengths()
+
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1]) + bool(self.map.constant)
+
+    @property
+    def norm_bound(self) -> float:
+        return self.map.norm_bound
+
+    @property
+    def relative_rounding(self) -> float:
+        """Bound the error of a norm of a prepared row, relative to it."""
+        least = self.map.constant or 1.0
+        d = self.matrix.shape[1]
+        return 8.0 * (d + 8) * EPS * max(1.0, self.map.raw_norm / least) ** 2
+
+    def with_limits(self, slopes: np.ndarray) -> PreparedRecords:
+        """Put the largest slope of each record beside its target."""
+        other = copy.copy(self)
+        other.targets = read_only_view(np.column_stack([self.targets, slopes]))
+        return other
+
+    def _lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return upper bounds on the norms, and the factors that shorten whitened rows."""
+        matrix, lengths = self.map.matrix, np.empty(self.n_records)
+        for start in range(0, self.n_records, self.block_size):
+            part = slice(start, min(start + self.block_size, self.n_records))
+            whitened = super().block(part).rows() @ matrix.T
+            lengths[part] = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
+        shortened = LARGEST_NORM / np.maximum(lengths, LARGEST_NORM)
+        norms = np.hypot(lengths * shortened, self.map.constant)
+        norms *= 1.0 + self.relative_rounding
+        return read_only_view(norms), read_only_view(shortened)
+
+    def block(self, positions: Part, raw: bool = False) -> Any:
+        return PreparedBlock(super().block(positions, raw), self.map, self._shortened[positions])
+
+    def take(self, positions: Part, view: bool = False) -> PreparedRecords:
+        part = super().take(positions, view)
+        assert isinstance(part, PreparedRecords)
+        part.norms = read_only_view(self.norms[positions])
+        part._shortened = read_only_view(self._shortened[positions])
+        return part
