@@ -23,7 +23,7 @@ from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import PreparedRecords
-from skdp.algorithms.preparation.undo import Curvature, shrunk
+from skdp.algorithms.preparation.undo import Curvature, penalised, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -157,9 +157,18 @@ class PreparedOutputPlan(Plan):
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
+    def remarks(self) -> tuple[str, ...]:
+        sentences = [
+            f"{self.n_solves} solves with the penalty {self.penalty:.3g} on prepared rows, whose "
+            "shrinkage is undone by the released moments"
+        ]
+        if self._is_given:
+            sentences.append("alpha and coef_norm enter after the releases")
+        return tuple(sentences)
+
     def to_dict(self) -> dict[str, Any]:
         return {
-            "alpha": 0.0,
+            "alpha": self.objective.alpha,
             "solve_alpha": self.penalty,
             "n_solves": self.n_solves,
             "clip_norm": self.clip,
@@ -207,7 +216,8 @@ class PreparedOutputPlan(Plan):
             constant=prepared.map.constant,
         )
         factors = curvature.factors(alpha)
-        weights, total, counted, sensitivity = np.zeros(rows.width), 0.0, 0.0, 0.0
+        weights, total = np.zeros(rows.width), np.zeros(rows.width)
+        counted = sensitivity = 0.0
         for t in range(1, self.n_solves + 1):
             norm = float(np.linalg.norm(weights))
             radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
@@ -223,7 +233,7 @@ class PreparedOutputPlan(Plan):
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
             variances = (mechanism.noise_scale * factors) ** 2 * squares
-            beta, _ = shrunk(
+            beta, penalties = shrunk(
                 curvature.rotated(total / counted),
                 variances,
                 curvature,
@@ -232,7 +242,31 @@ class PreparedOutputPlan(Plan):
                 constant_variance=self._constant_variance,
             )
             weights = curvature.rotated_back(beta)
+        if self._is_given:
+            d = len(prepared.moments)
+            coefficients = prepared.map.matrix[:, :d].T @ prepared.directions
+            beta[:d] = penalised(
+                curvature.rotated(total / counted)[:d],
+                curvature,
+                penalties,
+                coefficients,
+                objective.alpha * self._relative_share,
+                objective.coef_norm,
+            )
+            weights = curvature.rotated_back(beta)
         return weights, replace(self, sensitivity=sensitivity)
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether the user wants a penalty, or a bound on the norm of the coefficients."""
+        return self.objective.alpha > 0.0 or self.objective.coef_norm is not None
+
+    @property
+    def _relative_share(self) -> float:
+        """Curvature that clipping leaves, over that of the loss."""
+        if self.is_squared:
+            return self.curvature_share
+        return self.curvature_share / (self.frequency * (1.0 - self.frequency))
 
     @property
     def _cap(self) -> float:
@@ -281,6 +315,20 @@ def _map_rounding(
     return float(constants.size_ratio * errors)
 
 
+def is_preparable(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether the method has a proof, and was better than others in measurements."""
+    covered = objective.risk.is_mean and type(objective.risk.loss) in (
+        HalfSquaredLoss,
+        LogisticLoss,
+    )
+    return covered and not objective.population and not budget.is_pure
+
+
+def _factor_share(noise: float) -> float:
+    """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
+    return 0.03 if noise <= 0.002 else 0.05 if noise <= 0.02 else 0.0
+
+
 def plan_prepared_output(
     objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
 ) -> PreparedOutputPlan:
@@ -295,12 +343,15 @@ def plan_prepared_output(
     calibration : {"analytic"}
     """
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
-    if not objective.risk.is_mean or type(loss) not in (HalfSquaredLoss, LogisticLoss):
-        raise ValueError("Prepared output perturbation is for squared_error and binary log_loss.")
+    if not is_preparable(objective, budget):
+        raise ValueError(
+            "method='prepared' is for squared_error and for log_loss with two classes, delta > 0 "
+            "and objective='empirical'."
+        )
     mu = gaussian_mu(budget.epsilon, budget.delta)
     noise = relation.n_changes / (design.n_records * mu)
     preparation = plan_preparation(loss, design, relation, mu)
-    share = 0.03 if noise <= 0.002 else 0.05 if noise <= 0.02 else 0.0
+    share = 0.0 if objective.alpha or objective.coef_norm is not None else _factor_share(noise)
     temperature = None
     if share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))

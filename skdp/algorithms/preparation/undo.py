@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import brentq
 
 #: Least second moment of a direction over the largest one, and that of directions in which the
 #: squared weights are compared with their noise.
 _LEAST, _COMPARED = 1.0 / 3.0, 0.5
+#: Least prior variance over that of the noise: smaller ones are 0.
+_TINY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +98,51 @@ def shrunk(
     signal = max(float(h[chosen] @ (weights[:d] ** 2 - variances[:d])[chosen]), 0.0)
     total = float(h.sum())
     margins = min(signal * total / float(h[chosen].sum()), cap)
-    prior = max(margins / total, least * float(variances[:d][chosen].mean()))
+    prior = max(margins / total, max(least, _TINY) * float(variances[:d][chosen].mean()))
     out = weights.copy()
     out[:d] *= prior / (prior + variances[:d])
     if curvature.constant:
         noise = variances[d] * curvature.constant**2
         out[d] *= constant_variance / (constant_variance + noise)
-    with np.errstate(divide="ignore"):
-        return out, curvature.floored[:d] * variances[:d] / prior
+    return out, curvature.floored[:d] * variances[:d] / prior
+
+
+def penalised(
+    weights: np.ndarray,
+    curvature: Curvature,
+    penalties: np.ndarray,
+    map_: np.ndarray,
+    alpha: float,
+    coef_norm: float | None,
+) -> np.ndarray:
+    """Give weights the penalty, or the norm of coefficients, that a user wants.
+
+    They minimise ``(w - z)' H (w - z) / 2 + w' N w / 2 + alpha |M w|^2 / 2`` with z the `weights`,
+    in coordinates of the directions, H the curvature and N the `penalties`; if ``|M w|`` is
+    larger than `coef_norm`, alpha is enlarged until it is not.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features,)
+    curvature : Curvature
+    penalties : ndarray of shape (n_features,)
+    map_ : ndarray of shape (n_features, n_features)
+        M, from weights to coefficients.
+    alpha : float
+        In units of the curvature.
+    coef_norm : float or None
+    """
+    own = curvature.floored[: len(weights)]
+    sizes, vectors = eigh(map_.T @ map_, np.diag(own + penalties))
+    sizes, parts = np.maximum(sizes, 0.0), vectors.T @ (own * weights)
+
+    def excess(x: float) -> float:
+        assert coef_norm is not None
+        return float((sizes * (parts / (1.0 + x * sizes)) ** 2).sum()) - coef_norm**2
+
+    if coef_norm is not None and excess(alpha) > 0.0:
+        largest = max(2.0 * alpha, 1.0 / float(sizes.max()))
+        while excess(largest) > 0.0:
+            largest *= 4.0
+        alpha = brentq(excess, alpha, largest, xtol=1e-300, rtol=1e-12)
+    return np.asarray(vectors @ (parts / (1.0 + alpha * sizes)))
