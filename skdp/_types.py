@@ -21,7 +21,15 @@ NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 
 # without "auto" they are the keys of the tables in skdp.algorithms
 LinearMethod = Literal[
-    Auto, "gradient", "objective", "statistics", "output", "phased", "exponential", "mirror_descent"
+    Auto,
+    "gradient",
+    "objective",
+    "statistics",
+    "output",
+    "phased",
+    "exponential",
+    "prepared",
+    "mirror_descent",
 ]
 AttackedMethod = Literal["auto", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]

@@ -21,7 +21,7 @@ from skdp.algorithms.objective.perturbation import (
 )
 from skdp.algorithms.objective.theorems import has_theorem
 from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_perturbation
-from skdp.algorithms.output.prepared import is_preparable, plan_prepared_output
+from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
@@ -70,8 +70,6 @@ class Method:
         Whether it minimises an objective with a penalty.
     has_ball : bool, default=True
         Whether it minimises over a ball, by a solver.
-    is_prepared : bool, default=False
-        Whether it learns where the data lie first: it leads with a solver as well as without one.
     is_entrywise : bool, default=False
         Whether it bounds the entries of X and the sum of the absolute coefficients, not rows.
     weighs_groups : bool, default=False
@@ -93,7 +91,6 @@ class Method:
     needs_delta: bool = False
     is_penalised: bool = True
     has_ball: bool = True
-    is_prepared: bool = False
     is_entrywise: bool = False
     weighs_groups: bool = False
     clips_groups: bool = False
@@ -172,12 +169,8 @@ def choose(
     has_solver : bool, default=False
         Whether a solver was given, so that "auto" may choose only a method that uses it.
     """
-    if name == "auto" and calibration == "analytic":
-        leading = [
-            key
-            for key, method in methods.items()
-            if (method.is_prepared or not has_solver) and method.leads(objective, budget)
-        ]
+    if name == "auto" and calibration == "analytic" and not has_solver:
+        leading = [key for key, method in methods.items() if method.leads(objective, budget)]
         name = leading[0] if leading else name
     default, *others = methods
     first = default if name == "auto" else name
@@ -284,11 +277,9 @@ METHODS: dict[str, Method] = {
     ),
     "prepared": Method(
         plan=plan_prepared_output,
-        leads=is_preparable,
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_bounded=True,
-        is_prepared=True,
     ),
     "mirror_descent": Method(
         plan=plan_linear_mirror_descent, is_bounded=True, has_ball=False, is_entrywise=True

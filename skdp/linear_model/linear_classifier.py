@@ -90,7 +90,7 @@ class DPLinearClassifier(DPLinearClassification):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential", \
-            "mirror_descent"}, default="auto"
+            "prepared", "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
         it has no `alpha`, `coef_norm` or `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
@@ -101,7 +101,10 @@ class DPLinearClassifier(DPLinearClassification):
         disjoint blocks of records, each around the noisy solution of the one before; `alpha` "auto"
         is then 0, and `coef_norm` None a public radius that few predictors exceed on isotropic
         rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
-        exactly; its run time is not bounded. "mirror_descent" (smooth losses, two
+        exactly; its run time is not bounded. "prepared" (delta > 0; squared error, or log loss of
+        two classes) is "output" after private means, spread and second moments, with any solver:
+        what the penalty of the solves has shrunk is undone by the released moments, and `alpha` and
+        `coef_norm` enter afterwards. "mirror_descent" (smooth losses, two
         classes) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
         "auto" takes "gradient" (delta > 0), "objective" or, for squared errors of many records,

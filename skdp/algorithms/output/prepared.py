@@ -247,7 +247,7 @@ class PreparedOutputPlan(Plan):
             coefficients = prepared.map.matrix[:, :d].T @ prepared.directions
             beta[:d] = penalised(
                 curvature.rotated(total / counted)[:d],
-                curvature,
+                prepared.missing * curvature.floored[:d],
                 penalties,
                 coefficients,
                 objective.alpha * self._relative_share,
@@ -279,6 +279,8 @@ class PreparedOutputPlan(Plan):
     def _constant_variance(self) -> float:
         """Variance of the margin of the constant model that comes from the noise of its release."""
         centering = self.preparation.centering
+        if centering is None:
+            return 1.0
         scale = centering.sum.mechanism().noise_scale
         deviation = scale / self.objective.design.n_records
         if self.is_squared:
@@ -315,23 +317,12 @@ def _map_rounding(
     return float(constants.size_ratio * errors)
 
 
-def is_preparable(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether the method has a proof, and was better than others in measurements."""
-    covered = objective.risk.is_mean and type(objective.risk.loss) in (
-        HalfSquaredLoss,
-        LogisticLoss,
-    )
-    return covered and not objective.population and not budget.is_pure
-
-
 def _factor_share(noise: float) -> float:
     """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
     return 0.03 if noise <= 0.002 else 0.05 if noise <= 0.02 else 0.0
 
 
-def plan_prepared_output(
-    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
-) -> PreparedOutputPlan:
+def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> PreparedOutputPlan:
     """Choose the parts of the budget from public numbers.
 
     Parameters
@@ -340,10 +331,10 @@ def plan_prepared_output(
         Of least squares, or of the log loss of two classes.
     budget : PrivacyBudget
         With delta > 0.
-    calibration : {"analytic"}
     """
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
-    if not is_preparable(objective, budget):
+    is_covered = type(loss) in (HalfSquaredLoss, LogisticLoss) and not budget.is_pure
+    if not objective.risk.is_mean or not is_covered or objective.population:
         raise ValueError(
             "method='prepared' is for squared_error and for log_loss with two classes, delta > 0 "
             "and objective='empirical'."

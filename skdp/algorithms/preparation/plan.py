@@ -45,6 +45,9 @@ class Preparation:
         Second moments of whitened rows in orthonormal directions, one per column.
     map : Map
     rows : CenteredRows
+    whitener : ndarray of shape (n_features, n_features)
+    missing : float
+        Mean square norm of the rows over the trace of the moments, without long rows.
     """
 
     centering: Centering
@@ -54,6 +57,7 @@ class Preparation:
     map: Map
     rows: CenteredRows
     whitener: np.ndarray
+    missing: float
 
     def records(self, records: Records) -> PreparedRecords:
         """View records as prepared rows."""
@@ -74,7 +78,9 @@ class PreparationPlan:
 
     Attributes
     ----------
-    centering : CenteringPlan
+    design : Design
+    centering : CenteringPlan or None
+        None where noise would hide the means.
     spread : SpreadPlan or None
         None for classes.
     moments : RowMomentsPlan or None
@@ -83,7 +89,8 @@ class PreparationPlan:
         Part of the squared mu that they cost together.
     """
 
-    centering: CenteringPlan
+    design: Design
+    centering: CenteringPlan | None
     spread: SpreadPlan | None
     moments: RowMomentsPlan | None
     share: float
@@ -96,17 +103,21 @@ class PreparationPlan:
 
     def prepare(self, records: Records, noise: NoiseSource) -> Preparation:
         """Release what there is to learn."""
-        centering = self.centering.release(records, noise)
+        d = self.design.n_features
+        centering = Centering.unknown(d, 1)
+        if self.centering is not None:
+            centering = self.centering.release(records, noise)
         spread = 1.0
         if self.spread is not None:
             spread = self.spread.release(records, float(centering.offsets[0]), noise)
         rows = CenteredRows(records, centering)
-        d = self.centering.sum.design.n_features
         whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
+        missing = 1.0
         if self.moments is not None:
             matrix = self.moments.release(rows, noise)[:d, :d]
             unit = self.moments.noise
             factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
+            missing = max(1.0, 1.0 / (factor * max(float(np.trace(matrix)), unit)))
             values, directions = np.linalg.eigh(factor * matrix)
             values, floor = np.maximum(values, 0.0), _RIDGE * unit * factor
             known = values / (values + floor)
@@ -123,6 +134,7 @@ class PreparationPlan:
             map=made,
             rows=rows,
             whitener=whitener,
+            missing=missing,
         )
 
 
@@ -154,8 +166,12 @@ def plan_preparation(
     if sufficient or unit <= _WORTH * math.sqrt(_FALLBACK):
         moments_share = sufficient[0] if sufficient else _FALLBACK
         moments = plan_row_moments(design, neighbouring, mu * math.sqrt(moments_share))
+    centering = None
+    if means:
+        centering = plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows)
     return PreparationPlan(
-        centering=plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows),
+        design=design,
+        centering=centering,
         spread=spread,
         moments=moments,
         share=means + spread_share + (moments_share if moments is not None else 0.0),

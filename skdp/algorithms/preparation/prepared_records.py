@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp.problems import Records
 from skdp.problems.records import Block, Part, read_only_view
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 #: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
 LARGEST_NORM = 4.0
@@ -49,7 +49,7 @@ class Map:
     @property
     def norm_bound(self) -> float:
         """Bound on the norm of a prepared row."""
-        return math.hypot(min(self.raw_norm, LARGEST_NORM), self.constant)
+        return math.hypot(min(self.raw_norm, LARGEST_NORM), self.constant) * ROUNDING_SLACK
 
     def coefficients(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of prepared rows, shape (width,), into those of ``(x, 1)``."""

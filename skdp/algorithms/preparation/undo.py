@@ -109,7 +109,7 @@ def shrunk(
 
 def penalised(
     weights: np.ndarray,
-    curvature: Curvature,
+    curvature: np.ndarray,
     penalties: np.ndarray,
     map_: np.ndarray,
     alpha: float,
@@ -124,17 +124,15 @@ def penalised(
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
-    curvature : Curvature
-    penalties : ndarray of shape (n_features,)
+    curvature, penalties : ndarray of shape (n_features,)
     map_ : ndarray of shape (n_features, n_features)
         M, from weights to coefficients.
     alpha : float
         In units of the curvature.
     coef_norm : float or None
     """
-    own = curvature.floored[: len(weights)]
-    sizes, vectors = eigh(map_.T @ map_, np.diag(own + penalties))
-    sizes, parts = np.maximum(sizes, 0.0), vectors.T @ (own * weights)
+    sizes, vectors = eigh(map_.T @ map_, np.diag(curvature + penalties))
+    sizes, parts = np.maximum(sizes, 0.0), vectors.T @ (curvature * weights)
 
     def excess(x: float) -> float:
         assert coef_norm is not None

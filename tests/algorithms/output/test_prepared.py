@@ -1,0 +1,275 @@
+"""Prepared output perturbation: Lemmas A and B, the view, the undoing, whole fits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from skdp import DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.algorithms import Run
+from skdp.algorithms.output.prepared import plan_prepared_output
+from skdp.algorithms.preparation.prepared_records import Map, PreparedRecords
+from skdp.algorithms.preparation.spread import plan_spread
+from skdp.algorithms.preparation.undo import Curvature, penalised
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Objective, Records
+from skdp.problems.slope_clipped import SlopeClippedLoss
+
+LOSSES = {"squares": HalfSquaredLoss(1.0), "log loss": LogisticLoss()}
+
+
+class Silent(NoiseSource):
+    """Adds a fixed number of deviations."""
+
+    def __init__(self, value=0.0):
+        super().__init__(np.random.default_rng(0).bytes)
+        self.value = value
+
+    def add_normal(self, value, scale):
+        return value + scale * self.value
+
+
+def table(n=400, d=4, seed=0, loss="squares"):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) * [1.0, 0.5, 0.2, 0.1][:d] + 0.2
+    X /= 1.01 * np.linalg.norm(X, axis=1).max()
+    margin = 2.0 * X[:, 0] - X[:, 1] + 0.2 * rng.standard_normal(n)
+    return X, np.clip(0.2 * margin, -1, 1) if loss == "squares" else (margin > 0.3) * 1.0
+
+
+def made_map(d, rng):
+    half = rng.standard_normal((d, d))
+    return Map.of(4.0 * half @ half.T, 0.1 * rng.standard_normal(d), 0.7, 1.0, 1.0 / math.sqrt(d))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, np.float32])
+def test_the_view_has_the_products_of_the_rows(container):
+    rng = np.random.default_rng(1)
+    X, t = table()
+    X = container(X)
+    dense = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    made = made_map(4, rng)
+    view = PreparedRecords(Records(X, 1.0, 1.0, targets=t), made)
+    whitened = np.column_stack([dense, np.ones(len(dense))]) @ made.matrix.T
+    lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
+    assert (lengths > 4.0).any()
+    rows = np.column_stack([whitened * np.minimum(1.0, 4.0 / lengths), np.full(len(dense), 0.5)])
+    weights, residuals = rng.standard_normal(5), rng.standard_normal(len(dense))
+    assert view.materialise() == pytest.approx(rows, abs=1e-12)
+    assert view.margins(weights[None, :])[:, 0] == pytest.approx(rows @ weights, abs=1e-12)
+    pulled = view.total(lambda block: block.pull_back(residuals[block.positions]))
+    assert pulled[0] == pytest.approx(residuals @ rows, abs=1e-10)
+    gram = view.gram(lambda block: residuals[block.positions] ** 2)
+    assert gram == pytest.approx(rows.T * residuals**2 @ rows, abs=1e-9)
+    norms = np.linalg.norm(rows, axis=1)
+    assert (view.norms >= norms).all() and view.norms == pytest.approx(norms, rel=1e-9)
+    assert norms.max() <= view.norm_bound
+    some = view.take(np.arange(3, 90))
+    assert some.materialise() == pytest.approx(rows[3:90], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_clipped_loss_is_convex_with_the_slopes_stated(name):
+    rng = np.random.default_rng(2)
+    loss = SlopeClippedLoss(LOSSES[name], 0.3, 0.2)
+    margins = np.linspace(-9, 9, 4001)
+    for slope in (1e-3, 0.1, 0.45, 0.9, 5.0):
+        target = rng.integers(0, 2) * 1.0
+        targets = np.tile([target, slope], (len(margins), 1))
+        values, slopes = loss.value(margins, targets), loss.derivative(margins, targets)
+        raw = LOSSES[name].derivative(margins + 0.3, targets[:, 0])
+        assert np.array_equal(slopes, np.clip(raw, -slope, slope))
+        numeric = np.gradient(values, margins)
+        assert numeric[1:-1] == pytest.approx(slopes[1:-1], abs=5e-3)
+        assert (np.diff(slopes) >= 0).all()
+        bends = loss.second_derivative(margins, targets)
+        assert ((bends > 0) <= (np.abs(raw) <= slope)).all()
+        inside = np.abs(raw) <= slope
+        assert values[inside] == pytest.approx(
+            LOSSES[name].value(margins + 0.3, targets[:, 0])[inside], abs=1e-12
+        )
+    with pytest.raises(ValueError, match="shape"):
+        loss.check_targets(np.zeros(3))
+    with pytest.raises(ValueError, match="not clipped"):
+        SlopeClippedLoss(loss, 0.0, 1.0)
+
+
+def solution(rows, targets, loss, alpha):
+    slopes = loss.clip / np.linalg.norm(rows, axis=1)
+    both = np.column_stack([targets, slopes])
+
+    def objective(w):
+        margins = rows @ w
+        gradient = loss.derivative(margins, both) @ rows / len(rows) + alpha * w
+        return loss.value(margins, both).mean() + 0.5 * alpha * w @ w, gradient
+
+    start = np.zeros(rows.shape[1])
+    return minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-12}).x
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_neighbours_move_the_solution_by_no_more_than_lemma_a(name):
+    """Rows of norms from 1e-3 to 1e3; the best of 300 pairs reaches 0.9 of the bound."""
+    rng, best = np.random.default_rng(3), 0.0
+    for _ in range(300):
+        n, alpha, clip = 4, 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
+        loss = SlopeClippedLoss(LOSSES[name], rng.uniform(-1, 1), clip)
+        rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+        targets = rng.integers(0, 2, n) * 1.0
+        other, labels = rows.copy(), targets.copy()
+        other[0] = -rows[0] * 10.0 ** rng.uniform(-1, 1)
+        if rng.random() < 0.5:
+            other[0], labels[0] = rows[0], 1.0 - targets[0]
+        moved = solution(rows, targets, loss, alpha) - solution(other, labels, loss, alpha)
+        best = max(best, float(np.linalg.norm(moved)) * n * alpha / (2.0 * clip))
+    assert 0.9 < best <= 1.0 + 1e-6
+
+
+def test_a_record_moves_two_counts_of_the_spread():
+    plan = plan_spread(Design(1.0, 3, 50), 1.0, Neighbouring.REPLACE_ONE, 1.0)
+    assert plan.sum.sensitivity == math.sqrt(2.0)
+    added = plan_spread(Design(1.0, 3, 50), 1.0, Neighbouring.ADD_REMOVE, 1.0)
+    assert added.sum.sensitivity == 1.0
+    rng, seen = np.random.default_rng(4), []
+
+    class Recording(Silent):
+        def add_normal(self, value, scale):
+            seen.append(np.array(value))
+            return value
+
+    for _ in range(40):
+        y = rng.uniform(-1, 1, 50) * 10.0 ** rng.uniform(-3, 0)
+        other = np.append(y[1:], rng.choice([-1.0, 1.0, 0.0]))
+        for targets in (y, other):
+            records = Records(np.zeros((50, 2)), 1.0, targets=targets)
+            plan.release(
+                records, float(rng.uniform(-1, 1)) if targets is None else 0.1, Recording()
+            )
+        first, second = seen[-2:]
+        assert first.sum() == second.sum() == 50
+        assert np.linalg.norm(first - second) <= math.sqrt(2.0)
+
+
+@pytest.mark.parametrize("deviation", [1.0, 0.2, 0.01])
+def test_the_spread_is_that_of_the_targets(deviation):
+    y = np.clip(0.1 + deviation * np.random.default_rng(5).standard_normal(20000), -1, 1)
+    plan = plan_spread(Design(1.0, 3, 20000), 1.0, Neighbouring.REPLACE_ONE, 1.0)
+    found = plan.release(Records(np.zeros((20000, 2)), 1.0, targets=y), 0.1, Silent())
+    inner = np.quantile(np.abs(y - 0.1), 0.68)
+    assert found == pytest.approx(inner, rel=0.2)
+
+
+def test_undoing_is_exact_where_the_curvature_is_known():
+    rng = np.random.default_rng(6)
+    h = np.array([0.5, 0.4, 0.3])
+    directions, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    curvature = Curvature(moments=h, directions=directions, share=1.0, constant=0.0)
+    best = rng.standard_normal(3)
+    for alpha in (0.01, 1.0, 100.0):
+        hessian = (directions * h) @ directions.T
+        solved = np.linalg.solve(hessian + alpha * np.eye(3), hessian @ best)
+        undone = curvature.rotated_back(curvature.factors(alpha) * curvature.rotated(solved))
+        assert undone == pytest.approx(best, abs=1e-12)
+
+
+def test_penalties_and_norms_of_the_user():
+    rng = np.random.default_rng(7)
+    h = np.array([0.5, 0.4, 0.3])
+    z, made, none = rng.standard_normal(3), rng.standard_normal((3, 3)), np.zeros(3)
+    found = penalised(z, h, none, made, 0.7, None)
+    expected = np.linalg.solve(np.diag(h) + 0.7 * made.T @ made, h * z)
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert penalised(z, h, none, made, 0.0, None) == pytest.approx(z, abs=1e-12)
+    for norm in (1e-3, 0.3):
+        short = penalised(z, h, none, made, 0.0, norm)
+        assert np.linalg.norm(made @ short) == pytest.approx(norm, rel=1e-9)
+    assert penalised(z, h, none, made, 0.0, 1e3) == pytest.approx(z, abs=1e-12)
+
+
+@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
+def test_the_parts_make_the_budget(name, relation, n, epsilon):
+    design = Design(1.1, 5, n, 1024, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
+    objective = Objective(EmpiricalRisk(LOSSES[name]), design, neighbouring=relation)
+    plan = plan_prepared_output(objective, PrivacyBudget(epsilon, 1e-6))
+    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+    assert plan.mu > 0.3 * plan.total_mu
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "svrg"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_solvers_agree_within_their_certificates(name, solver):
+    X, y = table(2000, loss=name)
+    data = Records(X, 1.0, 0.3, targets=y)
+    objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data))
+    plan = plan_prepared_output(objective, PrivacyBudget(1.0, 1e-6))
+    first = plan.run(data, Run(noise=Silent(0.1)))
+    second = plan.run(data, Run(solver, np.random.default_rng(0), noise=Silent(0.1)))
+    assert second.point == pytest.approx(first.point, rel=2e-2, abs=1e-2)
+    assert first.plan.event == plan.event
+
+
+def test_noise_drawn_is_noise_stated(monkeypatch):
+    """Scales of all Gaussian draws of a fit, in the order of the releases."""
+    X, y = table(3000)
+    data = Records(X, 1.0, 0.3, targets=y)
+    plan = plan_prepared_output(
+        Objective(EmpiricalRisk(LOSSES["squares"]), Design.of(data)), PrivacyBudget(1.0, 1e-6)
+    )
+    scales = []
+
+    class Recording(Silent):
+        def add_normal(self, value, scale):
+            scales.append(scale)
+            return value
+
+    done = plan.run(data, Run(noise=Recording())).plan
+    stated = [release.noise_scale for release in done.releases]
+    solves = scales[3 : 3 + done.n_solves]
+    assert scales[:2] == pytest.approx(stated[:2], rel=1e-9)
+    assert scales[2] == pytest.approx(stated[2], rel=1e-6)  # without rounding by the centering
+    assert solves[-1] == pytest.approx(stated[3] * math.sqrt(done.n_solves), rel=1e-9)
+    assert len(scales) == 3 + done.n_solves + (done.temperature is not None)
+
+
+def test_estimators_follow_the_penalty_of_the_user():
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-0.5, 0.5, (20000, 3))
+    y = np.clip(X @ [1.0, -0.5, 0.2] + 0.1 * rng.standard_normal(20000), -1, 1)
+    shared = {"method": "prepared", "data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    free = DPRidge(3.0, solver="lbfgs", **shared).fit(X, y)
+    assert free.score(X, y) > 0.85
+    slope, _ = np.polyfit(X @ free.coef_, y, 1)
+    assert slope == pytest.approx(1.0, abs=0.1)
+    strong = DPRidge(3.0, alpha=0.1, **shared).fit(X, y)
+    exact = np.linalg.solve(np.cov(X.T) + 0.1 * np.eye(3), np.cov(X.T, y)[:3, 3])
+    assert strong.coef_ == pytest.approx(exact, abs=0.05)
+    short = DPRidge(3.0, coef_norm=0.3, **shared).fit(X, y)
+    assert np.linalg.norm(short.coef_) == pytest.approx(0.3, rel=1e-6)
+    assert "enter after the releases" in str(short.privacy_)
+    labels = (y > 0).astype(int)
+    model = DPLogisticRegression(
+        3.0, method="prepared", data_norm=1.0, classes=[0, 1], random_state=0
+    )
+    assert model.fit(X, labels).score(X, labels) > 0.85
+    sparse = DPRidge(3.0, **shared).fit(sp.csr_array(X), y)
+    assert sparse.coef_ == pytest.approx(DPRidge(3.0, **shared).fit(X, y).coef_, rel=1e-6)
+
+
+def test_what_is_refused():
+    X, y = table()
+    for model in (
+        DPRidge(method="prepared", delta=0.0),
+        DPRidge(method="prepared", objective="population"),
+        DPLinearRegressor(loss="huber", method="prepared"),
+    ):
+        model.set_params(data_norm=1.0, target_range=(-1, 1))
+        with pytest.raises(ValueError, match=r"method='prepared'|delta"):
+            model.fit(X, y)
