@@ -13,7 +13,16 @@ from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
 
-NAMES = ("output", "phased", "gradient", "statistics", "objective", "exponential", "mirror_descent")
+NAMES = (
+    "output",
+    "phased",
+    "gradient",
+    "statistics",
+    "objective",
+    "exponential",
+    "prepared",
+    "mirror_descent",
+)
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,10 @@ def additive(laboratory):
 
 
 def is_descent(release):
-    """Whether a release stands for many steps as one."""
-    return "sums of clipped gradients" in release.name
+    """Whether a release stands for many steps, or solves, as one."""
+    return release.name.startswith("solutions on prepared rows") or (
+        "sums of clipped gradients" in release.name
+    )
 
 
 def is_linear_term(release):

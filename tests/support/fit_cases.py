@@ -258,6 +258,15 @@ def _linear() -> list[Case]:
             cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
         if name not in ("logistic", "ridge"):
             continue
+        for kind, parameters in {
+            "replace-one": {},
+            "alpha, no intercept": {"alpha": 0.3, "fit_intercept": False},
+            "add/remove": {"neighbouring": "add_remove", "n_public": 8},
+            "little noise": {"epsilon": 1e4, "n": 12, "coef_norm": 1.0},
+        }.items():
+            parameters = {"method": "prepared", "delta": 0.01, **parameters}
+            n, title = parameters.pop("n", 8), f"{name}, prepared, {kind}"
+            cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
         for delta in (0.0, 0.01):
             for kind, parameters in {
                 "replace-one": {},

@@ -945,7 +945,7 @@ MUTANTS = (
     Mutant(
         "norms of centered rows without their rounding",
         "algorithms/preparation/centered_rows.py",
-        "            squares += two_norms(d, (self.norm_bound - self._constant) ** 2)\n",
+        "            squares += two_norms(d, (self.norm_bound - self.constant) ** 2)\n",
         "",
         "tests/algorithms/preparation/test_centering.py -k near_the_mean",
     ),
