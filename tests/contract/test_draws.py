@@ -249,8 +249,9 @@ def check_steps(report, release, draws):
     multipliers = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws])
     stated = release.noise_scale / release.sensitivity
     assert stated == pytest.approx(leaf.noise_multiplier, rel=1e-12)
-    for k in range(report.plan["n_blocks"]):
-        costs = multipliers[k :: report.plan["n_blocks"]] ** -2.0
+    n_blocks = report.plan.get("n_blocks", 1)
+    for k in range(n_blocks):
+        costs = multipliers[k::n_blocks] ** -2.0
         assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
 
 

@@ -61,7 +61,7 @@ class PreparedOutputPlan(Plan):
     curvature : float
         Mean second moment of prepared rows in a direction; after a run by the released ones.
     sensitivity : float or None
-        Of a solution with the accuracy of its certificate; after a run.
+        Of a solution with the accuracy of its certificate; after a run, the least of all.
     """
 
     objective: Objective
@@ -217,7 +217,7 @@ class PreparedOutputPlan(Plan):
         )
         factors = curvature.factors(alpha)
         weights, total = np.zeros(rows.width), np.zeros(rows.width)
-        counted = sensitivity = 0.0
+        counted, least_moved = 0.0, math.inf
         for t in range(1, self.n_solves + 1):
             norm = float(np.linalg.norm(weights))
             radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
@@ -227,7 +227,8 @@ class PreparedOutputPlan(Plan):
             _, accuracy, sensitivity = solution_sensitivity(
                 problem.constants, objective.neighbouring
             )
-            mechanism = GaussianMechanism(sensitivity, math.sqrt(self.n_solves) / self.mu)
+            least_moved = min(least_moved, float(sensitivity))
+            mechanism = GaussianMechanism(float(sensitivity), math.sqrt(self.n_solves) / self.mu)
             noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
             undone = weights + curvature.rotated_back(factors * curvature.rotated(noisy - weights))
             total, counted = total + t * undone, counted + t
@@ -254,7 +255,7 @@ class PreparedOutputPlan(Plan):
                 objective.coef_norm,
             )
             weights = curvature.rotated_back(beta)
-        return weights, replace(self, sensitivity=sensitivity)
+        return weights, replace(self, sensitivity=least_moved)
 
     @property
     def _is_given(self) -> bool:
