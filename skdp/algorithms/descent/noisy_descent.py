@@ -27,6 +27,7 @@ from skdp.algorithms.descent.rules import (
     block_count,
     clipping_distortion,
     clipping_factor,
+    drift_limit,
     has_odds,
     largest_residual,
     odds_factor,
@@ -50,7 +51,11 @@ from skdp.algorithms.preparation.centered_rows import (
 )
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
-from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.preparation.second_moments import (
+    Preconditioner,
+    RowMomentsPlan,
+    plan_row_moments,
+)
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -198,6 +203,22 @@ class NoisyGradientDescentPlan(Plan):
         return max(horizon, (10.0 if self.is_squared else 20.0) * self.slowness)
 
     @property
+    def floor(self) -> float:
+        """Least number that the preconditioner may divide by; 0 without one.
+
+        Noise of the steps alone then moves the margin of a unit row by `drift_limit` at most,
+        also in directions that few records have, where no curvature holds it back.
+        """
+        if not self.is_preconditioned:
+            return 0.0
+        unit = self.sensitivity * math.sqrt(self.n_blocks)
+        unit /= self.objective.design.n_records * self.mu
+        if self.loss.target_bound:  # margins in standard deviations of the targets
+            unit /= self.loss.target_bound * math.sqrt(self.target_variance)
+        limit = drift_limit(self.loss, self.largest_factor > 1.0)
+        return 0.5 * self._steps.path * unit / limit
+
+    @property
     def _n_blocks(self) -> int:
         """Number of blocks for the released moments: noise costs little if no direction is slow."""
         design, relation = self.objective.design, self.objective.neighbouring
@@ -306,21 +327,22 @@ class NoisyGradientDescentPlan(Plan):
             frequency = float(expit(centering.offsets[0]))
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
         rows = CenteredRows(data, centering)
-        inverse = None
+        preconditioner = None
         if self.moments is not None and self.is_accelerated:
             plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
         elif self.moments is not None:
-            inverse, ridge, least = self.moments.inverse(rows, noise)
+            preconditioner, ridge, least = self.moments.preconditioner(rows, noise)
             plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
             plan = replace(plan, n_blocks=plan._n_blocks)
         rows.divide(plan.schedule.n_blocks, noise)
-        return Descent(plan=plan, rows=rows, offsets=centering.offsets, inverse=inverse)
+        offsets = centering.offsets
+        return Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=preconditioner)
 
     @property
     def _amplified(self) -> float:
         """What the preconditioner multiplies a gradient by, in an average direction."""
         typical = 1.0 / self.objective.design.n_features
-        return 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+        return 1.0 / max(typical + self.ridge, self.floor) if self.is_preconditioned else 1.0
 
     @property
     def _typical_curvature(self) -> float:
@@ -385,14 +407,13 @@ class Descent:
     rows : CenteredRows
     offsets : ndarray of shape (n_outputs,)
         Margins of a constant model.
-    inverse : ndarray of shape (width, width) or None
-        Preconditioner.
+    preconditioner : Preconditioner or None
     """
 
     plan: NoisyGradientDescentPlan
     rows: CenteredRows
     offsets: np.ndarray
-    inverse: np.ndarray | None
+    preconditioner: Preconditioner | None
 
     @property
     def start(self) -> np.ndarray:
@@ -451,7 +472,7 @@ class Descent:
             design.n_records,
             noise,
             unit,
-            self.inverse,
+            None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),
         )
 
 

@@ -22,6 +22,10 @@ _TARGETS_NOISE = 0.05
 #: Of the first weights for two classes: their size, the noise below which they are smaller, the
 #: log odds below which they are, and the squared distance of the mean of rows where they are half.
 _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
+#: Largest noise in the margin of a unit row that no curvature holds back: of log odds and hinges,
+#: of numbers in standard deviations of the targets, and its part for weighted descents, which start
+#: from a good model.
+_DRIFT_OF_ODDS, _DRIFT_OF_NUMBERS, _WEIGHTED_DRIFT = 1.0, 1.5, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,12 @@ def _squares(spread: float, unit: float) -> StepRule:
     return StepRule(
         clip=clip, damping=damping, rate=1.5, preconditioned_rate=1.0, block_limit=2e-4 / clip**2
     )
+
+
+def drift_limit(loss: Loss, is_weighted: bool) -> float:
+    """Bound the noise in the margin of a unit row that no curvature holds back."""
+    limit = _DRIFT_OF_NUMBERS if loss.target_bound else _DRIFT_OF_ODDS
+    return limit * (_WEIGHTED_DRIFT if is_weighted else 1.0)
 
 
 def block_count(n_records: int, largest: float) -> int:

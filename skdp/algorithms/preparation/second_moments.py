@@ -37,6 +37,26 @@ _LARGEST_PROJECTED_NOISE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preconditioner:
+    """Released second moments plus a ridge, which gradients are divided by.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (width, width)
+        Directions, one per column.
+    values : ndarray of shape (width,)
+        Second moments in these directions plus the ridge, > 0.
+    """
+
+    vectors: np.ndarray
+    values: np.ndarray
+
+    def matrix(self, floor: float = 0.0) -> np.ndarray:
+        """Return the inverse, with values that are raised to a floor."""
+        return np.asarray((self.vectors / np.maximum(self.values, floor)) @ self.vectors.T)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowMomentsPlan:
     """A release of ``sum_i P A_i A_i' P' min(1, 1 / |P A_i|^2)``.
 
@@ -62,15 +82,17 @@ class RowMomentsPlan:
         """Describe the release."""
         return self.sum.describe()
 
-    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float, float]:
-        """Release the inverse of the second moments plus a ridge, shape (width, width).
+    def preconditioner(
+        self, rows: CenteredRows, noise: NoiseSource
+    ) -> tuple[Preconditioner, float, float]:
+        """Release the second moments plus a ridge.
 
         Both are enlarged where most of the square norm is that of a few long rows, which the
         moments are too small for: steps would be too large.
 
         Returns
         -------
-        inverse : ndarray
+        preconditioner : Preconditioner
         ridge : float
         least : float
             Second moments, multiplied by it, are at least this large in every direction, about.
@@ -79,8 +101,8 @@ class RowMomentsPlan:
         factor = self._long_rows(rows, moments, 0.5)
         values, vectors = np.linalg.eigh(factor * moments)
         ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
-        inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
-        return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
+        preconditioner = Preconditioner(vectors=vectors, values=np.maximum(values, 0.0) + ridge)
+        return preconditioner, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
     def release(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of shortened rows, shape (width, width)."""

@@ -462,7 +462,7 @@ def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     norms = 4.0 * (2 + 8) * 2.0**-52 * (20.2 / 0.2) ** 2 * plan.clip
     sensitivity = 2.0 * plan.clip * 3.0 * (1.0 + 1e-9) + rounding + 1e9 * norms * 3.0
     noise = Scales()
-    Descent(plan=plan, rows=rows, offsets=np.zeros(1), inverse=None).weights(noise)
+    Descent(plan=plan, rows=rows, offsets=np.zeros(1), preconditioner=None).weights(noise)
     assert noise.seen[0] == pytest.approx(sensitivity * plan.schedule.multipliers[0], rel=1e-12)
 
 
@@ -555,7 +555,7 @@ def test_the_noise_of_a_step_under_add_remove_is_that_of_lemma_4(loss, is_accele
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "descend", lambda *args: (seen.append(args[2]), 0.0)[1])
-        Descent(plan=plan, rows=rows, offsets=offsets, inverse=None).weights(Silent(), start)
+        Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=None).weights(Silent(), start)
     (sensitivity,) = seen
     size = 2.0 / 0.1 + 0.2  # beta: the mean has norm 1
     summed = 0.4 * (1.0 + 1e-9) + sum_rounding(plan.objective.design, 0.4 * size / 0.2)

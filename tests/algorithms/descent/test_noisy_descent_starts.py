@@ -48,7 +48,7 @@ def descent_of(loss, offset, shift=(0.6, -0.8), relative_noise=0.1, intercept=0.
         records,
         Centering(mean=0.5 * np.array(shift), scale=0.5, offsets=offsets, target_variance=0.15),
     )
-    return Descent(plan=plan, rows=rows, offsets=offsets, inverse=None)
+    return Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=None)
 
 
 def test_the_first_weights_let_the_odds_of_a_rare_class_fall_towards_the_mean_of_rows():

@@ -160,7 +160,7 @@ def released_value(plan, records, centering):
     """The value before noise, and the sensitivity that goes with it."""
     with Laboratory(numbers={0: np.zeros(plan.size * (plan.size + 1) // 2)}) as laboratory:
         rows = CenteredRows(records, centering)
-        (plan.largest if plan.is_projected else plan.inverse)(rows, seeded(0))
+        (plan.largest if plan.is_projected else plan.preconditioner)(rows, seeded(0))
     (draw,) = laboratory.draws
     return draw.value, draw.mechanism.sensitivity
 
@@ -342,7 +342,11 @@ def test_infinite_noise_in_the_second_moments_breaks_nothing(value):
     with np.errstate(all="ignore"):
         for is_projected in (False, True):
             plan = plan_row_moments(Design.of(records), REPLACE, 1e3, is_projected)
-            out = plan.largest(rows, Huge()) if is_projected else plan.inverse(rows, Huge())[0]
+            out = (
+                plan.largest(rows, Huge())
+                if is_projected
+                else plan.preconditioner(rows, Huge())[0].matrix()
+            )
             assert np.isfinite(out).all()
 
 
@@ -360,7 +364,7 @@ def test_second_moments_are_those_of_the_centered_rows(kind):
     A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
     plan = plan_row_moments(Design.of(records), REPLACE, 1e6)
     exact = np.linalg.inv(A.T @ A / len(X) + plan.noise * np.eye(5))
-    assert np.allclose(plan.inverse(rows, Silent())[0], exact, rtol=1e-6)
+    assert np.allclose(plan.preconditioner(rows, Silent())[0].matrix(), exact, rtol=1e-6)
     largest = np.linalg.eigvalsh(A.T @ A / len(X))[-1]
     plan = plan_row_moments(Design.of(records), REPLACE, 1e6, is_projected=True)
     # 5 features in 5 coordinates: at worst all of them share one
@@ -501,8 +505,8 @@ def audited_epsilon(relation, is_projected, factor):
             if is_projected:
                 points.append(plan.projected(rows, noise)[0, 0] * design.n_records)
             else:
-                inverse, ridge, _ = plan.inverse(rows, noise)
-                moments = np.linalg.inv(inverse) - ridge * np.eye(2)
+                preconditioner, ridge, _ = plan.preconditioner(rows, noise)
+                moments = np.linalg.inv(preconditioner.matrix()) - ridge * np.eye(2)
                 points.append((moments[0, 0] - moments[1, 1]) * design.n_records / 2**0.5)
         positions.append(np.array(points))
     exact = [X[:, 0] @ X[:, 0] - (0 if is_projected else X[:, 1] @ X[:, 1]) for X in (here, there)]

@@ -1,0 +1,126 @@
+"""Directions that few records have: noise that nothing holds back is bounded by the floor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from descent_plans import plan_of
+
+from skdp.algorithms.preparation.second_moments import Preconditioner
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss, huber_loss
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+
+
+def test_a_floor_raises_small_values_alone():
+    rng = np.random.default_rng(0)
+    vectors, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    preconditioner = Preconditioner(vectors=vectors, values=np.array([0.01, 0.2, 3.0]))
+    for floor, values in ((0.0, [0.01, 0.2, 3.0]), (0.1, [0.1, 0.2, 3.0]), (5.0, [5.0] * 3)):
+        exact = np.linalg.inv(vectors @ np.diag(values) @ vectors.T)
+        np.testing.assert_allclose(preconditioner.matrix(floor), exact, rtol=1e-9, atol=1e-12)
+
+
+def unheld(plan, value, unit):
+    """Noise of a unit row's margin along a direction without curvature, from the schedule."""
+    weights = plan.schedule.noise_weights(np.zeros(1))[:, 0]
+    deviations = plan.schedule.multipliers * plan.sensitivity * plan.n_blocks
+    deviations /= plan.objective.design.n_records
+    return float(np.linalg.norm(weights * deviations)) / max(value, plan.floor) / unit
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+@pytest.mark.parametrize(
+    ("loss", "limit"),
+    [
+        (LogisticLoss(), 1.0),
+        (SoftmaxLoss(4), 1.0),
+        (HalfSquaredLoss(2.0), 1.5),
+        (huber_loss(2.0, 0.5), 1.5),
+    ],
+    ids=["binary", "classes", "squares", "huber"],
+)
+@pytest.mark.parametrize(("n", "epsilon"), [(16_000, 1.0), (100_000, 3.0)])
+def test_noise_moves_no_margin_further_than_planned(loss, limit, n, epsilon, factor):
+    """In any direction; and in those at the floor about as far, not much less."""
+    plan = replace(plan_of(loss, n, 4, epsilon, 1e-6), largest_factor=factor)
+    if loss.n_margins == 1:
+        plan = replace(plan, slowness=2.37)
+    assert plan.is_preconditioned and plan.floor > 0.0
+    unit, bound = 1.0, limit * (1.0 if factor == 1.0 else 0.5)
+    if loss.target_bound:
+        plan = replace(plan, target_variance=0.02)
+        unit = 2.0 * math.sqrt(0.02)
+    for value in (1e-9, 0.1 * plan.floor, plan.floor, 3.0 * plan.floor):
+        assert unheld(plan, value, unit) <= 1.25 * bound
+    assert unheld(plan, 0.0, unit) >= 0.5 * bound
+    margin = plan._steps.path * plan.sensitivity * math.sqrt(plan.n_blocks) / (n * plan.mu)
+    assert plan.floor == pytest.approx(0.5 * margin / unit / bound, rel=1e-9)
+
+
+def test_floor_of_rare_records_in_the_default_plan():
+    plan = replace(plan_of(LogisticLoss(), 16_000, 4, 1.0, 1e-6), slowness=2.37)
+    sensitivity, mu = 2.0 * plan.clip, plan.mu
+    expected = 0.5 * plan.schedule.path * sensitivity * math.sqrt(2) / (mu * 16_000)
+    assert plan.n_blocks == 2 and plan.floor == pytest.approx(expected, rel=1e-12)
+    assert 0.1 < plan.floor < 0.12
+    assert plan.mu < gaussian_mu(1.0, 1e-6)
+    assert plan._amplified == pytest.approx(1.0 / (0.25 + plan.ridge), rel=1e-12)
+    high = replace(plan, largest_factor=10.0)
+    assert high._amplified == pytest.approx(1.0 / high.floor, rel=1e-12)
+
+
+def test_plain_and_accelerated_steps_have_no_floor():
+    plain = plan_of(LogisticLoss(), 500, 30, 0.1, 1e-6)
+    assert plain.moments is None and plain.floor == 0.0
+    accelerated = plan_of(HalfSquaredLoss(1.0), 40_000, 3000, 10.0, 1e-6)
+    assert accelerated.is_accelerated and accelerated.floor == 0.0
+
+
+def records(n, share, seed):
+    """A rare category of the given share, one-hot; its log odds and means are lower."""
+    rng = np.random.default_rng(seed)
+    g, Z = (rng.random(n) < share).astype(float), rng.uniform(-1.0, 1.0, (n, 2))
+    X = np.column_stack([Z, g, 1.0 - g])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = (2.2 - 1.5 * g + 1.5 * Z[:, 0] + rng.logistic(size=n) > 0.0).astype(int)
+    targets = 0.4 - 0.3 * g + 0.3 * Z[:, 0] + 0.1 * rng.normal(size=n)
+    return X, y, np.clip(targets, -1.0, 1.0), g > 0.0
+
+
+@pytest.mark.parametrize("seeds", [(0, 1), (2, 3)])
+def test_rare_records_do_better_than_by_a_constant(seeds):
+    """Log loss 1.4 and squared error 0.2 without the floor, by a constant 0.80 and 0.126."""
+    losses, errors = [], []
+    for seed in seeds:
+        X, y, targets, rare = records(16_000, 0.005, seed)
+        model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], random_state=seed).fit(X, y)
+        assert abs(model.coef_).max() < 6.0
+        losses.append(-model.predict_log_proba(X[rare])[np.arange(rare.sum()), y[rare]].mean())
+        ridge = DPRidge(data_norm=1.0, target_range=(-1, 1), random_state=seed).fit(X, targets)
+        errors.append(float(((ridge.predict(X) - targets)[rare] ** 2).mean()))
+    assert np.mean(losses) < 0.8
+    assert np.mean(errors) < 0.05
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_groups_among_the_features_do_not_hurt_the_worst_group(seed):
+    """n = 16,000 with two groups of 1 %: a largest loss of 5 and more without the floor."""
+    rng = np.random.default_rng(seed)
+    groups, Z = rng.choice(3, 16_000, p=[0.98, 0.01, 0.01]), rng.uniform(-1, 1, (16_000, 2))
+    X = np.hstack([Z, np.eye(3)[groups]])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = (2.2 - 1.5 * (groups > 0) + 1.5 * Z[:, 0] + rng.logistic(size=16_000) > 0).astype(int)
+    model = DPMaxGroupLossClassifier(
+        10.0, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=seed
+    ).fit(X, y, groups=groups)
+    assert max(model.group_losses(X, y, groups)) < 0.75
+    targets = np.clip(0.4 - 0.3 * (groups > 0) + 0.3 * Z[:, 0], -1.0, 1.0)
+    ridge = DPMaxGroupLossRegressor(
+        data_norm=1.0, target_range=(-1, 1), group_names=[0, 1, 2], random_state=seed
+    ).fit(X, targets, groups=groups)
+    assert max(ridge.group_losses(X, targets, groups)) < 0.02  # half of the square
