@@ -81,6 +81,8 @@ _ACCELERATED = 0.3
 #: Path times average curvature from which on their iterates are averaged, and the largest one: they
 #: add noise to directions that have been learnt.
 _LEARNT, _LONGEST = 8.0, 24.0
+#: Rarest class that paths are made longer for.
+_RAREST = 0.02
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -324,7 +326,7 @@ class NoisyGradientDescentPlan(Plan):
             centering = self.centering.release(data, noise)
             plan = replace(self, target_variance=centering.target_variance)
         if isinstance(loss, LogisticLoss):
-            frequency = float(expit(centering.offsets[0]))
+            frequency = min(max(float(expit(centering.offsets[0])), _RAREST), 1.0 - _RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
         rows = CenteredRows(data, centering)
         preconditioner = None

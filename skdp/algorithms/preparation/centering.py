@@ -28,6 +28,11 @@ from skdp.problems.records import Block
 
 #: Weight of the squared norm of a row in the release.
 _SQUARE_WEIGHT = 0.5
+#: Weight of a label of two classes in the release: log odds need its mean more than models the
+#: means of rows.
+_LABEL_WEIGHT = 1.5
+#: Parameter of the beta prior of the share of a class, and limits on what is made of it.
+_SHARE_PRIOR, _LEAST_SHARE = 0.75, 0.005
 #: Variance of the prior of the targets' variance, in units of the squared bound on them.
 _PRIOR_SPREAD = 0.01
 #: Variance of the prior of the targets' mean, in units of the squared bound on them.
@@ -35,6 +40,30 @@ _MEAN_SPREAD = 0.05
 #: Noise of the targets' mean, in units of the bound on them, above which targets are clipped, and
 #: the least bound that they are clipped to.
 _TARGET_NOISE, _LEAST_TARGET_CLIP = 0.06, 0.25
+
+
+def share_of_ones(noisy: float, deviation: float) -> float:
+    """Return the posterior mean of the share of a class under a beta(3/4, 3/4) prior.
+
+    Parameters
+    ----------
+    noisy : float
+        The share with normal noise.
+    deviation : float
+        Standard deviation of the noise, > 0.
+    """
+    if not math.isfinite(noisy):
+        return 0.5
+    noisy = min(max(noisy, -8.0 * deviation), 1.0 + 8.0 * deviation)
+    ends = np.clip([noisy - 10.0 * deviation, noisy + 10.0 * deviation], 0.0, 1.0)
+    low, high = np.arcsin(np.sqrt(ends))
+    # uniform angles have the density of beta(1/2, 1/2)
+    shares = np.sin(low + (high - low) * (np.arange(1000) + 0.5) / 1000) ** 2
+    logs = (_SHARE_PRIOR - 0.5) * np.log(shares * (1.0 - shares))
+    logs -= 0.5 * ((noisy - shares) / deviation) ** 2
+    weights = np.exp(logs - logs.max())
+    share = float(weights @ shares / weights.sum())
+    return min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
 
 
 class _Targets(ABC):
@@ -73,16 +102,16 @@ class _NoTargets(_Targets):
 
 
 class _BinaryTargets(_Targets):
-    """``t - 1/2`` for targets t in {0, 1}; the offset is the log odds."""
+    """``1.5 (t - 1/2)`` for targets t in {0, 1}; the offset is the log odds."""
 
-    size, replaced, added = 1, 1.0, 0.25
+    size, replaced, added = 1, _LABEL_WEIGHT**2, 0.25 * _LABEL_WEIGHT**2
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
-        return np.array([targets.sum() - 0.5 * len(targets)])
+        return _LABEL_WEIGHT * np.array([targets.sum() - 0.5 * len(targets)])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        share = 0.5 + float(means[0]) * 0.04 / (0.04 + deviation**2)
-        share = min(max(share, 0.02), 0.98)
+        noisy = 0.5 + float(means[0]) / _LABEL_WEIGHT
+        share = share_of_ones(noisy, deviation / _LABEL_WEIGHT)
         return np.array([math.log(share / (1.0 - share))]), PRIOR_VARIANCE
 
 

@@ -15,7 +15,7 @@ from plain_noise import Scales, Silent, seeded
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.preparation import centered_rows as centering_module
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.preparation.centering import plan_centering
+from skdp.algorithms.preparation.centering import plan_centering, share_of_ones
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,
@@ -163,10 +163,49 @@ def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, inte
     assert worst >= (1.0 - 1e-6) * sensitivity
 
 
+def test_the_share_of_a_rare_class_stays_small():
+    """Posterior means under a beta(3/4, 3/4) prior, by quadrature; noise may be anything."""
+    expected = {
+        (0.01, 1e-3): 0.01,
+        (0.0, 0.05): 0.0327,
+        (0.01, 0.056): 0.0402,
+        (0.01, 0.15): 0.1032,
+    }
+    for given, share in expected.items():
+        assert share_of_ones(*given) == pytest.approx(share, abs=6e-5)
+    noisy = np.linspace(-1.0, 2.0, 41)
+    for deviation in (1e-7, 1e-3, 0.05, 0.3, 1e4):
+        shares = np.array([share_of_ones(float(x), deviation) for x in noisy])
+        assert (np.diff(shares) >= -1e-12).all()
+        np.testing.assert_allclose(shares + shares[::-1], 1.0, atol=1e-9)
+        assert 0.005 <= shares.min() and shares.max() <= 0.995
+        assert share_of_ones(0.5, deviation) == pytest.approx(0.5, abs=1e-9)
+    for noisy in (math.inf, -math.inf, math.nan):
+        assert share_of_ones(noisy, 0.1) == 0.5
+    assert share_of_ones(1e300, 0.1) > 0.9
+
+
+def test_the_released_share_minimises_the_expected_log_loss():
+    """Against the normal prior: less excess over shares from 1 to 50 %."""
+    rng = np.random.default_rng(0)
+
+    def excess(rule):
+        total = 0.0
+        for p in (0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5):
+            q = np.array([rule(p + 0.1 * z) for z in rng.standard_normal(400)])
+            total += (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).mean()
+        return total / 7
+
+    def of_normal_prior(noisy):
+        return min(max(0.5 + (noisy - 0.5) * 0.04 / 0.05, 0.02), 0.98)
+
+    assert excess(lambda noisy: share_of_ones(noisy, 0.1)) < 0.85 * excess(of_normal_prior)
+
+
 @RELATIONS
 def test_the_noise_of_the_means_covers_rounding(relation):
     """Lemma 4: at n = 1e9 the rounding of sums is far above the slack of 1e-9."""
-    norm = math.sqrt(5.0 if relation is REPLACE else 1.5)
+    norm = math.sqrt(6.25 if relation is REPLACE else 1.8125)
     design = objective(LogisticLoss(), 10**9, 3, relation).design
     rounding = sum_rounding(design, norm)
     assert rounding > 1e-3
