@@ -29,6 +29,8 @@ class GroupObjective(Objective):
         Public ones, for methods that weigh the groups themselves. None: they are released.
     weight_limit : float, default=inf
         Bound on the weight of a record of a group, for the same methods.
+    are_classes : bool, default=False
+        Whether the groups are the classes of the targets.
     """
 
     weights: GroupWeights = field(kw_only=True)
@@ -37,6 +39,7 @@ class GroupObjective(Objective):
     plans_share: bool = False
     proportions: tuple[float, ...] | None = None
     weight_limit: float = math.inf
+    are_classes: bool = False
 
     @property
     def radius(self) -> float:

@@ -35,7 +35,9 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
     def _scores(self, X: Any) -> np.ndarray:
         return super()._scores(self._without_groups(X))
 
-    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
+    def _choose(
+        self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
+    ) -> Choice:
         weights, proportions = groups
         has_histogram = self._mode == "histogram" and len(weights.largest) > 1
         share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
@@ -49,6 +51,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             weight_limit=math.inf
             if self.max_group_weight == "auto"
             else float(self.max_group_weight),
+            are_classes=not are_given and weights.n_groups > 1,
         )
         return choose(
             self._methods,

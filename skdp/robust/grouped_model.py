@@ -177,7 +177,7 @@ class GroupedModel(PrivateModel):
         records, are_given = self._with_groups(records)
         design = Design.of(records, self._public_size(records.n_records))
         groups = self._group_weights(records.groups, are_given, design)
-        choice = self._choose(design, risk, groups)
+        choice = self._choose(design, risk, groups, are_given)
         row = self._methods[choice.method]
         # other methods bound no solution, and later releases follow from earlier ones
         self._warn(choice.plan, records, is_planned=row.has_ball)
@@ -196,7 +196,9 @@ class GroupedModel(PrivateModel):
         return self._unpacked(result, risk)
 
     @abstractmethod
-    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
+    def _choose(
+        self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
+    ) -> Choice:
         """Choose the method and its plan from public numbers."""
 
     @abstractmethod
@@ -221,7 +223,8 @@ class GroupedModel(PrivateModel):
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
-        choice = self._choose(design, risk, self._group_weights(codes, are_given, design))
+        groups = self._group_weights(codes, are_given, design)
+        choice = self._choose(design, risk, groups, are_given)
         plan = choice.plan
         assert isinstance(plan, GroupPlan)
         return replace(choice, method=plan.method or choice.method)

@@ -196,7 +196,9 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_
 
-    def _choose(self, design: Design, risk: EmpiricalRisk, groups: Groups) -> Choice:
+    def _choose(
+        self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
+    ) -> Choice:
         weights, proportions = groups
         has_one = weights.n_groups == 1
         is_private = proportions is None and not has_one

@@ -23,6 +23,7 @@ from scipy.special import expit
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent import rules as step_rules
 from skdp.algorithms.descent.rules import (
+    LEAST_SIGNAL,
     atypical_weights,
     block_count,
     clipping_distortion,
@@ -122,6 +123,8 @@ class NoisyGradientDescentPlan(Plan):
         Of the clipped gradients of records.
     least_moment : float, default=0.0
         Smallest preconditioned second moment of rows, about; replaced by what was released.
+    is_balanced : bool, default=False
+        Whether log odds are those of classes of equal sizes.
     """
 
     objective: Objective
@@ -138,6 +141,7 @@ class NoisyGradientDescentPlan(Plan):
     target_variance: float = PRIOR_VARIANCE
     largest_factor: float = 1.0
     least_moment: float = 0.0
+    is_balanced: bool = False
 
     @property
     def loss(self) -> Loss:
@@ -310,7 +314,11 @@ class NoisyGradientDescentPlan(Plan):
             descent = self.prepare(data, run.noise)
             weights = descent.weights(run.noise)
             plan, rows = descent.plan, descent.rows
-            weights, offsets = plan._rescaled(rows, weights, descent.offsets, run.noise)
+            raw = weights
+            weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
+            if self.is_balanced:
+                weights = balanced(raw, plan.noise_variance(), weights, rows)
+                offsets = np.zeros_like(offsets)
             return Result(point=rows.coefficients(weights, offsets, data.intercept), plan=plan)
 
     def prepare(self, data: Records, noise: NoiseSource) -> Descent:
@@ -396,6 +404,35 @@ class NoisyGradientDescentPlan(Plan):
             rows, weights, offsets, shrinkage, noise, spread
         )
         return shrinkage * weights, offsets + offset
+
+
+def signal_share(weights: np.ndarray, variance: float) -> float:
+    """Return the share of the squared weights that is not noise, about; 0 without weights."""
+    square = float((weights**2).sum())
+    return 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
+
+
+def balanced(
+    raw: np.ndarray, variance: float, weights: np.ndarray, rows: CenteredRows
+) -> np.ndarray:
+    """Turn weights into those of classes of equal sizes, beside log odds of 0.
+
+    Without the constant feature, and shrunk once more: the noise in them is no longer small beside
+    the log odds of a rare class.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n_outputs, width)
+        Weights before they were shrunk.
+    variance : float
+        Of their noise.
+    weights : ndarray of shape (n_outputs, width)
+    rows : CenteredRows
+    """
+    weights = max(signal_share(raw, variance), LEAST_SIGNAL) * weights
+    if rows.has_intercept:
+        weights[:, -1] = 0.0
+    return weights
 
 
 @dataclass(frozen=True, kw_only=True)

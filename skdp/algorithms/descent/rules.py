@@ -17,6 +17,8 @@ from skdp.problems import Loss
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
 
+#: Least share of the signal in weights that shrinkage of log odds goes by.
+LEAST_SIGNAL = 0.05
 #: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
 _TARGETS_NOISE = 0.05
 #: Of the first weights for two classes: their size, the noise below which they are smaller, the
@@ -190,7 +192,7 @@ def odds_factor(loss: Loss, signal: float, error: float) -> float:
     power = 0.3
     if loss.n_margins == 1:
         power += 0.1 * min(max((error - 0.03) / 0.1, 0.0), 1.0)
-    return float(max(signal, 0.05) ** power)
+    return float(max(signal, LEAST_SIGNAL) ** power)
 
 
 def clipping_distortion(loss: Loss, clip: float, error: float) -> float:

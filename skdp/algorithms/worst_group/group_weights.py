@@ -12,6 +12,8 @@ _LEAST_SPREAD, _LARGEST_SPREAD = 0.03, 0.3
 #: Variance of the loss of a record, for the error of a group's mean loss.
 _SAMPLING = 0.3
 
+#: Price of unequal weights of classes.
+_CLASS_PRICE = 0.06
 #: Largest weight of a record below which the plain model is preferred.
 _LEAST_FACTOR = 1.6
 #: Proportion of a large group, and least difference of the largest loss and that of such a group.
@@ -97,6 +99,29 @@ def worst_case_weights(
     values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
     values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
     return np.asarray(weights[int(np.argmax(values))])
+
+
+def class_weights(proportions: np.ndarray, noise_price: float, largest: float) -> np.ndarray:
+    """Return weights of classes: equal ones, but for the price of noise and a bound.
+
+    Parameters
+    ----------
+    proportions : ndarray of shape (n_classes,)
+        Positive, of sum 1.
+    noise_price : float
+        As of :func:`worst_case_weights`.
+    largest : float
+        Bound on weights over proportions.
+    """
+    k = len(proportions)
+    return worst_case_weights(
+        np.zeros(k),
+        proportions,
+        noise_price=noise_price,
+        spread_price=_CLASS_PRICE,
+        largest=largest,
+        center=np.full(k, 1.0 / k),
+    )
 
 
 def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:

@@ -151,6 +151,8 @@ class ScaleFit:
     proportions : ndarray of shape (n_groups,)
     direction : ndarray of shape (n_outputs, width), optional
         Of the mix: what the weights differ by from those of another model. Default: there is none.
+    are_classes : bool, default=False
+        Whether the groups are the two classes, whose residuals have opposite signs.
     """
 
     def __init__(
@@ -161,6 +163,7 @@ class ScaleFit:
         offsets: np.ndarray,
         proportions: np.ndarray,
         direction: np.ndarray | None = None,
+        are_classes: bool = False,
     ) -> None:
         design = plan.objective.design
         self.plan, self.rows, self.proportions = plan, rows, proportions
@@ -177,6 +180,10 @@ class ScaleFit:
         self.bounds = [rows.norm_bound * length for length in lengths]
         self.raw = [rows.weights(way) for way in ways]
         self.shift = offsets.squeeze()
+        #: Of the derivatives in each parameter that groups are alike in.
+        self.signs = np.ones((len(proportions), self.n_parameters))
+        if self.has_shift and are_classes:
+            self.signs[1, 1] = -1.0
 
     def rounding(self, of_margin: float, shrinkage: float, theta: np.ndarray) -> float:
         """Bound what a term moves by in its last bits, by Lemma 5.
@@ -261,7 +268,7 @@ class ScaleFit:
         centre, _ = loss_range(self.plan.loss)
         losses = centre + 2.0 * shrunk(means[:, :1], 0.15, errors**2 + 0.075 * sampling)[:, 0]
         variances = errors**2 + 0.1 * sampling
-        gradients = shrunk(means[:, 1 : 1 + k], 0.2, variances)
+        gradients = self.signs * shrunk(self.signs * means[:, 1 : 1 + k], 0.2, variances)
         entries = shrunk(means[:, 1 + k :], 0.05, errors**2)
         hessians = np.zeros((len(p), k, k))
         upper = np.triu_indices(k)

@@ -19,6 +19,7 @@ import numpy as np
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent.noisy_descent import (
     NoisyGradientDescentPlan,
+    balanced,
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.descent.rules import block_count, has_odds, temperature_share
@@ -30,6 +31,7 @@ from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_rang
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, has_shift
 from skdp.algorithms.worst_group.group_weights import (
+    class_weights,
     prefers_plain,
     shrunk_losses,
     worst_case_weights,
@@ -41,7 +43,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Records
+from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.records import Block
 from skdp.problems.rounding import two_margins
@@ -137,7 +139,8 @@ class NoisyDescentAscentPlan(GroupPlan):
         Of its number of steps, as in the plan of the first one.
     sizes : NoisySum or None
         None where proportions are public.
-    losses : NoisySum
+    losses : NoisySum or None
+        None where the groups are the classes: their weights are equal but for the price of noise.
     scale : NoisySum or None
         None where the scale of the margins is not fitted.
     mix : NoisySum or None
@@ -158,7 +161,7 @@ class NoisyDescentAscentPlan(GroupPlan):
     mu_plain: float
     damping_weighted: float
     sizes: NoisySum | None
-    losses: NoisySum
+    losses: NoisySum | None
     scale: NoisySum | None
     mix: NoisySum | None
     temperature: TemperaturePlan | None
@@ -208,14 +211,18 @@ class NoisyDescentAscentPlan(GroupPlan):
                 name=f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 reference=f"{THEORY}, Lemma 1",
             )
-            parts += [self.losses.describe(), steps.describe()]
-        if self._is_plain:
+            parts += [] if self.losses is None else [self.losses.describe()]
+            parts.append(steps.describe())
+        if self._is_plain and self.losses is not None:
             if self.temperature is not None:
                 parts.append(self.temperature.describe())
         elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            parts += [self.scale.describe()] * _ROUNDS
+            # without a mix there is one parameter less
+            n_entries = {6: 3, 10: 6}[self.scale.n_entries] if self._is_plain else None
+            scale = replace(self.scale, n_entries=n_entries or self.scale.n_entries)
+            parts += [scale.describe()] * _ROUNDS
         return tuple(parts)
 
     @property
@@ -233,6 +240,10 @@ class NoisyDescentAscentPlan(GroupPlan):
 
     def remarks(self) -> tuple[str, ...]:
         """Say which of both models was released, and what noise lets one expect."""
+        if self.losses is None:
+            if self._is_plain:
+                return ("noise is large: classes were balanced after a fit without weights",)
+            return ("classes count alike, as far as the noise of a rare class allows",)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
         expected = (
@@ -265,27 +276,34 @@ class NoisyDescentAscentPlan(GroupPlan):
             best, point, passes = proportions, plain, []
             price, excess = self.spread_price, np.zeros(len(proportions))
             for k in range(self.n_looks):
-                losses = self._group_losses(
-                    descent.plan, rows, shrinkage * point, offsets, proportions, noise
-                )
-                # smaller steps where the last one went too far
-                former, excess = excess, losses - best @ losses
-                price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
-                best = worst_case_weights(
-                    losses,
-                    proportions,
-                    noise_price=self.price,
-                    spread_price=price,
-                    largest=self.objective.weight_limit,
-                    center=best,
-                    # of one look: no other one would find that the step went too far
-                    ceiling=_CEILING if self.n_looks == 1 else 1.0,
-                )
-                floor = _FLOOR / self.n_looks
-                weights = floor * proportions + (1.0 - floor) * best
-                is_plain = self.n_looks == 1 and prefers_plain(
-                    losses if has_odds(self.loss) else None, weights, proportions
-                )
+                if self.losses is None:  # the groups are the classes
+                    weights = class_weights(proportions, self.price, self.objective.weight_limit)
+                    is_plain = prefers_plain(None, weights, proportions)
+                    if not is_plain:  # margins start from a constant model for these weights
+                        descent = replace(descent, offsets=self._class_odds(weights))
+                        offsets = np.zeros_like(offsets)
+                else:
+                    losses = self._group_losses(
+                        descent.plan, rows, shrinkage * point, offsets, proportions, noise
+                    )
+                    # smaller steps where the last one went too far
+                    former, excess = excess, losses - best @ losses
+                    price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
+                    best = worst_case_weights(
+                        losses,
+                        proportions,
+                        noise_price=self.price,
+                        spread_price=price,
+                        largest=self.objective.weight_limit,
+                        center=best,
+                        # of one look: no other one would find that the step went too far
+                        ceiling=_CEILING if self.n_looks == 1 else 1.0,
+                    )
+                    floor = _FLOOR / self.n_looks
+                    weights = floor * proportions + (1.0 - floor) * best
+                    is_plain = self.n_looks == 1 and prefers_plain(
+                        losses if has_odds(self.loss) else None, weights, proportions
+                    )
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
                 second = replace(
@@ -302,6 +320,10 @@ class NoisyDescentAscentPlan(GroupPlan):
             if is_plain:
                 point, variance = combined(plain, noise_plain, point, variance)
                 shrinkage = self._shrinkage(point, variance)
+            if is_plain and self.losses is None:  # the log odds of a rare class do not stay
+                point = balanced(point, variance, point, rows)
+                offsets = np.zeros_like(offsets)
+            if is_plain and self.losses is not None:
                 shift = 0.0
                 if (temperature := self.temperature) is not None:
                     shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
@@ -313,7 +335,7 @@ class NoisyDescentAscentPlan(GroupPlan):
                 point, offsets = fit.release(self.mix, proportions, noise, moved)
             else:
                 # several looks have found the weights; after one the largest loss may be off
-                direction = point - plain if self.n_looks == 1 else None
+                direction = point - plain if self.n_looks == 1 and not is_plain else None
                 point, offsets = self._rescaled(
                     rows, point, offsets, shrinkage, proportions, noise, direction
                 )
@@ -345,6 +367,12 @@ class NoisyDescentAscentPlan(GroupPlan):
             counts, scale = self.sizes.release(rows.full_total(counted), noise)
             shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
         return positive_shares(shares, least)
+
+    def _class_odds(self, weights: np.ndarray) -> np.ndarray:
+        """Return the margins of a constant model for weights of the classes."""
+        logs = np.log(weights)
+        basis = self.loss.basis if isinstance(self.loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
+        return np.asarray(logs @ basis)
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
         if not (has_odds(self.loss) or self.plain.is_squared):
@@ -424,7 +452,8 @@ class NoisyDescentAscentPlan(GroupPlan):
         """
         if self.scale is None:
             return shrinkage * weights, offsets
-        fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction)
+        are_classes = self.losses is None
+        fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction, are_classes)
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
@@ -466,6 +495,8 @@ def plan_noisy_descent_ascent(
     if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
         raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
+    are_classes = objective.are_classes and has_odds(objective.risk.loss)
+    whole = replace(whole, is_balanced=are_classes)
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring
     error = whole.relative_noise
@@ -486,12 +517,14 @@ def plan_noisy_descent_ascent(
                 f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
                 "method 'gradient': the rest is for the model."
             )
+    if are_classes:  # no looks
+        losses_share = 0.0
     room = _ALL_PARTS - sizes_share * has_sizes
     fraction = min(1.0, room / (losses_share + scale_share))
     losses_share, scale_share = fraction * losses_share, fraction * scale_share
     fits_scale = has_odds(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
-    n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
+    n_looks = n_looks if n_looks >= _LEAST_LOOKS and not are_classes else 1
     spread_price = _SPREAD_PRICE
     if fits_scale and n_looks == 1:
         spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
@@ -507,13 +540,15 @@ def plan_noisy_descent_ascent(
             name="sizes of the groups",
             reference=f"{THEORY}, Lemma 3",
         )
-    losses = in_groups(
-        mu=mu * math.sqrt(losses_share / n_looks),
-        sensitivity=loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
-        size=loss_range(plain.loss)[1],
-        name="losses of the groups",
-        reference=f"{THEORY}, Lemma 2",
-    )
+    losses = None
+    if not are_classes:
+        losses = in_groups(
+            mu=mu * math.sqrt(losses_share / n_looks),
+            sensitivity=loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
+            size=loss_range(plain.loss)[1],
+            name="losses of the groups",
+            reference=f"{THEORY}, Lemma 2",
+        )
     scale = temperature = mix = None
     share = 0.0  # of the temperature
     if fits_scale:
@@ -526,7 +561,9 @@ def plan_noisy_descent_ascent(
             n_entries=n_groups * (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
         share = min(scale_share, temperature_share(plain.loss, noise))
-        if share:
+        if are_classes:  # the scale is fitted in both branches
+            share = scale_share
+        elif share:
             temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
     else:
         mix = in_groups(

@@ -178,7 +178,7 @@ def test_the_share_of_a_rare_class_stays_small():
         shares = np.array([share_of_ones(float(x), deviation) for x in noisy])
         assert (np.diff(shares) >= -1e-12).all()
         np.testing.assert_allclose(shares + shares[::-1], 1.0, atol=1e-9)
-        assert 0.005 <= shares.min() and shares.max() <= 0.995
+        assert shares.min() >= 0.005 and shares.max() <= 0.995
         assert share_of_ones(0.5, deviation) == pytest.approx(0.5, abs=1e-9)
     for noisy in (math.inf, -math.inf, math.nan):
         assert share_of_ones(noisy, 0.1) == 0.5
