@@ -123,6 +123,8 @@ class NoisyGradientDescentPlan(Plan):
         Of the clipped gradients of records.
     least_moment : float, default=0.0
         Smallest preconditioned second moment of rows, about; replaced by what was released.
+    counted : float or None, default=None
+        Released number of records, by which sums are divided; None: the public one.
     is_balanced : bool, default=False
         Whether log odds are those of classes of equal sizes.
     """
@@ -141,6 +143,7 @@ class NoisyGradientDescentPlan(Plan):
     target_variance: float = PRIOR_VARIANCE
     largest_factor: float = 1.0
     least_moment: float = 0.0
+    counted: float | None = None
     is_balanced: bool = False
 
     @property
@@ -150,6 +153,11 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def risk(self) -> EmpiricalRisk:
         return self.objective.risk
+
+    @property
+    def n_records(self) -> float:
+        """Number of records that sums are divided by; nothing else depends on it."""
+        return self.counted or self.objective.design.n_records
 
     @property
     def clip_norm(self) -> float:
@@ -218,7 +226,7 @@ class NoisyGradientDescentPlan(Plan):
         if not self.is_preconditioned:
             return 0.0
         unit = self.sensitivity * math.sqrt(self.n_blocks)
-        unit /= self.objective.design.n_records * self.mu
+        unit /= self.n_records * self.mu
         if self.loss.target_bound:  # margins in standard deviations of the targets
             unit /= self.loss.target_bound * math.sqrt(self.target_variance)
         limit = drift_limit(self.loss, self.largest_factor > 1.0)
@@ -332,7 +340,9 @@ class NoisyGradientDescentPlan(Plan):
         centering, plan = Centering.unknown(design.n_features, loss.n_outputs), self
         if self.centering is not None:
             centering = self.centering.release(data, noise)
-            plan = replace(self, target_variance=centering.target_variance)
+            plan = replace(
+                self, target_variance=centering.target_variance, counted=centering.n_records
+            )
         if isinstance(loss, LogisticLoss):
             frequency = min(max(float(expit(centering.offsets[0])), _RAREST), 1.0 - _RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
@@ -365,7 +375,7 @@ class NoisyGradientDescentPlan(Plan):
 
     def noise_variance(self) -> float:
         """Variance of the averaged weights in a direction of average curvature."""
-        unit = self.sensitivity * self.n_blocks / self.objective.design.n_records
+        unit = self.sensitivity * self.n_blocks / self.n_records
         variance = self.schedule.average_variance(self._typical_curvature, unit)
         return self._amplified**2 * variance
 
@@ -508,7 +518,7 @@ class Descent:
             total,
             sensitivity,
             shape,
-            design.n_records,
+            plan.n_records,
             noise,
             unit,
             None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),

@@ -248,7 +248,7 @@ def descend(
     clipped_sum: Callable[[np.ndarray, int], np.ndarray],
     sensitivity: Callable[[np.ndarray], float],
     shape: tuple[int, int],
-    n_records: int,
+    n_records: float,
     noise: NoiseSource,
     unit: float = 1.0,
     inverse: np.ndarray | None = None,
@@ -264,8 +264,8 @@ def descend(
         Bound on what one record changes in this sum; a function of the released weights.
     shape : tuple of int
         Of the weights.
-    n_records : int
-        Public number of records.
+    n_records : float
+        Number of records that sums are divided by, public or released.
     noise : NoiseSource
     unit : float, default=1.0
         Of the weights; their norm is kept within 1e6 units.

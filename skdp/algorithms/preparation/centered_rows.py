@@ -41,12 +41,15 @@ class Centering:
         Margins of a constant model.
     target_variance : float
         Variance of the targets around it in units of the squared bound on them.
+    n_records : float or None, default=None
+        Released number of records, which sums are divided by. None: the public one.
     """
 
     mean: np.ndarray
     scale: float
     offsets: np.ndarray
     target_variance: float
+    n_records: float | None = None
 
     @classmethod
     def unknown(cls, n_features: int, n_outputs: int) -> Centering:
@@ -94,10 +97,12 @@ class CenteredRows:
         Upper bounds on the norms of A, for each block and part of it.
     norm_bound : float
         Bound for every conceivable row.
+    n_counted : float or None
+        Released number of records, if there is one.
     """
 
     def __init__(self, records: Records, centering: Centering) -> None:
-        self.has_intercept = records.intercept > 0.0
+        self.has_intercept, self.n_counted = records.intercept > 0.0, centering.n_records
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale

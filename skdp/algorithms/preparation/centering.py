@@ -26,8 +26,10 @@ from skdp.privacy.report import Release
 from skdp.problems import Design, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.records import Block
 
-#: Weight of the squared norm of a row in the release.
-_SQUARE_WEIGHT = 0.5
+#: Weights of the squared norm of a row in the release, and of its count.
+_SQUARE_WEIGHT = _COUNT_WEIGHT = 0.5
+#: Standard deviations of the count from which on it takes the place of the public number.
+_CONTRADICTION = 2.0
 #: Weight of a label of two classes in the release: log odds need its mean more than models the
 #: means of rows.
 _LABEL_WEIGHT = 1.5
@@ -186,11 +188,12 @@ def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
 
 @dataclass(frozen=True, kw_only=True)
 class CenteringPlan:
-    """A release of ``sum (u, |u|^2 / 2, t)`` over the records.
+    """A release of ``sum (u, |u|^2 / 2, t)``, or ``(u, (|u|^2 - 1/2) / 2, t, 1/2)``, over records.
 
     u is a row over its bound, t has the coordinates of the target that the loss needs. Without an
     intercept nothing may be moved: u and the mean of targets are left out. With much noise u is
-    left out, too.
+    left out, too. The second form, whose last entry counts the records, is for add/remove: means
+    are then quotients, whatever the public number of records is.
 
     Attributes
     ----------
@@ -208,6 +211,11 @@ class CenteringPlan:
     moves_rows: bool
     target_clip: float = 1.0
 
+    @property
+    def has_count(self) -> bool:
+        """Whether the records are counted."""
+        return self.sum.neighbouring is Neighbouring.ADD_REMOVE
+
     def describe(self) -> Release:
         """Describe the release."""
         return self.sum.describe()
@@ -221,12 +229,17 @@ class CenteringPlan:
         def statistic(block: Block) -> np.ndarray:
             squares = squared_norms(block)
             of_rows = block.pull_back(np.ones(len(squares)))[0, :d] / unit
-            square = _SQUARE_WEIGHT * squares.sum() / unit**2
-            return np.concatenate([of_rows, [square], targets.sum(block.targets)])
+            square, count = _SQUARE_WEIGHT * squares.sum() / unit**2, np.empty(0)
+            if self.has_count:
+                square -= 0.5 * _SQUARE_WEIGHT * len(squares)
+                count = np.array([_COUNT_WEIGHT * len(squares)])
+            return np.concatenate([of_rows, [square], targets.sum(block.targets), count])
 
-        n = design.n_records
         sums, scale = self.sum.release(records.total(statistic), noise)
-        means, deviation = sums / n, scale / n
+        n = self._n_records(float(sums[-1]), scale) if self.has_count else design.n_records
+        means, deviation = sums[: len(sums) - self.has_count] / n, scale / n
+        if self.has_count:
+            means[d] += 0.5 * _SQUARE_WEIGHT
         mean = _shrunk(means[:d], deviation)
         error = deviation / _SQUARE_WEIGHT
         square = min(1.0, max(0.0, float(means[d]) / _SQUARE_WEIGHT) + error)
@@ -235,8 +248,23 @@ class CenteringPlan:
             mean = np.zeros(design.n_features)
         offsets, variance = targets.model(means[d + 1 :], deviation)
         return Centering(
-            mean=mean, scale=math.sqrt(spread), offsets=offsets, target_variance=variance
+            mean=mean,
+            scale=math.sqrt(spread),
+            offsets=offsets,
+            target_variance=variance,
+            n_records=n if self.has_count else None,
         )
+
+    def _n_records(self, count: float, scale: float) -> float:
+        """Return the public number of records, or the released one if they contradict each other.
+
+        A public number that is right has no noise then. `scale` is that of the noise.
+        """
+        n, ratio = float(self.sum.design.n_records), self.sum.design.size_ratio
+        found, error = count / _COUNT_WEIGHT, scale / _COUNT_WEIGHT
+        if abs(found - n) > _CONTRADICTION * error:
+            return min(max(found, n / ratio), n * ratio)
+        return n
 
 
 def plan_centering(
@@ -263,12 +291,11 @@ def _sum(
 ) -> NoisySum:
     """Return the release with the sensitivity of Lemma 1."""
     targets = _targets(loss, design.intercept > 0, target_clip)
-    square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
-    if not moves_rows:
-        square = _SQUARE_WEIGHT**2
-    elif neighbouring is Neighbouring.REPLACE_ONE:
-        square = 4.0
     is_replaced = neighbouring is Neighbouring.REPLACE_ONE
+    if is_replaced:
+        square = 4.0 if moves_rows else _SQUARE_WEIGHT**2
+    else:  # of (u, b (|u|^2 - 1/2), c)
+        square = moves_rows + 0.25 * _SQUARE_WEIGHT**2 + _COUNT_WEIGHT**2
     norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
     return NoisySum(
         design=design,
@@ -276,7 +303,7 @@ def _sum(
         mu=mu,
         sensitivity=norm,
         size=norm,
-        n_entries=design.n_features * moves_rows + 1 + targets.size,
+        n_entries=design.n_features * moves_rows + 1 + targets.size + (not is_replaced),
         name="means of rows and targets" if moves_rows else "mean square norm and targets' means",
         reference="docs/theory/noisy_gradient_descent.md, Lemma 1",
     )

@@ -100,7 +100,7 @@ class RowMomentsPlan:
         moments = self.release(rows, noise)
         factor = self._long_rows(rows, moments, 0.5)
         values, vectors = np.linalg.eigh(factor * moments)
-        ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
+        ridge, smallest = factor * self._noise(rows), max(float(values[0]), 0.0)
         preconditioner = Preconditioner(vectors=vectors, values=np.maximum(values, 0.0) + ridge)
         return preconditioner, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
@@ -112,7 +112,7 @@ class RowMomentsPlan:
 
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
-        return self._release(rows.products(rows.full_total(part)), size, noise)
+        return self._release(rows, rows.products(rows.full_total(part)), size, noise)
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
         """Release a bound on the second moments in all directions, about.
@@ -123,7 +123,7 @@ class RowMomentsPlan:
         moments = self.projected(rows, noise)
         largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
         largest *= 1.0 + 4.0 * math.sqrt(2.0 / self.size)
-        return min(max(largest, self.noise), _square(rows) * self.sum.design.size_ratio)
+        return min(max(largest, self._noise(rows)), _square(rows) * self.sum.design.size_ratio)
 
     def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of projected rows, shape (size, size)."""
@@ -143,16 +143,23 @@ class RowMomentsPlan:
             return projected.T @ projected
 
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
-        return self._release(rows.full_total(part), amplified, noise)
+        return self._release(rows, rows.full_total(part), amplified, noise)
 
     def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
         """Return a factor that brings the trace of moments to a share of the mean square norm.
 
         Shortened rows have less of it. At least 1.
         """
-        return max(1.0, share * _square(rows) / max(float(np.trace(moments)), self.noise))
+        return max(1.0, share * _square(rows) / max(float(np.trace(moments)), self._noise(rows)))
 
-    def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
+    def _noise(self, rows: CenteredRows) -> float:
+        """Return the spectral norm of the noise for the number of records that was released."""
+        n = self.sum.design.n_records
+        return self.noise * n / (rows.n_counted or n)
+
+    def _release(
+        self, rows: CenteredRows, total: np.ndarray, amplified: float, noise: NoiseSource
+    ) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
         design = self.sum.design
         # the others may be elsewhere, and have terms with other last bits
@@ -163,7 +170,8 @@ class RowMomentsPlan:
         entries, _ = moments_sum.release(total[upper] * factors, noise, moved)
         limit = design.size_ratio  # of the exact means; noise may be infinite
         moments = np.zeros_like(total)
-        moments[upper] = np.clip(entries / factors / design.n_records, -limit, limit)
+        n_records = rows.n_counted or design.n_records
+        moments[upper] = np.clip(entries / factors / n_records, -limit, limit)
         return moments + np.triu(moments, 1).T
 
 

@@ -21,7 +21,7 @@ _LARGE, _LEAST_GAP = 0.5, 0.1
 
 
 def shrunk_losses(
-    losses: np.ndarray, errors: np.ndarray, proportions: np.ndarray, n_records: int
+    losses: np.ndarray, errors: np.ndarray, proportions: np.ndarray, n_records: float
 ) -> np.ndarray:
     """Shrink noisy mean losses of groups to that of all records (empirical Bayes).
 
@@ -30,7 +30,7 @@ def shrunk_losses(
     losses, errors : ndarray of shape (n_groups,)
         Mean losses, and the standard deviations of their noise.
     proportions : ndarray of shape (n_groups,)
-    n_records : int
+    n_records : float
 
     Returns
     -------

@@ -65,7 +65,7 @@ class MixFit:
     ) -> None:
         self.loss, self.clipped, self.has_shift = plan.loss, clipped_losses(plan), has_shift(plan)
         self.shift_unit = math.sqrt(0.5 * self.clipped.unit / self.loss.curvature)
-        self.n_records = plan.objective.design.n_records
+        self.n_records = plan.n_records
         self.ends, self.offsets, self.rows, (first, last) = ends, offsets, rows, ends
         self.raw = [rows.weights(w) for w in (first, 0.5 * (first + last), last)]
 
@@ -167,7 +167,7 @@ class ScaleFit:
     ) -> None:
         design = plan.objective.design
         self.plan, self.rows, self.proportions = plan, rows, proportions
-        self.sizes = design.n_records * proportions
+        self.sizes = plan.n_records * proportions
         self.has_shift, self.has_mix = has_shift(plan), direction is not None
         self.n_parameters = 1 + self.has_shift + self.has_mix
         ways = [weights] if direction is None else [weights, direction]

@@ -220,9 +220,10 @@ class NoisyDescentAscentPlan(GroupPlan):
             parts.append(self.mix.describe())
         elif self.scale is not None:
             # without a mix there is one parameter less
-            n_entries = {6: 3, 10: 6}[self.scale.n_entries] if self._is_plain else None
-            scale = replace(self.scale, n_entries=n_entries or self.scale.n_entries)
-            parts += [scale.describe()] * _ROUNDS
+            n_entries = self.scale.n_entries
+            if self._is_plain:  # without a mix
+                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
+            parts += [replace(self.scale, n_entries=n_entries).describe()] * _ROUNDS
         return tuple(parts)
 
     @property
@@ -270,7 +271,7 @@ class NoisyDescentAscentPlan(GroupPlan):
             descent = self.plain.prepare(data, noise)
             rows, offsets = descent.rows, descent.offsets
             plain = descent.weights(noise)
-            proportions = self._proportions(rows, noise)
+            proportions = self._proportions(descent.plan, rows, noise)
             noise_plain = descent.plan.noise_variance()
             shrinkage = self._shrinkage(plain, noise_plain)
             best, point, passes = proportions, plain, []
@@ -337,7 +338,7 @@ class NoisyDescentAscentPlan(GroupPlan):
                 # several looks have found the weights; after one the largest loss may be off
                 direction = point - plain if self.n_looks == 1 and not is_plain else None
                 point, offsets = self._rescaled(
-                    rows, point, offsets, shrinkage, proportions, noise, direction
+                    descent.plan, rows, point, offsets, shrinkage, proportions, noise, direction
                 )
             done = replace(
                 self,
@@ -354,13 +355,15 @@ class NoisyDescentAscentPlan(GroupPlan):
                 largest=tuple((weights / proportions).tolist()),
             )
 
-    def _proportions(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+    def _proportions(
+        self, plan: NoisyGradientDescentPlan, rows: CenteredRows, noise: NoiseSource
+    ) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
         least = _LEAST_PROPORTION
         if self.sizes is None:
             shares = np.array(self.proportions)
         else:
-            n = self.objective.design.n_records
+            n = plan.n_records
             counted = GroupTotals(
                 self.objective.weights.n_groups, lambda block: [np.ones(len(block.targets))]
             )
@@ -396,8 +399,9 @@ class NoisyDescentAscentPlan(GroupPlan):
         def terms(block: Block) -> list[np.ndarray]:
             return [clipped.terms(loss.value(block.margins(raw) + shift, block.targets))]
 
-        n = self.objective.design.n_records
+        n = plan.n_records
         moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
+        assert self.losses is not None
         exact = rows.full_total(GroupTotals(len(proportions), terms))
         sums, scale = self.losses.release(exact, noise, moved)
         sizes = n * proportions
@@ -438,6 +442,7 @@ class NoisyDescentAscentPlan(GroupPlan):
 
     def _rescaled(
         self,
+        plan: NoisyGradientDescentPlan,
         rows: CenteredRows,
         weights: np.ndarray,
         offsets: np.ndarray,
@@ -453,7 +458,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         if self.scale is None:
             return shrinkage * weights, offsets
         are_classes = self.losses is None
-        fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction, are_classes)
+        fit = ScaleFit(plan, rows, weights, offsets, proportions, direction, are_classes)
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))

@@ -74,7 +74,7 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         plan = plan_of(HalfSquaredLoss(2.0), 500, 3, epsilon, 1e-6, relation).centering
         plans[epsilon] = plan
         # with squares of targets, as released for clips above a half
-        norm = math.sqrt(8.0 if relation is REPLACE else 3.25)
+        norm = math.sqrt(8.0 if relation is REPLACE else 53 / 16)
         deviation = plan.sum.mechanism().noise_multiplier * norm / 500
         assert plan.target_clip == pytest.approx(min(max(0.06 / deviation, 0.25), 1.0), rel=1e-6)
     clips = [plan.target_clip for plan in plans.values()]
@@ -102,9 +102,11 @@ def test_squares_of_clipped_targets_are_left_out_where_they_tell_little(relation
     little, much = (plan_centering(loss, design, relation, mu) for mu in (1.0, 1e-3))
     assert little.target_clip == 1.0 and much.target_clip == 0.25
     dimensions = [plan.describe().dimension for plan in (little, much)]
-    assert dimensions == [6, 5]
+    assert dimensions == [6 + (relation is ADD), 5 + (relation is ADD)]
     squares = [plan.sum.bound() ** 2 for plan in (little, much)]
-    assert squares == pytest.approx([8.0, 8.0] if relation is REPLACE else [3.25, 2.25], rel=1e-6)
+    assert squares == pytest.approx(
+        [8.0, 8.0] if relation is REPLACE else [53 / 16, 37 / 16], rel=1e-6
+    )
     y = np.random.default_rng(0).uniform(-0.5, 0.5, size=500)
     records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=y)
     found = [
@@ -163,6 +165,71 @@ def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, inte
     assert worst >= (1.0 - 1e-6) * sensitivity
 
 
+def added(loss, n_public, intercept=0.1, mu=1e6, moves_rows=True):
+    """The release for add/remove, of which n_public records are expected."""
+    design = objective(loss, n_public, 3, ADD, intercept).design
+    return plan_centering(loss, design, ADD, mu, moves_rows)
+
+
+@pytest.mark.parametrize(("intercept", "moves_rows"), [(0.0, True), (0.1, True), (0.1, False)])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(2.0)], ids=repr)
+def test_a_count_makes_means_of_sums(loss, intercept, moves_rows):
+    """Whatever the public number of records is; its noise is small here."""
+    rng = np.random.default_rng(0)
+    X = 0.4 + 0.1 * rng.uniform(-1.0, 1.0, (2000, 3))
+    classes = rng.choice(3, 2000, p=[0.7, 0.2, 0.1])
+    targets = classes if loss.n_margins > 1 else np.minimum(classes, 1).astype(float)
+    records = Records(X, 1.0, intercept, targets=targets)
+    found = [
+        added(loss, n, intercept, moves_rows=moves_rows).release(records, Silent())
+        for n in (2000, 1000, 4000, 250, 16_000)
+    ]
+    for each in found:
+        assert each.n_records == pytest.approx(2000, rel=1e-9)
+        for name in ("mean", "scale", "offsets", "target_variance"):
+            one, other = np.atleast_1d(getattr(each, name)), getattr(found[0], name)
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6)
+    if intercept and moves_rows:
+        np.testing.assert_allclose(found[0].mean, X.mean(axis=0), rtol=1e-3)
+        spread = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+        assert found[1].scale == pytest.approx(math.sqrt(spread), rel=1e-2)
+
+
+def test_a_public_number_that_is_not_contradicted_has_no_noise():
+    plan = added(LogisticLoss(), 1000, mu=0.1)
+    scale = plan.sum.mechanism().noise_scale
+    error = 2.0 * scale
+    assert 20.0 < error < 40.0
+    for count, expected in {
+        1000.0: 1000.0,
+        1000.0 + 1.9 * error: 1000.0,
+        1000.0 - 1.9 * error: 1000.0,
+        1000.0 + 2.1 * error: 1000.0 + 2.1 * error,
+        1000.0 - 2.1 * error: 1000.0 - 2.1 * error,
+        1e9: 10_000.0,
+        -1e9: 100.0,
+        math.inf: 10_000.0,
+        math.nan: 1000.0,
+    }.items():
+        assert plan._n_records(0.5 * count, scale) == pytest.approx(expected, nan_ok=False)
+    assert plan_centering(LogisticLoss(), plan.sum.design, REPLACE, 0.1).has_count is False
+
+
+def test_records_of_any_norm_keep_to_the_sensitivity_with_a_count():
+    """x + b^2 (x - 1/2)^2 + c^2 is convex in x = |u|^2: the ends are the largest."""
+    plans = {moves: added(HalfSquaredLoss(1.0), 10, mu=1.0, moves_rows=moves) for moves in (0, 1)}
+    for moves, plan in plans.items():
+        norms = []
+        for x in np.linspace(0.0, 1.0, 101):
+            rows = np.array([[math.sqrt(x), 0.0, 0.0]])
+            value, sensitivity = _means(
+                HalfSquaredLoss(1.0), plan.sum.design, ADD, rows, np.ones(1), bool(moves)
+            )
+            norms.append(float(np.linalg.norm(value)) / sensitivity)
+        assert max(norms) <= 1.0 and max(norms[0], norms[-1]) == max(norms)
+        assert max(norms) == pytest.approx(1.0, abs=1e-6)
+
+
 def test_the_share_of_a_rare_class_stays_small():
     """Posterior means under a beta(3/4, 3/4) prior, by quadrature; noise may be anything."""
     expected = {
@@ -205,7 +272,7 @@ def test_the_released_share_minimises_the_expected_log_loss():
 @RELATIONS
 def test_the_noise_of_the_means_covers_rounding(relation):
     """Lemma 4: at n = 1e9 the rounding of sums is far above the slack of 1e-9."""
-    norm = math.sqrt(6.25 if relation is REPLACE else 1.8125)
+    norm = math.sqrt(6.25 if relation is REPLACE else 30 / 16)
     design = objective(LogisticLoss(), 10**9, 3, relation).design
     rounding = sum_rounding(design, norm)
     assert rounding > 1e-3
