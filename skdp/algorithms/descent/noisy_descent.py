@@ -84,6 +84,8 @@ _ACCELERATED = 0.3
 _LEARNT, _LONGEST = 8.0, 24.0
 #: Rarest class that paths are made longer for.
 _RAREST = 0.02
+#: Number of directions that rows vary in, at most, for the alarm.
+_FEW = 1000
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -125,6 +127,8 @@ class NoisyGradientDescentPlan(Plan):
         Smallest preconditioned second moment of rows, about; replaced by what was released.
     counted : float or None, default=None
         Released number of records, by which sums are divided; None: the public one.
+    rarer_share : float or None, default=None
+        Of the rarer one of two classes, as released.
     is_balanced : bool, default=False
         Whether log odds are those of classes of equal sizes.
     """
@@ -144,6 +148,7 @@ class NoisyGradientDescentPlan(Plan):
     largest_factor: float = 1.0
     least_moment: float = 0.0
     counted: float | None = None
+    rarer_share: float | None = None
     is_balanced: bool = False
 
     @property
@@ -299,9 +304,26 @@ class NoisyGradientDescentPlan(Plan):
         return records * math.sqrt(design.n_features) / self.mu
 
     def alarms(self) -> tuple[str, ...]:
-        if self.relative_noise <= 0.4:
+        if self._noise_in_few_directions <= (0.25 if self.loss.target_bound else 0.4):
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Compare the noise with the released share of the rarer class."""
+        share = self.rarer_share
+        if share is None or self._noise_in_few_directions <= share:
+            return ()
+        return (
+            f"about {share:.2g} of the records are of the rarer class: noise of a mean of their "
+            "rows exceeds the norm of rows, and hardly better than a constant model is to be "
+            "expected",
+        )
+
+    @property
+    def _noise_in_few_directions(self) -> float:
+        """The relative noise if rows of many features vary in few directions."""
+        d = self.objective.design.n_features
+        return self.relative_noise * math.sqrt(min(d, _FEW) / d)
 
     def to_dict(self) -> dict[str, Any]:
         schedule = self.schedule
@@ -344,8 +366,11 @@ class NoisyGradientDescentPlan(Plan):
                 self, target_variance=centering.target_variance, counted=centering.n_records
             )
         if isinstance(loss, LogisticLoss):
-            frequency = min(max(float(expit(centering.offsets[0])), _RAREST), 1.0 - _RAREST)
+            share = float(expit(-abs(centering.offsets[0])))
+            frequency = max(share, _RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
+            if self.centering is not None and data.intercept:
+                plan = replace(plan, rarer_share=share)
         rows = CenteredRows(data, centering)
         preconditioner = None
         if self.moments is not None and self.is_accelerated:

@@ -241,19 +241,22 @@ class NoisyDescentAscentPlan(GroupPlan):
 
     def remarks(self) -> tuple[str, ...]:
         """Say which of both models was released, and what noise lets one expect."""
+        remarks = self.plain.remarks()
         if self.losses is None:
             if self._is_plain:
-                return ("noise is large: classes were balanced after a fit without weights",)
-            return ("classes count alike, as far as the noise of a rare class allows",)
+                said = "noise is large: classes were balanced after a fit without weights"
+            else:
+                said = "classes count alike, as far as the noise of a rare class allows"
+            return (*remarks, said)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
-        expected = (
+        remarks += (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
-            f"the group, in each of {self.n_looks} looks"
+            f"the group, in each of {self.n_looks} looks",
         )
         if not self._is_plain:
-            return (expected,)
-        return (expected, "the worst group is a large one: the plain model was taken")
+            return remarks
+        return (*remarks, "the worst group is a large one: the plain model was taken")
 
     def to_dict(self) -> dict[str, Any]:
         numbers: dict[str, Any] = {
