@@ -3,6 +3,8 @@
 import itertools
 import pickle
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -408,6 +410,33 @@ def test_proportions_of_empty_groups_are_noise():
         empty.append(found[1:] / found[1:].min())
     above = np.sum(np.array(empty) > 1.0 + 1e-9)
     assert 0 < above < 0.0228 * 1150 + 6 * np.sqrt(0.0228 * 1150)
+
+
+def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
+    """n = 1000 at epsilon 0.3: a largest loss of 1.3 without shrinkage, 1/2 has .693."""
+    shares = []
+    for n in (300, 3000, 10**6):
+        objective = GroupObjective(
+            EmpiricalRisk(LogisticLoss()), Design(1.0, 5, n, 256), weights=GroupWeights((1.0,) * 2)
+        )
+        shares.append(plan_group_network(objective, PrivacyBudget(1.0, 1e-6), hidden_units=8))
+    found = [plan.signal_share for plan in shares]
+    assert found == sorted(found) and found[0] < 0.2 and found[-1] > 0.999
+    noise = shares[1].rgda.noise_scale() * math.sqrt(shares[1].network.dimension / 100)
+    assert found[1] == pytest.approx(0.25**2 / (0.25**2 + noise**2))
+    losses = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        Z, groups = rng.uniform(-1.0, 1.0, (1000, 4)), rng.choice(3, 1000, p=[0.8, 0.15, 0.05])
+        X = np.hstack([Z, np.eye(3)[groups]])
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = (3.0 * Z[:, 0] + 1.0 - 2.0 * (groups == 2) + rng.logistic(size=1000) > 0).astype(int)
+        model = DPMaxGroupLossMLPClassifier(
+            0.3, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=seed
+        )
+        with pytest.warns(UserWarning):
+            losses.append(max(model.fit(X, y, groups=groups).group_losses(X, y, groups)))
+    assert np.mean(losses) < 0.75
 
 
 @pytest.mark.parametrize("given", [False, True])

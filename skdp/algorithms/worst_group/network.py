@@ -50,6 +50,8 @@ _BALANCE_OF_NUMBERS = 0.1
 _RADIUS = 100.0
 #: Part of the budget for noisy proportions: least, largest, and root over their noise.
 _SIZES = (0.003, 0.04, 600.0)
+#: Length of the mean gradient over its bound, for the shrinkage of the margins.
+_SIGNAL = 0.25
 #: Least proportion that is taken into account.
 _LEAST_PROPORTION = 0.001
 
@@ -98,6 +100,17 @@ class GroupNetworkPlan(GroupPlan):
             "mostly noise",
         )
 
+    @property
+    def signal_share(self) -> float:
+        """Factor of the margins: the part of the mean of all gradients that is not noise, about.
+
+        A signal of length g in noise of length s has the share ``g^2 / (g^2 + s^2)`` of the square.
+        """
+        weights = self.objective.weights
+        noise = self.rgda.noise_scale() * max(1.0, max(weights.largest) / weights.n_groups)
+        noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
+        return 1.0 / (1.0 + (noise / _SIGNAL) ** 2)
+
     def to_dict(self) -> dict[str, Any]:
         numbers = {
             **self.rgda.to_dict(),
@@ -145,7 +158,10 @@ class GroupNetworkPlan(GroupPlan):
         equal = problem.best_dual(np.zeros(problem.dimension_y))
         result = self.rgda.run(problem, run, (start, equal))
         point = result.point
-        if not network.hidden_units:  # in units of the rows
+        if network.hidden_units:
+            _, output = network.unpack(point)
+            point = np.append(point[: -output.size], self.signal_share * output.ravel())
+        else:  # in units of the rows
             point = point * network.input_scale
         shares = self.objective.proportions if self.proportions is None else self.proportions
         return GroupResult(
