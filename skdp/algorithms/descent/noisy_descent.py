@@ -32,6 +32,7 @@ from skdp.algorithms.descent.rules import (
     has_odds,
     largest_residual,
     odds_factor,
+    plain_drift_limit,
     squares_factor,
     step_rule,
 )
@@ -213,7 +214,13 @@ class NoisyGradientDescentPlan(Plan):
         noise = self.sensitivity / self.mu
         if self.is_squared:
             noise /= self.loss.target_bound
-        horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
+        damping = self.damping
+        if self.moments is None and (self.is_squared or not self.loss.target_bound):
+            # noise that no curvature holds back, as of the floor
+            limit = plain_drift_limit(self.loss, self.relative_noise)
+            limit *= math.sqrt(self.target_variance) if self.is_squared else 1.0
+            damping = max(damping, 0.5 / limit)
+        horizon = self.objective.design.n_records / (damping * noise * self.rate)
         if not self.is_preconditioned:
             return horizon
         horizon *= self.ridge
