@@ -61,6 +61,10 @@ _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 _CHARGES, _MOVES = "tests/privacy/test_charges.py -k", "tests/privacy/test_ledger_moves.py -k"
 _LEDGER = "tests/privacy/test_ledger.py -k"
+_RARE = "tests/algorithms/descent/test_rare_records.py"
+_COUNTS = "tests/algorithms/descent/test_counts.py"
+_CENTERING = "tests/algorithms/preparation/test_centering.py -k"
+_CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
 _LOSSES = "tests/problems/test_losses.py -k sign_where"
@@ -962,6 +966,132 @@ MUTANTS = (
         "np.random.default_rng(for_solver), NoiseSource",
         "np.random.default_rng(for_noise), NoiseSource",
         "tests/test_randomness.py",
+    ),
+    Mutant(
+        "floor without the largest weight of a group",
+        "algorithms/descent/noisy_descent.py",
+        "unit = self.sensitivity * math.sqrt(self.n_blocks)",
+        "unit = self.sensitivity / self.largest_factor * math.sqrt(self.n_blocks)",
+        _RARE,
+    ),
+    Mutant(
+        "floor without the noise of blocks",
+        "algorithms/descent/noisy_descent.py",
+        "unit = self.sensitivity * math.sqrt(self.n_blocks)",
+        "unit = self.sensitivity",
+        _RARE,
+    ),
+    Mutant(
+        "floor that lowers values",
+        "algorithms/preparation/second_moments.py",
+        "np.maximum(self.values, floor)",
+        "np.minimum(self.values, floor)",
+        _RARE,
+    ),
+    Mutant(
+        "floor of squares without the deviation of the targets",
+        "algorithms/descent/noisy_descent.py",
+        "unit /= self.loss.target_bound * math.sqrt(self.target_variance)",
+        "unit /= self.loss.target_bound",
+        _RARE,
+    ),
+    Mutant(
+        "plain steps without a bound on the noise of a margin",
+        "algorithms/descent/noisy_descent.py",
+        "damping = max(damping, 0.5 / limit)",
+        "damping = damping",
+        _RARE,
+    ),
+    Mutant(
+        "centre of squares left out of the mean square norm",
+        "algorithms/preparation/centering.py",
+        "means[d] += 0.5 * _SQUARE_WEIGHT",
+        "means[d] += 0.0",
+        f"{_CENTERING} count",
+    ),
+    Mutant(
+        "count left out of the sensitivity",
+        "algorithms/preparation/centering.py",
+        " + _COUNT_WEIGHT**2",
+        "",
+        f"{_CENTERING} lemma_1",
+    ),
+    Mutant(
+        "weight of labels left out of the sensitivity",
+        "algorithms/preparation/centering.py",
+        "size, replaced, added = 1, _LABEL_WEIGHT**2, 0.25 * _LABEL_WEIGHT**2",
+        "size, replaced, added = 1, 1.0, 0.25",
+        f"{_CENTERING} lemma_1",
+    ),
+    Mutant(
+        "rounding by the released number of records",
+        "algorithms/descent/noisy_descent.py",
+        "return sums.bound((bound * margins + norms) * largest)",
+        "return sums.bound((bound * margins + norms) * largest * plan.n_records)",
+        f"{_COUNTS} -k rounding",
+    ),
+    Mutant(
+        "counts take the place of public numbers that are right",
+        "algorithms/preparation/centering.py",
+        "_CONTRADICTION = 2.0",
+        "_CONTRADICTION = 0.0",
+        f"{_CENTERING} contradicted",
+    ),
+    Mutant(
+        "gradients are divided by the public number",
+        "algorithms/descent/noisy_descent.py",
+        "            plan.n_records,\n            noise,",
+        "            design.n_records,\n            noise,",
+        _COUNTS,
+    ),
+    Mutant(
+        "second moments are divided by the public number",
+        "algorithms/preparation/second_moments.py",
+        "n_records = rows.n_counted or design.n_records",
+        "n_records = design.n_records",
+        _COUNTS,
+    ),
+    Mutant(
+        "losses of groups are divided by the public number",
+        "algorithms/worst_group/noisy_descent_ascent.py",
+        "        n = plan.n_records\n        moved",
+        "        n = self.objective.design.n_records\n        moved",
+        _COUNTS,
+    ),
+    Mutant(
+        "sizes of groups by the public number",
+        "algorithms/worst_group/margin_fits.py",
+        "self.sizes = plan.n_records * proportions",
+        "self.sizes = design.n_records * proportions",
+        _COUNTS,
+    ),
+    Mutant(
+        "prior of the share of a class of Jeffreys",
+        "algorithms/preparation/centering.py",
+        "_SHARE_PRIOR, _LEAST_SHARE = 0.75, 0.005",
+        "_SHARE_PRIOR, _LEAST_SHARE = 0.5, 0.005",
+        f"{_CENTERING} rare_class",
+    ),
+    Mutant(
+        "log odds of a rare class stay where classes are groups",
+        "algorithms/descent/noisy_descent.py",
+        "                offsets = np.zeros_like(offsets)\n",
+        "",
+        _CLASSES,
+    ),
+    Mutant(
+        "residuals of both classes are taken to be alike",
+        "algorithms/worst_group/margin_fits.py",
+        "self.signs[1, 1] = -1.0",
+        "self.signs[1, 1] = 1.0",
+        _CLASSES,
+    ),
+    Mutant(
+        "weighted classes start from the log odds of all records",
+        "algorithms/worst_group/noisy_descent_ascent.py",
+        "descent = replace(descent, offsets=self._class_odds(weights))",
+        "pass",
+        _CLASSES,
     ),
 )
 
