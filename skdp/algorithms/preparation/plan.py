@@ -109,7 +109,8 @@ class PreparationPlan:
             centering = self.centering.release(records, noise)
         spread = 1.0
         if self.spread is not None:
-            spread = self.spread.release(records, float(centering.offsets[0]), noise)
+            offset, counted = float(centering.offsets[0]), centering.n_records
+            spread = self.spread.release(records, offset, noise, counted)
         rows = CenteredRows(records, centering)
         whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
         missing = 1.0

@@ -45,8 +45,13 @@ class SpreadPlan:
         """Describe the release."""
         return self.sum.describe()
 
-    def release(self, records: Records, offset: float, noise: NoiseSource) -> float:
-        """Release the standard deviation of the targets around an offset, about."""
+    def release(
+        self, records: Records, offset: float, noise: NoiseSource, n_records: float | None = None
+    ) -> float:
+        """Release the standard deviation of the targets around an offset, about.
+
+        `n_records` is their number, if it was released; None: the public one.
+        """
         edges = np.array(_ENDS[-2:0:-1]) * self.bound  # ascending, without the ends
 
         def statistic(block: Block) -> np.ndarray:
@@ -55,7 +60,7 @@ class SpreadPlan:
             return np.bincount(bins, minlength=len(edges) + 1).astype(np.float64)
 
         counts, _ = self.sum.release(records.total(statistic), noise)
-        shares = np.maximum(counts, 0.0)[::-1] / self.sum.design.n_records
+        shares = np.maximum(counts, 0.0)[::-1] / (n_records or self.sum.design.n_records)
         outside = 0.0
         for share, high, low in zip(shares, _ENDS[:-1], _ENDS[1:], strict=True):
             if outside + share >= _OUTSIDE:
