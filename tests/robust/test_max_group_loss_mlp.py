@@ -1,9 +1,8 @@
 """The network for the worst group: gradients, sensitivity, and what scikit-learn expects."""
 
 import itertools
-import pickle
-
 import math
+import pickle
 
 import numpy as np
 import pytest
