@@ -1093,6 +1093,55 @@ MUTANTS = (
         "pass",
         _CLASSES,
     ),
+    Mutant(
+        "prepared: slopes may be twice as large",
+        "algorithms/output/prepared.py",
+        "slopes = clip / np.maximum",
+        "slopes = 2.0 * clip / np.maximum",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: solves share no budget",
+        "algorithms/output/prepared.py",
+        "math.sqrt(self.n_solves) / self.mu",
+        "1.0 / self.mu",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: a gradient has half of its bound",
+        "problems/slope_clipped.py",
+        "return 2.0 * self.clip",
+        "return self.clip",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: a record moves one count of the spread",
+        "algorithms/preparation/spread.py",
+        "sensitivity=math.sqrt(neighbouring.n_changes)",
+        "sensitivity=1.0",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: norms are those of shorter rows",
+        "algorithms/preparation/prepared_records.py",
+        "np.hypot(lengths * shortened, self.map.constant)",
+        "lengths * shortened * shortened",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: the user's penalty in the solve",
+        "algorithms/output/prepared.py",
+        "return relative * self.curvature_share * self.curvature",
+        "return relative * self.curvature_share * self.curvature + self.objective.alpha",
+        "tests/algorithms/output/test_prepared.py",
+    ),
+    Mutant(
+        "prepared: the temperature has the budget of the solves",
+        "algorithms/output/prepared.py",
+        "plan_temperature(loss, design, relation, mu * math.sqrt(share))",
+        "plan_temperature(loss, design, relation, mu)",
+        "tests/algorithms/output/test_prepared.py",
+    ),
 )
 
 

@@ -30,6 +30,8 @@ _SPREAD_NOISE, _SPREAD_SHARES = 0.02, (0.01, 0.1)
 _MOMENTS_SHARES, _LITTLE, _WORTH, _FALLBACK = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0, 0.2
 #: Ridge of the whitener in units of the noise of the second moments.
 _RIDGE = 2.0
+#: Least second moment of a whitened direction, so that noise alone makes none 0.
+_LEAST_KNOWN = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,7 @@ class PreparationPlan:
             missing = max(1.0, 1.0 / (factor * max(float(np.trace(matrix)), unit)))
             values, directions = np.linalg.eigh(factor * matrix)
             values, floor = np.maximum(values, 0.0), _RIDGE * unit * factor
-            known = values / (values + floor)
+            known = np.maximum(values / (values + floor), _LEAST_KNOWN)
             size = max(float(known.sum()), 1.0)
             whitener = (directions / np.sqrt((values + floor) * size)) @ directions.T
             moments = known / size

@@ -263,6 +263,67 @@ def test_estimators_follow_the_penalty_of_the_user():
     assert sparse.coef_ == pytest.approx(DPRidge(3.0, **shared).fit(X, y).coef_, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
+    """Whole solves of neighbours after one preparation; the record replaced is at the ends."""
+    best = 0.0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y = table(60, seed=seed, loss=name)
+        other, labels = X.copy(), y.copy()
+        X[0] = rng.standard_normal(4)
+        X[0] /= np.linalg.norm(X[0])
+        other[0], y[0], labels[0] = -X[0], 1.0, 1.0
+        if seed % 2:
+            other[0], labels[0] = X[0], 0.0 if name == "log loss" else -1.0
+        first, second = (
+            Records(rows, 1.0, 0.3, targets=t) for rows, t in ((X, y), (other, labels))
+        )
+        objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(first))
+        plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
+        prepared = plan.preparation.prepare(first, Silent())
+        solved = []
+
+        class Recording(Silent):
+            def add_normal(self, value, scale, solved=solved):
+                solved.append((np.array(value), scale))
+                return value
+
+        for data in (first, second):
+            solved.clear() if data is first else None
+            plan._solved(data, prepared, Run(noise=Recording()))
+        (one, scale), (two, _) = solved[0], solved[len(solved) // 2]
+        sensitivity = scale * plan.mu / math.sqrt(plan.n_solves)
+        best = max(best, float(np.linalg.norm(one - two)) / sensitivity)
+    assert 0.6 < best <= 1.0
+
+
+def test_the_penalty_of_the_user_is_in_no_solve():
+    design = Design(1.1, 5, 1000, 1024, 1.0, 0.3)
+    plans = [
+        plan_prepared_output(
+            Objective(EmpiricalRisk(LOSSES["squares"]), design, alpha=alpha, coef_norm=norm),
+            PrivacyBudget(1.0, 1e-6),
+        )
+        for alpha, norm in ((1e-6, None), (10.0, None), (0.0, 0.1))
+    ]
+    assert len({plan.penalty for plan in plans}) == len({plan.mu for plan in plans}) == 1
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_no_noise_makes_a_fit_fail(name):
+    """Rows without any variance: released second moments are noise, and often all below 0."""
+    for seed in range(40):
+        d = 1 + seed % 2
+        X, y = np.zeros((300, d)), np.zeros(300)
+        data = Records(X, 1.0, 0.3, targets=y)
+        objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data), alpha=0.1 * (seed % 3))
+        plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
+        assert plan.preparation.moments is not None
+        noise = NoiseSource(np.random.default_rng(seed).bytes)
+        assert np.isfinite(plan.run(data, Run(noise=noise)).point).all()
+
+
 def test_what_is_refused():
     X, y = table()
     for model in (
