@@ -1068,7 +1068,7 @@ MUTANTS = (
     Mutant(
         "prior of the share of a class of Jeffreys",
         "algorithms/preparation/centering.py",
-        "_SHARE_PRIOR, _LEAST_SHARE = 0.75, 0.005",
+        "_SHARE_PRIOR, _LEAST_SHARE = 1.0, 0.005",
         "_SHARE_PRIOR, _LEAST_SHARE = 0.5, 0.005",
         f"{_CENTERING} rare_class",
     ),

@@ -33,8 +33,8 @@ _CONTRADICTION = 2.0
 #: Weight of a label of two classes in the release: log odds need its mean more than models the
 #: means of rows.
 _LABEL_WEIGHT = 1.5
-#: Parameter of the beta prior of the share of a class, and limits on what is made of it.
-_SHARE_PRIOR, _LEAST_SHARE = 0.75, 0.005
+#: Parameter of the beta prior of the share of a class (1: uniform), and its least value.
+_SHARE_PRIOR, _LEAST_SHARE = 1.0, 0.005
 #: Variance of the prior of the targets' variance, in units of the squared bound on them.
 _PRIOR_SPREAD = 0.01
 #: Variance of the prior of the targets' mean, in units of the squared bound on them.
@@ -45,7 +45,7 @@ _TARGET_NOISE, _LEAST_TARGET_CLIP = 0.06, 0.25
 
 
 def share_of_ones(noisy: float, deviation: float) -> float:
-    """Return the posterior mean of the share of a class under a beta(3/4, 3/4) prior.
+    """Return the posterior mean of the share of a class under a uniform prior.
 
     Parameters
     ----------
