@@ -24,6 +24,7 @@ from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent import rules as step_rules
 from skdp.algorithms.descent.rules import (
     LEAST_SIGNAL,
+    PLAIN_DRIFT_OF_SQUARES,
     atypical_weights,
     block_count,
     clipping_distortion,
@@ -32,7 +33,6 @@ from skdp.algorithms.descent.rules import (
     has_odds,
     largest_residual,
     odds_factor,
-    plain_drift_limit,
     squares_factor,
     step_rule,
 )
@@ -215,10 +215,9 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             noise /= self.loss.target_bound
         damping = self.damping
-        if self.moments is None and (self.is_squared or not self.loss.target_bound):
+        if self.moments is None and self.is_squared:
             # noise that no curvature holds back, as of the floor
-            limit = plain_drift_limit(self.loss, self.relative_noise)
-            limit *= math.sqrt(self.target_variance) if self.is_squared else 1.0
+            limit = PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance)
             damping = max(damping, 0.5 / limit)
         horizon = self.objective.design.n_records / (damping * noise * self.rate)
         if not self.is_preconditioned:

@@ -28,9 +28,8 @@ _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 
 #: of numbers in standard deviations of the targets, and its part for weighted descents, which start
 #: from a good model.
 _DRIFT_OF_ODDS, _DRIFT_OF_NUMBERS, _WEIGHTED_DRIFT = 1.0, 1.5, 0.5
-#: The same without a preconditioner, where every direction has this noise: of numbers, and the
-#: noise of a mean of rows from which on that of log odds is as above, and not up to twice of it.
-_PLAIN_DRIFT_OF_NUMBERS, _PLAIN_NOISE = 0.75, 0.2
+#: The same for squares without a preconditioner, where every direction has this noise.
+PLAIN_DRIFT_OF_SQUARES = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +115,6 @@ def drift_limit(loss: Loss, is_weighted: bool) -> float:
     """Bound the noise in the margin of a unit row that no curvature holds back."""
     limit = _DRIFT_OF_NUMBERS if loss.target_bound else _DRIFT_OF_ODDS
     return limit * (_WEIGHTED_DRIFT if is_weighted else 1.0)
-
-
-def plain_drift_limit(loss: Loss, error: float) -> float:
-    """Do so for steps without a preconditioner, by the noise of a released mean of rows."""
-    if loss.target_bound:
-        return _PLAIN_DRIFT_OF_NUMBERS
-    return _DRIFT_OF_ODDS * min(max(_PLAIN_NOISE / error, 1.0), 2.0)
 
 
 def block_count(n_records: int, largest: float) -> int:

@@ -34,7 +34,7 @@ def test_a_warning_before_the_fit_by_public_numbers(loss, n, d, epsilon, is_larg
 @pytest.mark.parametrize("estimator", [DPLogisticRegression, DPMaxGroupLossClassifier])
 def test_the_report_says_that_noise_hides_a_rare_class(share, estimator):
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-0.3, 0.3, (4000, 30)), (rng.random(4000) < share).astype(int)
+    X, y = rng.uniform(-0.17, 0.17, (4000, 100)), (rng.random(4000) < share).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is left to be said before the payment
         model = estimator(0.3, data_norm=1.0, classes=[0, 1], random_state=0).fit(X, y)

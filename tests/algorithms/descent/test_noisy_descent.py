@@ -96,7 +96,7 @@ REFERENCE = [
 def test_reference_plans(case, expected, monkeypatch):
     n, d, classes, epsilon, delta, relation = case
     monkeypatch.setattr(step_rules, "_TARGETS_NOISE", math.inf)  # the page has no such rules
-    monkeypatch.setattr(module, "plain_drift_limit", lambda *_: math.inf)
+    monkeypatch.setattr(module, "PLAIN_DRIFT_OF_SQUARES", math.inf)
     losses = {1: HalfSquaredLoss(1.0), 2: LogisticLoss()}
     loss = losses.get(classes) or SoftmaxLoss(classes)
     options = {"temperature_share": 0.0, "moments_share": 0.0}
