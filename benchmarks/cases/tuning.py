@@ -235,9 +235,7 @@ def automatic(logistic: bool) -> tuning_baselines.Baseline:
         if logistic:
             model = DPLogisticRegression(epsilon, delta, classes=(0, 1), **shared)
         model.fit(fits.X, fits.targets.astype(int) if logistic else fits.targets)
-        return Choice(
-            method=weights_of(model), plan=model.alpha_, bounds=model.privacy_.releases[0].event
-        )
+        return Choice(weights_of(model), model.alpha_, model.privacy_.releases[0].event)
 
     return run
 
@@ -299,7 +297,7 @@ def evaluate(
         runs: int = 1,
         spent: float = math.nan,
     ) -> None:
-        result = results.setdefault((name, epsilon), Result(point=role))
+        result = results.setdefault((name, epsilon), Result(role))
         loss, other = losses(point.logistic, records, weights)
         result.losses.append(loss)
         result.others.append(other)
