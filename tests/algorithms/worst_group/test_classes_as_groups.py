@@ -21,7 +21,11 @@ from plain_noise import Silent
 from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import balanced, plan_noisy_gradient_descent
+from skdp.algorithms.descent.noisy_descent import (
+    Descent,
+    balanced,
+    plan_noisy_gradient_descent,
+)
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.group_weights import class_weights
@@ -144,6 +148,30 @@ def test_the_plain_fallback_has_no_log_odds_of_a_rare_class():
     assert plan.releases == given.releases
     assert replace(plan.plain, is_balanced=False, objective=given.objective) == given.plain
     assert not plan_noisy_gradient_descent(plan.objective, PrivacyBudget(0.1, 0.01)).is_balanced
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=["two", "three"])
+def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatch):
+    """Margins of a model for weights q are those for equal classes, and the logs of q."""
+    rng, seen, weights = np.random.default_rng(0), [], Descent.weights
+
+    def watched(self, *args):
+        seen.append(self.offsets)
+        return weights(self, *args)
+
+    monkeypatch.setattr(Descent, "weights", watched)
+    X, y = 0.5 * rng.uniform(-1.0, 1.0, (5000, 3)), rng.choice(loss.n_outputs + 1, 5000)
+    y[rng.random(5000) < 0.8] = 0
+    targets = y if loss.n_outputs > 1 else y.astype(float)
+    records = Records(X, 1.0, 0.1, targets=targets, groups=y)
+    done = planned(loss, Design.of(records), epsilon=10.0).run(records, Run(noise=Silent())).plan
+    assert min(done.factors) < 0.9 and len(seen) == 2
+    logs = np.log(np.array(done.weights))
+    if loss.n_outputs == 1:
+        assert seen[1] == pytest.approx([logs[1] - logs[0]])
+    else:
+        np.testing.assert_allclose(loss.basis @ seen[1], logs - logs.mean(), atol=1e-9)
+    assert abs(seen[0]).max() > 1.0 > 2.0 * abs(seen[1]).max()
 
 
 def test_hinges_weigh_classes_by_their_losses():
