@@ -51,7 +51,7 @@ _RADIUS = 100.0
 #: Part of the budget for noisy proportions: least, largest, and root over their noise.
 _SIZES = (0.003, 0.04, 600.0)
 #: Length of the mean gradient over its bound, for the shrinkage of the margins.
-_SIGNAL = 0.25
+_SIGNAL = 0.125
 #: Least proportion that is taken into account.
 _LEAST_PROPORTION = 0.001
 
