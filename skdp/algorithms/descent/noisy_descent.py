@@ -241,6 +241,9 @@ class NoisyGradientDescentPlan(Plan):
         if self.loss.target_bound:  # margins in standard deviations of the targets
             unit /= self.loss.target_bound * math.sqrt(self.target_variance)
         limit = drift_limit(self.loss, self.largest_factor > 1.0)
+        if self.rarer_share is not None and self.largest_factor <= 1.0:
+            share = max(self.rarer_share, _RAREST)  # noise costs less where losses are flatter
+            limit *= max(1.0, 1.0 / math.sqrt(8.0 * share * (1.0 - share)))
         return 0.5 * self._steps.path * unit / limit
 
     @property

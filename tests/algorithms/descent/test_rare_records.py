@@ -92,6 +92,10 @@ def test_floor_of_rare_records_in_the_default_plan():
     assert 0.1 < plan.floor < 0.12
     assert plan.mu < gaussian_mu(1.0, 1e-6)
     assert plan._amplified == pytest.approx(1.0 / (0.25 + plan.ridge), rel=1e-12)
+    for share, part in ((0.3, 1.0), (0.1, 0.72**0.5), (0.02, 0.1568**0.5), (1e-3, 0.1568**0.5)):
+        assert replace(plan, rarer_share=share).floor == pytest.approx(part * plan.floor)
+    rare = replace(plan, rarer_share=0.1)
+    assert replace(rare, largest_factor=2.0).floor == replace(plan, largest_factor=2.0).floor
     high = replace(plan, largest_factor=10.0)
     assert high._amplified == pytest.approx(1.0 / high.floor, rel=1e-12)
 
