@@ -180,45 +180,13 @@ def plan_output_perturbation(
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
-        return OutputPerturbationPlan(
-            constants=constants,
-            neighbouring=neighbouring,
-            exact_sensitivity=exact,
-            accuracy=accuracy,
-            mechanism=mechanism,
-            reference=reference,
-        )
-    check_option("calibration", calibration, get_args(PlanCalibration))
-    if neighbouring is not Neighbouring.REPLACE_ONE:
-        raise ValueError(
-            f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
-        )
-    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.effective_records
-    exact, floor = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK, certifiable_accuracy(constants)
-    if calibration == "zhang2022_alg1":
-        if budget.is_pure:
-            raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
-        accuracy = max(0.5 * exact, floor)
-        sensitivity = exact + 2.0 * accuracy
-        published = zhang_minimisation_noise(budget, lipschitz, mu, n)
-        mechanism = GaussianMechanism(sensitivity, published / (2.0 * exact))
-        return OutputPerturbationPlan(
-            constants=constants,
-            neighbouring=neighbouring,
-            exact_sensitivity=exact,
-            accuracy=accuracy,
-            mechanism=mechanism,
-            reference="Zhang et al. 2022, Alg. 1",
-        )
-    sizes = (budget, constants.dimension, n, lipschitz, constants.smoothness)
-    if calibration == "lowy2021_alg1":
-        gap = lowy_gap(*sizes, strong_convexity=mu)
-        reference = "Lowy & Razaviyayn 2021, Alg. 1"
     else:
-        gap = lowy_gap(*sizes, radius=constants.radius)
-        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (errata L1, L8, L13, L25)"
-    accuracy = max(math.sqrt(2.0 * gap / mu), floor)
-    mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
+        check_option("calibration", calibration, get_args(PlanCalibration))
+        if neighbouring is not Neighbouring.REPLACE_ONE:
+            raise ValueError(
+                f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
+            )
+        exact, accuracy, mechanism, reference = _published(constants, budget, calibration)
     return OutputPerturbationPlan(
         constants=constants,
         neighbouring=neighbouring,
@@ -227,6 +195,30 @@ def plan_output_perturbation(
         mechanism=mechanism,
         reference=reference,
     )
+
+
+def _published(
+    constants: ProblemConstants, budget: PrivacyBudget, calibration: PlanCalibration
+) -> tuple[float, float, AdditiveMechanism, str]:
+    """Return exact sensitivity, accuracy, noise and reference of a published algorithm."""
+    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.effective_records
+    exact, floor = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK, certifiable_accuracy(constants)
+    if calibration == "zhang2022_alg1":
+        if budget.is_pure:
+            raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
+        accuracy = max(0.5 * exact, floor)
+        published = zhang_minimisation_noise(budget, lipschitz, mu, n)
+        mechanism = GaussianMechanism(exact + 2.0 * accuracy, published / (2.0 * exact))
+        return exact, accuracy, mechanism, "Zhang et al. 2022, Alg. 1"
+    sizes = (budget, constants.dimension, n, lipschitz, constants.smoothness)
+    if calibration == "lowy2021_alg1":
+        gap = lowy_gap(*sizes, strong_convexity=mu)
+        reference = "Lowy & Razaviyayn 2021, Alg. 1"
+    else:
+        gap = lowy_gap(*sizes, radius=constants.radius)
+        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (errata L1, L8, L13, L25)"
+    accuracy = max(math.sqrt(2.0 * gap / mu), floor)
+    return exact, accuracy, calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb"), reference
 
 
 def solution_sensitivity(
