@@ -1096,8 +1096,8 @@ MUTANTS = (
     Mutant(
         "prepared: slopes may be twice as large",
         "algorithms/output/prepared.py",
-        "slopes = clip / np.maximum",
-        "slopes = 2.0 * clip / np.maximum",
+        "rows.with_limits(clip / np.maximum",
+        "rows.with_limits(2.0 * clip / np.maximum",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -1124,7 +1124,7 @@ MUTANTS = (
     Mutant(
         "prepared: norms are those of shorter rows",
         "algorithms/preparation/prepared_records.py",
-        "np.hypot(lengths * shortened, self.map.constant)",
+        "np.hypot(lengths * shortened, self.affine.constant)",
         "lengths * shortened * shortened",
         "tests/algorithms/output/test_prepared.py",
     ),

@@ -77,8 +77,7 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     """
     if is_squared:
         return _squares(error * math.sqrt(n_features), unit)
-    little = 0.05 / error  # above 1 where there is little noise
-    clip = min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
+    clip = odds_clip(error)
     if has_odds(loss):
         return StepRule(
             clip=clip, damping=0.25, rate=2.0, preconditioned_rate=1.5, block_limit=1e-4
@@ -100,6 +99,12 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
         preconditioned_rate=1.5,
         block_limit=1e-4,
     )
+
+
+def odds_clip(error: float) -> float:
+    """Norm that gradients of log odds are clipped to, by the noise of a released mean of rows."""
+    little = 0.05 / error  # above 1 where there is little noise
+    return min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
 
 
 def _squares(spread: float, unit: float) -> StepRule:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import erf, expit
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.descent.rules import odds_clip, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
@@ -23,6 +24,7 @@ from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import PreparedRecords
+from skdp.algorithms.preparation.second_moments import LARGEST_WIDTH
 from skdp.algorithms.preparation.undo import Curvature, penalised, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -103,8 +105,7 @@ class PreparedOutputPlan(Plan):
         """Bound on the norm of the gradient of a record."""
         if self.is_squared:
             return self.spread * min(max(0.015 / self.weights_noise, 0.15), 2.5)
-        little = 0.05 / (self._noise * math.sqrt(self.objective.design.n_features))
-        return min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
+        return odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
 
     @property
     def curvature_share(self) -> float:
@@ -205,15 +206,14 @@ class PreparedOutputPlan(Plan):
         objective, alpha, clip = self.objective, self.penalty, self.clip
         nominal = objective.neighbouring is Neighbouring.ADD_REMOVE
         n_public = objective.design.n_records if nominal else None
-        rows, least = prepared.records(data), 1.0 / math.sqrt(objective.design.n_features)
-        slopes = clip / np.maximum(rows.norms, least)
-        rows = rows.with_limits(slopes)
+        rows = prepared.records(data)
+        rows = rows.with_limits(clip / np.maximum(rows.norms, rows.least_norm))
         loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
         curvature = Curvature(
             moments=prepared.moments,
             directions=prepared.directions,
             share=self.curvature_share,
-            constant=prepared.map.constant,
+            constant=prepared.affine.constant,
         )
         factors = curvature.factors(alpha)
         weights, total = np.zeros(rows.width), np.zeros(rows.width)
@@ -245,7 +245,7 @@ class PreparedOutputPlan(Plan):
             weights = curvature.rotated_back(beta)
         if self._is_given:
             d = len(prepared.moments)
-            coefficients = prepared.map.matrix[:, :d].T @ prepared.directions
+            coefficients = prepared.affine.matrix[:, :d].T @ prepared.directions
             beta[:d] = penalised(
                 curvature.rotated(total / counted)[:d],
                 prepared.missing * curvature.floored[:d],
@@ -307,8 +307,8 @@ def _map_rounding(
     constants: ProblemConstants, records: PreparedRecords, loss: SlopeClippedLoss
 ) -> float:
     """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 5."""
-    d, raw = records.width, records.map.raw_norm + records.map.constant
-    steep = math.sqrt(d) * loss.clip  # a slope: rows are at least 1 / sqrt(d) long
+    d, raw = records.width, records.affine.raw_norm + records.affine.constant
+    steep = loss.clip / records.least_norm  # bound on a slope
     margins = 4.0 * (d + 8) * EPS
     margins *= raw * constants.radius + abs(loss.offset) + loss.loss.target_bound
     additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
@@ -316,11 +316,6 @@ def _map_rounding(
     errors = loss.curvature * records.norm_bound * margins + sums
     errors += 2.0 * records.relative_rounding * loss.clip
     return float(constants.size_ratio * errors)
-
-
-def _factor_share(noise: float) -> float:
-    """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
-    return 0.03 if noise <= 0.002 else 0.05 if noise <= 0.02 else 0.0
 
 
 def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> PreparedOutputPlan:
@@ -340,11 +335,17 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
             "method='prepared' is for squared_error and for log_loss with two classes, delta > 0 "
             "and objective='empirical'."
         )
+    if design.n_features > LARGEST_WIDTH:
+        raise ValueError(
+            f"method='prepared' whitens rows of at most {LARGEST_WIDTH} features, but there are "
+            f"{design.n_features}. method='gradient' takes more."
+        )
     mu = gaussian_mu(budget.epsilon, budget.delta)
     noise = relation.n_changes / (design.n_records * mu)
     preparation = plan_preparation(loss, design, relation, mu)
-    share = 0.0 if objective.alpha or objective.coef_norm is not None else _factor_share(noise)
-    temperature = None
+    temperature, share = None, 0.0
+    if not objective.alpha and objective.coef_norm is None:
+        share = temperature_share(LogisticLoss(), noise)  # the same for numbers
     if share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
     return PreparedOutputPlan(

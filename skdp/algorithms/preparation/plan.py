@@ -13,7 +13,7 @@ import numpy as np
 from skdp.algorithms.descent.rules import centering_share
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
-from skdp.algorithms.preparation.prepared_records import Map, PreparedRecords
+from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.preparation.spread import SpreadPlan, plan_spread
 from skdp.mechanisms import NoiseSource
@@ -45,7 +45,7 @@ class Preparation:
         Standard deviation of numeric targets around the offset, about; 1 for classes.
     moments, directions : ndarray of shapes (n_features,), (n_features, n_features)
         Second moments of whitened rows in orthonormal directions, one per column.
-    map : Map
+    affine : AffineMap
     rows : CenteredRows
     whitener : ndarray of shape (n_features, n_features)
     missing : float
@@ -56,21 +56,21 @@ class Preparation:
     spread: float
     moments: np.ndarray
     directions: np.ndarray
-    map: Map
+    affine: AffineMap
     rows: CenteredRows
     whitener: np.ndarray
     missing: float
 
     def records(self, records: Records) -> PreparedRecords:
         """View records as prepared rows."""
-        return PreparedRecords(records, self.map)
+        return PreparedRecords(records, self.affine)
 
     def centered_weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of prepared rows, shape (width,), into weights of the centered ones."""
         d = len(self.moments)
         out = weights.copy()
         out[:d] = self.whitener.T @ weights[:d]
-        out[d:] *= self.map.constant / self.rows.constant if self.map.constant else 1.0
+        out[d:] *= self.affine.constant / self.rows.constant if self.affine.constant else 1.0
         return out[None, :]
 
 
@@ -128,13 +128,13 @@ class PreparationPlan:
             whitener = (directions / np.sqrt((values + floor) * size)) @ directions.T
             moments = known / size
         constant = 1.0 / math.sqrt(d) if rows.has_intercept else 0.0
-        made = Map.of(whitener, centering.mean, centering.scale, records.data_norm, constant)
+        made = AffineMap.of(whitener, centering.mean, centering.scale, records.data_norm, constant)
         return Preparation(
             centering=centering,
             spread=spread,
             moments=moments,
             directions=directions,
-            map=made,
+            affine=made,
             rows=rows,
             whitener=whitener,
             missing=missing,

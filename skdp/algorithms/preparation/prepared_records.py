@@ -18,7 +18,7 @@ LARGEST_NORM = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Map:
+class AffineMap:
     """The map from a row ``(x, 1)`` to ``W (u - m) / rho``, u the row over its norm bound.
 
     Attributes
@@ -37,7 +37,7 @@ class Map:
     @classmethod
     def of(
         cls, whitener: np.ndarray, mean: np.ndarray, scale: float, data_norm: float, constant: float
-    ) -> Map:
+    ) -> AffineMap:
         """Make it from released numbers and the public norm bound."""
         moved = whitener / scale
         matrix = np.column_stack([moved / data_norm, -(moved @ mean)])
@@ -51,14 +51,6 @@ class Map:
         """Bound on the norm of a prepared row."""
         return math.hypot(min(self.raw_norm, LARGEST_NORM), self.constant) * ROUNDING_SLACK
 
-    def coefficients(self, weights: np.ndarray) -> np.ndarray:
-        """Turn weights of prepared rows, shape (width,), into those of ``(x, 1)``."""
-        d = len(self.matrix)
-        raw = weights[:d] @ self.matrix
-        if self.constant:
-            raw[-1] += self.constant * weights[d]
-        return raw
-
 
 @dataclass(frozen=True)
 class PreparedBlock:
@@ -68,7 +60,7 @@ class PreparedBlock:
     """
 
     inner: Block
-    map: Map
+    affine: AffineMap
     scale: np.ndarray
 
     @property
@@ -79,31 +71,29 @@ class PreparedBlock:
     def targets(self) -> Any:
         return self.inner.targets
 
-    @property
-    def groups(self) -> Any:
-        return self.inner.groups
-
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.records.Block.margins`."""
-        d = len(self.map.matrix)
-        margins = self.inner.margins(weights[:, :d] @ self.map.matrix)
+        d = len(self.affine.matrix)
+        margins = self.inner.margins(weights[:, :d] @ self.affine.matrix)
         margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
-        if self.map.constant:
-            margins += self.map.constant * (weights[0, d] if margins.ndim == 1 else weights[:, d])
+        if self.affine.constant:
+            margins += self.affine.constant * (
+                weights[0, d] if margins.ndim == 1 else weights[:, d]
+            )
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.records.Block.pull_back`."""
         scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
-        sums = self.inner.pull_back(residuals * scale) @ self.map.matrix.T
-        if not self.map.constant:
+        sums = self.inner.pull_back(residuals * scale) @ self.affine.matrix.T
+        if not self.affine.constant:
             return sums
-        constants = self.map.constant * np.atleast_1d(residuals.sum(axis=0))
+        constants = self.affine.constant * np.atleast_1d(residuals.sum(axis=0))
         return np.column_stack([sums, constants])
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """As :meth:`skdp.problems.records.Block.gram`."""
-        matrix, constant = self.map.matrix, self.map.constant
+        matrix, constant = self.affine.matrix, self.affine.constant
         scaled = weights * self.scale
         gram = matrix @ self.inner.gram(scaled * self.scale, rough) @ matrix.T
         if not constant:
@@ -112,19 +102,12 @@ class PreparedBlock:
         corner = np.array([[constant**2 * weights.sum()]])
         return np.block([[gram, cross.T], [cross, corner]])
 
-    def rows(self, spare: int = 0) -> np.ndarray:
-        """Form the rows, shape (m, width), with spare columns."""
-        raw = self.inner.rows()
-        rows = (raw @ self.map.matrix.T) * self.scale[:, None]
-        width = len(self.map.matrix) + bool(self.map.constant)
-        out = np.empty((len(rows), width + spare))
-        out[:, : rows.shape[1]] = rows
-        out[:, rows.shape[1] : width] = self.map.constant
-        return out
-
-    def norms(self) -> np.ndarray:
-        """Norms of the rows."""
-        return np.linalg.norm(self.rows(), axis=1)
+    def rows(self) -> np.ndarray:
+        """Form the rows, shape (m, width)."""
+        rows = (self.inner.rows() @ self.affine.matrix.T) * self.scale[:, None]
+        if not self.affine.constant:
+            return np.asarray(rows)
+        return np.column_stack([rows, np.full(len(rows), self.affine.constant)])
 
 
 class PreparedRecords(Records):
@@ -133,7 +116,7 @@ class PreparedRecords(Records):
     Parameters
     ----------
     records : Records
-    map : Map
+    affine : AffineMap
 
     Attributes
     ----------
@@ -141,27 +124,31 @@ class PreparedRecords(Records):
         Upper bounds on the norms of the prepared rows, at least the constant.
     """
 
-    def __init__(self, records: Records, map: Map) -> None:
+    def __init__(self, records: Records, affine: AffineMap) -> None:
         if records.factors is not None:
             raise ValueError("Records whose columns are scaled have no prepared rows.")
         self.__dict__.update(records.__dict__)
-        self.intercept, self.map = 1.0, map
+        self.intercept, self.affine = 1.0, affine
         self.norms, self._shortened = self._lengths()
 
     @property
     def width(self) -> int:
-        return int(self.matrix.shape[1]) + bool(self.map.constant)
+        return int(self.matrix.shape[1]) + bool(self.affine.constant)
 
     @property
     def norm_bound(self) -> float:
-        return self.map.norm_bound
+        return self.affine.norm_bound
 
     @property
     def relative_rounding(self) -> float:
-        """Bound the error of a norm of a prepared row, relative to it."""
-        least = self.map.constant or 1.0
+        """Bound the error of a norm of a prepared row, relative to it or, if longer, `least`."""
         d = self.matrix.shape[1]
-        return 8.0 * (d + 8) * EPS * max(1.0, self.map.raw_norm / least) ** 2
+        return 8.0 * (d + 8) * EPS * max(1.0, self.affine.raw_norm / self.least_norm) ** 2
+
+    @property
+    def least_norm(self) -> float:
+        """The constant, which rows without one may be shorter than."""
+        return 1.0 / math.sqrt(self.matrix.shape[1])
 
     def with_limits(self, slopes: np.ndarray) -> PreparedRecords:
         """Put the largest slope of each record beside its target."""
@@ -171,18 +158,18 @@ class PreparedRecords(Records):
 
     def _lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """Return upper bounds on the norms, and the factors that shorten whitened rows."""
-        matrix, lengths = self.map.matrix, np.empty(self.n_records)
+        matrix, lengths = self.affine.matrix, np.empty(self.n_records)
         for start in range(0, self.n_records, self.block_size):
             part = slice(start, min(start + self.block_size, self.n_records))
             whitened = super().block(part).rows() @ matrix.T
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
         shortened = LARGEST_NORM / np.maximum(lengths, LARGEST_NORM)
-        norms = np.hypot(lengths * shortened, self.map.constant)
+        norms = np.hypot(lengths * shortened, self.affine.constant)
         norms *= 1.0 + self.relative_rounding
         return read_only_view(norms), read_only_view(shortened)
 
     def block(self, positions: Part, raw: bool = False) -> Any:
-        return PreparedBlock(super().block(positions, raw), self.map, self._shortened[positions])
+        return PreparedBlock(super().block(positions, raw), self.affine, self._shortened[positions])
 
     def take(self, positions: Part, view: bool = False) -> PreparedRecords:
         part = super().take(positions, view)

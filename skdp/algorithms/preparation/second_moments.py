@@ -27,7 +27,7 @@ from skdp.problems.rounding import two_products
 #: Spectral norm of the noise in units of the mean eigenvalue, above which there is no inverse.
 _LARGEST_NOISE = 1.5
 #: Number of features above which there is none.
-_LARGEST_WIDTH = 1000
+LARGEST_WIDTH = 1000
 #: Least and largest number of coordinates of a projection.
 _PROJECTED = 16, 128
 #: Number of coordinates that a feature is projected to: two features seldom share more than one.
@@ -206,7 +206,7 @@ def plan_row_moments(
         largest = _LARGEST_PROJECTED_NOISE
     else:
         size = design.width
-        largest = _LARGEST_NOISE / size if size <= _LARGEST_WIDTH else 0.0
+        largest = _LARGEST_NOISE / size if size <= LARGEST_WIDTH else 0.0
     noise = unit * math.sqrt(size)
     if noise > largest:
         return None

@@ -9,16 +9,24 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from skdp import DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp import BudgetAccountant, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
-from skdp.algorithms.output.prepared import plan_prepared_output
-from skdp.algorithms.preparation.prepared_records import Map, PreparedRecords
+from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
+from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.spread import plan_spread
 from skdp.algorithms.preparation.undo import Curvature, penalised
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Objective, Records
+from skdp.problems import (
+    Ball,
+    Design,
+    EmpiricalRisk,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Objective,
+    Records,
+)
 from skdp.problems.slope_clipped import SlopeClippedLoss
 
 LOSSES = {"squares": HalfSquaredLoss(1.0), "log loss": LogisticLoss()}
@@ -45,7 +53,9 @@ def table(n=400, d=4, seed=0, loss="squares"):
 
 def made_map(d, rng):
     half = rng.standard_normal((d, d))
-    return Map.of(4.0 * half @ half.T, 0.1 * rng.standard_normal(d), 0.7, 1.0, 1.0 / math.sqrt(d))
+    return AffineMap.of(
+        4.0 * half @ half.T, 0.1 * rng.standard_normal(d), 0.7, 1.0, 1.0 / math.sqrt(d)
+    )
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, np.float32])
@@ -322,6 +332,47 @@ def test_no_noise_makes_a_fit_fail(name):
         assert plan.preparation.moments is not None
         noise = NoiseSource(np.random.default_rng(seed).bytes)
         assert np.isfinite(plan.run(data, Run(noise=noise)).point).all()
+
+
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_within_their_rounding(name, intercept):
+    """Rows far from the origin and short ones, in extended precision beside double precision."""
+    X, y = table(500, loss=name)
+    X[:250] *= 1e-3
+    data = Records(X, 1.0, intercept, targets=y)
+    objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data))
+    plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
+    prepared, worst = plan.preparation.prepare(data, Silent()), 0.0
+    rows = prepared.records(data)
+    rows = rows.with_limits(plan.clip / np.maximum(rows.norms, rows.least_norm))
+    loss = SlopeClippedLoss(LOSSES[name], float(prepared.centering.offsets[0]), plan.clip)
+    problem = PreparedProblem(rows, loss, 0.05, Ball(5.0))
+    long = np.longdouble
+    whitened = np.column_stack([X, np.ones(len(X))]).astype(long) @ prepared.affine.matrix.T
+    shortened = 4.0 / np.maximum(np.sqrt((whitened**2).sum(axis=1)), 4.0)
+    exact = whitened * shortened[:, None]
+    if intercept:
+        exact = np.column_stack([exact, np.full(len(X), long(prepared.affine.constant))])
+    limits = plan.clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.least_norm))
+    for seed in range(20):
+        w = np.random.default_rng(seed).standard_normal(rows.width)
+        w *= 5.0 / np.linalg.norm(w)
+        margins = exact @ w + loss.offset
+        slopes = margins - y if name == "squares" else 1.0 / (1.0 + np.exp(-margins)) - y
+        slopes = np.clip(slopes, -limits, limits)
+        gradient = slopes @ exact / len(X) + 0.05 * w.astype(long)
+        error = float(np.sqrt(((problem.gradient(w) - gradient) ** 2).sum()))
+        worst = max(worst, error / problem.constants.gradient_rounding)
+    assert 0.0 < worst <= 1.0
+
+
+def test_many_features_are_refused_before_the_payment():
+    X, accountant = sp.csr_array((5, 100_000)), BudgetAccountant(10.0, 1e-3)
+    model = DPRidge(method="prepared", data_norm=1.0, target_range=(-1, 1), accountant=accountant)
+    with pytest.raises(ValueError, match="at most 1000 features"):
+        model.fit(X, np.zeros(5))
+    assert not accountant.entries
 
 
 def test_what_is_refused():
