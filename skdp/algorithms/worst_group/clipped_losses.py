@@ -14,16 +14,9 @@ import numpy as np
 
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.descent.rules import has_odds
+from skdp.algorithms.worst_group import rules
 from skdp.problems import HalfSquaredLoss, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS
-
-#: Residual that numeric losses are clipped at, in released standard deviations of the targets:
-#: least, largest, and the error of all weights up to which it is the least one.
-_LEAST_RESIDUAL, _LARGEST_RESIDUAL, _ERROR = 2.0, 3.0, 0.006
-#: Limit of clipped hinge losses, in units of the loss of the constant model 0.
-_TIMES = 3.0
-#: What is subtracted from a clipped loss, in units of the largest one.
-_CENTRE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +69,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     else:
         shape = 1 if loss.n_outputs == 1 else (1, loss.n_outputs)
         typical = float(loss.value(np.zeros(shape), np.zeros(1, dtype=int))[0])
-        unit = _TIMES * typical
+        unit = rules.LARGEST_HINGE * typical
     # a loss that is never negative has |derivative|^2 <= 2 curvature loss
     slope = min(loss.lipschitz(1.0, math.inf), math.sqrt(2.0 * loss.curvature * unit)) / unit
     return ClippedLosses(
@@ -87,7 +80,10 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
 def _limit(plan: NoisyGradientDescentPlan) -> float:
     """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
     error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
-    return min(max(_LEAST_RESIDUAL * (_ERROR / error) ** 0.25, _LEAST_RESIDUAL), _LARGEST_RESIDUAL)
+    return min(
+        max(rules.LEAST_RESIDUAL * (rules.RESIDUAL_ERROR / error) ** 0.25, rules.LEAST_RESIDUAL),
+        rules.LARGEST_RESIDUAL,
+    )
 
 
 def loss_range(loss: Loss) -> tuple[float, float]:
@@ -96,7 +92,7 @@ def loss_range(loss: Loss) -> tuple[float, float]:
     Of the log loss: the loss of a model that knows nothing, and 1.3 more.
     """
     if not has_odds(loss):
-        return _CENTRE, 1.0
+        return rules.CENTRE, 1.0
     centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
     return centre, centre + 2.0 - math.log(2.0)
 

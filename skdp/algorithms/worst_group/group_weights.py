@@ -1,23 +1,13 @@
 """Weights of groups from noisy losses; functions of released numbers.
 
-The numbers are those of docs/theory/worst_group.md, "Weights".
+docs/theory/worst_group.md, "Weights", has the formulas.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Bounds on the spread of the groups' losses, for their shrinkage.
-_LEAST_SPREAD, _LARGEST_SPREAD = 0.03, 0.3
-#: Variance of the loss of a record, for the error of a group's mean loss.
-_SAMPLING = 0.3
-
-#: Price of unequal weights of classes.
-_CLASS_PRICE = 0.06
-#: Largest weight of a record below which the plain model is preferred.
-_LEAST_FACTOR = 1.6
-#: Proportion of a large group, and least difference of the largest loss and that of such a group.
-_LARGE, _LEAST_GAP = 0.5, 0.1
+from skdp.algorithms.worst_group import rules
 
 
 def shrunk_losses(
@@ -36,11 +26,11 @@ def shrunk_losses(
     -------
     ndarray of shape (n_groups,)
     """
-    variances = errors**2 + _SAMPLING / (n_records * proportions)
+    variances = errors**2 + rules.LOSS_VARIANCE / (n_records * proportions)
     mean = float(proportions @ losses)
-    precisions = 1.0 / (variances + 0.1 * _LARGEST_SPREAD**2) ** 2
+    precisions = 1.0 / (variances + 0.1 * rules.LARGEST_SPREAD**2) ** 2
     excess = precisions @ ((losses - mean) ** 2 - variances) / precisions.sum()
-    spread = min(max(float(excess), _LEAST_SPREAD**2), _LARGEST_SPREAD**2)
+    spread = min(max(float(excess), rules.LEAST_SPREAD**2), rules.LARGEST_SPREAD**2)
     return np.asarray(mean + spread / (spread + variances) * (losses - mean))
 
 
@@ -118,7 +108,7 @@ def class_weights(proportions: np.ndarray, noise_price: float, largest: float) -
         np.zeros(k),
         proportions,
         noise_price=noise_price,
-        spread_price=_CLASS_PRICE,
+        spread_price=rules.CLASS_PRICE,
         largest=largest,
         center=np.full(k, 1.0 / k),
     )
@@ -138,8 +128,8 @@ def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: n
     -------
     bool
     """
-    if (weights / proportions).max() < _LEAST_FACTOR:
+    if (weights / proportions).max() < rules.LEAST_FACTOR:
         return True
     if losses is None:
         return False
-    return bool((losses[proportions >= _LARGE] > losses.max() - _LEAST_GAP).any())
+    return bool((losses[proportions >= rules.LARGE] > losses.max() - rules.LEAST_GAP).any())

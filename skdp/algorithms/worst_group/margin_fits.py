@@ -19,21 +19,13 @@ import numpy as np
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range
 from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
 from skdp.mechanisms import NoiseSource
 from skdp.problems import SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
-
-#: Prior spreads between groups: of losses, their change and curvature, and of residuals.
-_SPREADS = np.array([0.4, 0.3, 0.15, 0.4, 0.4])
-#: A tenth of the variances of a record's entries, for the sampling error of a group's.
-_SAMPLING = np.array([0.03, 0.01, 0.01, 0.05, 0.05])
-#: Standard deviations by which a curve is raised.
-_PESSIMISM = 1.0
-#: Steps and shifts that are compared; a shift of 1 changes margins by `MixFit.shift_unit`.
-_STEPS, _SHIFTS = np.linspace(0.0, 1.25, 51), np.linspace(-1.0, 1.0, 51)
 
 
 class MixFit:
@@ -117,14 +109,17 @@ class MixFit:
         sizes : ndarray of shape (n_groups,)
         """
         k, factor, p = sums.shape[1], self.clipped.factor, sizes / sizes.sum()
+        spreads, sampling = np.array(rules.MIX_SPREADS)[:k], np.array(rules.MIX_VARIANCES)[:k]
         means = factor * sums / sizes[:, None]
-        variances = (factor * scale / sizes[:, None]) ** 2 + _SAMPLING[:k] / sizes[:, None]
+        variances = (factor * scale / sizes[:, None]) ** 2 + sampling / sizes[:, None]
         centre = p @ means
-        gains = _SPREADS[:k] ** 2 / (_SPREADS[:k] ** 2 + variances)
+        gains = spreads**2 / (spreads**2 + variances)
         means = centre + gains * (means - centre)
-        errors = _SPREADS[:k] * np.sqrt(1.0 - gains)
-        shifts = _SHIFTS if self.has_shift else np.zeros(1)
-        s, b = _STEPS[:, None, None], shifts[:, None]  # groups are the last axis
+        errors = spreads * np.sqrt(1.0 - gains)
+        steps, shifts = np.linspace(0.0, rules.LONGEST_MIX, rules.MIX_POINTS), np.zeros(1)
+        if self.has_shift:
+            shifts = np.linspace(-rules.LARGEST_SHIFT, rules.LARGEST_SHIFT, rules.MIX_POINTS)
+        s, b = steps[:, None, None], shifts[:, None]  # groups are the last axis
         # the parabola through three points: a change and a second difference
         losses = means[:, 0] + s * means[:, 1]
         losses = losses - 2.0 * s * (1.0 - s) * np.maximum(means[:, 2], 0.0)
@@ -134,9 +129,9 @@ class MixFit:
             losses = losses + b * ((1.0 - s) * means[:, 3] + s * means[:, 4])
             losses = losses + 0.25 * factor * b**2
             doubt = doubt + np.abs(b) * errors[:, 3:].max(axis=1)
-        largest = (losses + _PESSIMISM * doubt).max(axis=2)
+        largest = (losses + rules.MIX_PESSIMISM * doubt).max(axis=2)
         i, j = np.unravel_index(int(np.argmin(largest)), largest.shape)
-        return float(_STEPS[i]), float(self.shift_unit * shifts[j])
+        return float(steps[i]), float(self.shift_unit * shifts[j])
 
 
 class ScaleFit:
@@ -246,10 +241,11 @@ class ScaleFit:
         """Keep scale and mix within a range; start again from numbers that are not finite."""
         if not np.isfinite(theta).all():
             return np.zeros(self.n_parameters)
-        theta = theta.copy()
-        theta[0] = self.unit * min(max(theta[0] / self.unit, -0.75 * shrinkage), 0.6)
+        theta, least = theta.copy(), -rules.LEAST_SCALE * shrinkage
+        theta[0] = self.unit * min(max(theta[0] / self.unit, least), rules.LARGEST_SCALE)
         if self.has_mix:
-            theta[-1] = self.units[1] * min(max(theta[-1] / self.units[1], -shrinkage), 0.3)
+            mix = max(theta[-1] / self.units[1], -shrinkage)
+            theta[-1] = self.units[1] * min(mix, rules.LARGEST_MIX)
         return theta
 
     def step(
@@ -258,7 +254,8 @@ class ScaleFit:
         """Return the change of the parameters by noisy sums of the terms, for each group."""
         p, k = self.proportions, self.n_parameters
         means, errors = sums / self.sizes[:, None], scale / self.sizes
-        sampling = 1.0 / self.sizes
+        of_losses, of_gradients, of_entries = rules.SCALE_SPREADS
+        sampling = np.multiply.outer(rules.SCALE_VARIANCES, 1.0 / self.sizes)
 
         def shrunk(values: np.ndarray, spread: float, variances: np.ndarray) -> np.ndarray:
             mean = p @ values
@@ -266,10 +263,10 @@ class ScaleFit:
             return np.asarray(mean + gain[:, None] * (values - mean))
 
         centre, _ = loss_range(self.plan.loss)
-        losses = centre + 2.0 * shrunk(means[:, :1], 0.15, errors**2 + 0.075 * sampling)[:, 0]
-        variances = errors**2 + 0.1 * sampling
-        gradients = self.signs * shrunk(self.signs * means[:, 1 : 1 + k], 0.2, variances)
-        entries = shrunk(means[:, 1 + k :], 0.05, errors**2)
+        losses = centre + 2.0 * shrunk(means[:, :1], of_losses, errors**2 + sampling[0])[:, 0]
+        variances = errors**2 + sampling[1]
+        gradients = self.signs * shrunk(self.signs * means[:, 1 : 1 + k], of_gradients, variances)
+        entries = shrunk(means[:, 1 + k :], of_entries, errors**2)
         hessians = np.zeros((len(p), k, k))
         upper = np.triu_indices(k)
         hessians[:, upper[0], upper[1]] = entries / np.where(
@@ -278,15 +275,18 @@ class ScaleFit:
         hessians += np.triu(hessians, 1).transpose(0, 2, 1)
         values, vectors = np.linalg.eigh(hessians)
         hessians = np.einsum("gij,gj,gkj->gik", vectors, np.maximum(values, 0.01), vectors)
+        between = rules.GRADIENT_VARIANCE
         # scores that are too large hurt the worst group most
-        gradients[:, 0] += 0.4 * np.sqrt(0.04 * variances / (0.04 + variances))
-        known = 0.04 / (0.04 + errors**2)
+        doubt = np.sqrt(between * variances / (between + variances))
+        gradients[:, 0] += rules.SCALE_PESSIMISM * doubt
+        known = between / (between + errors**2)
         noise = max(float((known * errors).max()), float(np.sqrt(((p * errors) ** 2).sum())))
-        spread = [self.unit / 4.0]
-        spread += [0.3] * self.has_shift
-        spread += [self.units[1] / 8.0] if self.has_mix else []
+        spread = [rules.SCALE_PRIOR * self.unit]
+        spread += [rules.SHIFT_PRIOR] * self.has_shift
+        spread += [rules.MIX_PRIOR * self.units[1]] if self.has_mix else []
         prior = np.diag((noise**2 / 0.1) / np.square(spread))
-        return minimax_step(losses, gradients, hessians, prior, 1.2 * np.array(spread), p)
+        bounds = rules.LARGEST_STEP * np.array(spread)
+        return minimax_step(losses, gradients, hessians, prior, bounds, p)
 
 
 def minimax_step(

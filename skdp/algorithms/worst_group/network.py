@@ -18,6 +18,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
+from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import (
     NoisyProportions,
@@ -32,28 +33,9 @@ from skdp.privacy.report import Release
 from skdp.problems import GroupNetworkProblem, GroupWeights, Network, Records
 from skdp.problems.group_objective import GroupObjective
 
-#: Length of the first step over the square root of the dimension: of a coordinate, about. It falls
-#: to 0. The weights of the hidden features start with size 1.
-STEP = 0.24
-#: Outer steps, and the momentum of their directions.
-N_STEPS, _MOMENTUM = 100, 0.5
-#: Deviation of the hidden features' arguments at the start, for a row of the largest norm.
-_INPUT_SCALE = 1.5
-#: Largest loss of a record in the weights of the groups, over log(number of classes); and the
-#: share of the budget of a step that these losses get.
-_LARGEST_LOSS, _SHARE_Y = 3.0, 0.1
-#: Penalty on unequal weights of the groups: a loss that is larger by it takes all the weight.
-BALANCE = 0.3
-#: The same for numbers, in units of the loss of predicting the middle of their range.
-_BALANCE_OF_NUMBERS = 0.1
-#: Ball of the network's weights, in units of the square root of their number.
-_RADIUS = 100.0
-#: Part of the budget for noisy proportions: least, largest, and root over their noise.
-_SIZES = (0.003, 0.04, 600.0)
-#: Length of the mean gradient over its bound, for the shrinkage of the margins.
-_SIGNAL = 0.125
-#: Least proportion that is taken into account.
-_LEAST_PROPORTION = 0.001
+#: Defaults of parameters: length of the first step over the square root of the dimension, which
+#: falls to 0; outer steps; the difference of losses that takes all the weight of the groups.
+STEP, N_STEPS, BALANCE = 0.24, 100, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +91,7 @@ class GroupNetworkPlan(GroupPlan):
         weights = self.objective.weights
         noise = self.rgda.noise_scale() * max(1.0, max(weights.largest) / weights.n_groups)
         noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
-        return 1.0 / (1.0 + (noise / _SIGNAL) ** 2)
+        return 1.0 / (1.0 + (noise / rules.SIGNAL) ** 2)
 
     def to_dict(self) -> dict[str, Any]:
         numbers = {
@@ -145,7 +127,7 @@ class GroupNetworkPlan(GroupPlan):
         """Release proportions of the groups, positive and of sum 1."""
         assert self.sizes is not None
         noisy = self.sizes.release(groups, noise)
-        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
+        least = min(max(rules.LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
         return positive_shares(noisy, least)
 
     def _steps(self, data: Records, run: Run) -> GroupResult:
@@ -219,22 +201,22 @@ def plan_group_network(
     if not objective.risk.is_mean or not objective.risk.is_smooth:
         raise ValueError("method='rgda' needs the mean of a smooth loss.")
     network = Network(
-        design.width, hidden_units, loss.n_outputs, _INPUT_SCALE / design.feature_norm
+        design.width, hidden_units, loss.n_outputs, rules.INPUT_SCALE / design.feature_norm
     )
-    unit, largest = 1.0, _LARGEST_LOSS * math.log(max(2, loss.n_outputs + 1))
+    unit, largest = 1.0, rules.LARGEST_LOSS * math.log(max(2, loss.n_outputs + 1))
     if loss.target_bound:
         unit, largest = loss.target_bound, loss.largest_value(1.0, 0.0)
         clip_norm = clip_norm * loss.lipschitz(1.0, 0.0)
-        balance = _BALANCE_OF_NUMBERS * largest
+        balance = rules.BALANCE_OF_NUMBERS * largest
     root = math.sqrt(network.dimension) * unit
     settings = RGDASettings(
         n_steps=n_steps,
         clip=clip_norm,
-        share_y=_SHARE_Y,
+        share_y=rules.LOSSES_SHARE,
         unit_y=largest / clip_norm,
         step_size=step_size * root,
-        radius=_RADIUS * root,
-        momentum=_MOMENTUM,
+        radius=rules.RADIUS * root,
+        momentum=rules.MOMENTUM,
         decay=True,
         average=True,
     )
@@ -253,7 +235,7 @@ def plan_group_network(
         )
     share = objective.histogram_share
     if objective.plans_share:
-        least, most, factor = _SIZES
+        least, most, factor = rules.SIZES
         noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
         share = min(max((factor * noise) ** 2, least), most)
     # all are Gaussian releases on all records: 1 / multiplier^2 adds

@@ -27,6 +27,7 @@ from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperatur
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, has_shift
@@ -47,34 +48,6 @@ from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.records import Block
 from skdp.problems.rounding import two_margins
-
-#: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
-_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
-#: Largest sum of these parts: losses and scale have less where sizes leave them no room.
-_ALL_PARTS = 0.5
-#: Part of the steps' budget that the plain model gets.
-_PLAIN = 0.25
-#: Largest part for the sizes of groups that may be asked for.
-_LARGEST_SHARE = 0.3
-#: Releases of the fit of the scale.
-_ROUNDS = 3
-#: Least proportion that is taken into account.
-_LEAST_PROPORTION = 0.001
-#: Least weight of a group in units of its proportion.
-_FLOOR = 0.25
-#: Price of unequal weights, and for one look the least one and that over the error of all weights;
-#: see docs/theory/worst_group.md.
-_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.015, 8.0
-#: How many times larger a block of weighted records is than one of a plain descent, at least.
-_WEIGHTED_BLOCK = 4
-#: Factors of the price after a step of the weights that went too far, and after others.
-_TOO_FAR, _NOT_FAR = 3.0, 0.8
-#: Largest weight of a group in one look, unless it has as many records.
-_CEILING = 0.8
-#: Error of all weights for one look at the losses, and least and largest number of several.
-_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.06, 8, 16
-#: Error of all weights, relative to the norm of rows, above which groups are not looked at.
-_LARGEST_ERROR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +196,7 @@ class NoisyDescentAscentPlan(GroupPlan):
             n_entries = self.scale.n_entries
             if self._is_plain:  # without a mix
                 n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
-            parts += [replace(self.scale, n_entries=n_entries).describe()] * _ROUNDS
+            parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
         return tuple(parts)
 
     @property
@@ -292,7 +265,13 @@ class NoisyDescentAscentPlan(GroupPlan):
                     )
                     # smaller steps where the last one went too far
                     former, excess = excess, losses - best @ losses
-                    price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
+                    price *= (
+                        rules.TOO_FAR
+                        if (best * former) @ excess < 0.0
+                        else rules.NOT_FAR
+                        if k
+                        else 1.0
+                    )
                     best = worst_case_weights(
                         losses,
                         proportions,
@@ -301,9 +280,9 @@ class NoisyDescentAscentPlan(GroupPlan):
                         largest=self.objective.weight_limit,
                         center=best,
                         # of one look: no other one would find that the step went too far
-                        ceiling=_CEILING if self.n_looks == 1 else 1.0,
+                        ceiling=rules.CEILING if self.n_looks == 1 else 1.0,
                     )
-                    floor = _FLOOR / self.n_looks
+                    floor = rules.FLOOR / self.n_looks
                     weights = floor * proportions + (1.0 - floor) * best
                     is_plain = self.n_looks == 1 and prefers_plain(
                         losses if has_odds(self.loss) else None, weights, proportions
@@ -362,7 +341,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         self, plan: NoisyGradientDescentPlan, rows: CenteredRows, noise: NoiseSource
     ) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
-        least = _LEAST_PROPORTION
+        least = rules.LEAST_PROPORTION
         if self.sizes is None:
             shares = np.array(self.proportions)
         else:
@@ -435,7 +414,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         effective = plan.objective.design.n_records / float((weights**2 / proportions).sum())
         return replace(
             plan,
-            n_blocks=block_count(round(effective / _WEIGHTED_BLOCK), plan.n_blocks),
+            n_blocks=block_count(round(effective / rules.WEIGHTED_BLOCK), plan.n_blocks),
             mu=(self.mu_plain if is_plain else self.mu_weighted) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
@@ -465,7 +444,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
-        theta = fit.released(self.scale, _ROUNDS, shrinkage, noise, moved)
+        theta = fit.released(self.scale, rules.SCALE_ROUNDS, shrinkage, noise, moved)
         shift = theta[1] if fit.has_shift else 0.0
         weights = (shrinkage + theta[0] / fit.unit) * weights
         if direction is not None:
@@ -509,33 +488,33 @@ def plan_noisy_descent_ascent(
     design, relation = objective.design, objective.neighbouring
     error = whole.relative_noise
     spread = error * math.sqrt(design.n_features)
-    if n_groups == 1 or spread >= _LARGEST_ERROR:
+    if n_groups == 1 or spread >= rules.LARGEST_ERROR:
         return PlainModelPlan(objective=objective, plain=whole)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     has_sizes = objective.proportions is None
     noise = relation.n_changes / (mu * design.n_records)
     sizes_share, losses_share, scale_share = (
         min(max((factor * noise) ** 2, least), largest)
-        for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
+        for least, largest, factor in (rules.SIZES, rules.LOSSES, rules.SCALE)
     )
     if has_sizes and not objective.plans_share:
-        sizes_share = objective.histogram_share or sizes_share
-        if sizes_share > _LARGEST_SHARE:
+        sizes_share, most = objective.histogram_share or sizes_share, rules.LARGEST_SHARE
+        if sizes_share > most:
             raise ValueError(
-                f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
+                f"histogram_share == {sizes_share:g}, must be at most {most:g} for the "
                 "method 'gradient': the rest is for the model."
             )
     if are_classes:  # no looks
         losses_share = 0.0
-    room = _ALL_PARTS - sizes_share * has_sizes
+    room = rules.ALL_SHARES - sizes_share * has_sizes
     fraction = min(1.0, room / (losses_share + scale_share))
     losses_share, scale_share = fraction * losses_share, fraction * scale_share
     fits_scale = has_odds(objective.risk.loss)
-    n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
-    n_looks = n_looks if n_looks >= _LEAST_LOOKS and not are_classes else 1
-    spread_price = _SPREAD_PRICE
+    n_looks = int(min(math.sqrt(rules.ONE_LOOK / spread), rules.MOST_LOOKS))
+    n_looks = n_looks if n_looks >= rules.LEAST_LOOKS and not are_classes else 1
+    spread_price = rules.SPREAD_PRICE
     if fits_scale and n_looks == 1:
-        spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
+        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
     reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
     in_groups = partial(NoisySum, design=design, neighbouring=relation, n_entries=n_groups)
@@ -561,7 +540,7 @@ def plan_noisy_descent_ascent(
     share = 0.0  # of the temperature
     if fits_scale:
         scale = in_groups(
-            mu=mu * math.sqrt(scale_share / _ROUNDS),
+            mu=mu * math.sqrt(scale_share / rules.SCALE_ROUNDS),
             sensitivity=relation.n_changes,
             size=1.0,
             name="derivatives of the groups' losses in scale, shift and mix",
@@ -587,19 +566,19 @@ def plan_noisy_descent_ascent(
         # as long a path for the budget as that of one descent: the first part of it, and the rest
         plain=replace(
             plain,
-            mu=plain.mu * math.sqrt(_PLAIN),
-            damping=plain.damping / math.sqrt(_PLAIN),
+            mu=plain.mu * math.sqrt(rules.PLAIN_SHARE),
+            damping=plain.damping / math.sqrt(rules.PLAIN_SHARE),
         ),
         n_looks=n_looks,
-        mu_weighted=plain.mu * math.sqrt(1.0 - _PLAIN),
-        mu_plain=math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
-        damping_weighted=plain.damping * math.sqrt(1.0 - _PLAIN),
+        mu_weighted=plain.mu * math.sqrt(1.0 - rules.PLAIN_SHARE),
+        mu_plain=math.sqrt(plain.mu**2 * (1.0 - rules.PLAIN_SHARE) + mu**2 * (scale_share - share)),
+        damping_weighted=plain.damping * math.sqrt(1.0 - rules.PLAIN_SHARE),
         sizes=sizes,
         losses=losses,
         scale=scale,
         mix=mix,
         temperature=temperature,
-        price=8.0 * error**2 * math.sqrt(design.n_features),
+        price=rules.NOISE_PRICE * error**2 * math.sqrt(design.n_features),
         spread_price=spread_price,
         proportions=objective.proportions,
     )

@@ -21,6 +21,7 @@ from skdp.algorithms.output.phased_saddle import (
     plan_phased_saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
@@ -38,9 +39,6 @@ from skdp.problems import (
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
-
-#: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
-_LEAST_SPREAD = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +317,7 @@ def _plan_fit(
     # a width that suits the noise of the last phase, which depends on the width a little, but not
     # far below a margin: other solvers than Newton's would take very long
     spread = design.feature_norm * risk.reference_norm(design)
-    least = _LEAST_SPREAD * risk.loss.margin_scale
+    least = rules.LEAST_MARGIN_SPREAD * risk.loss.margin_scale
     for _ in range(3):
         planned = plan(replace(objective, risk=risk.smoothed(spread)))
         spread = max(least, design.feature_norm * planned.phased.phases[-1].noise_deviation("x"))

@@ -23,6 +23,7 @@ from skdp.algorithms.mirror.plain import (
 )
 from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
@@ -34,9 +35,6 @@ from skdp.problems import GroupWeights, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
 from skdp.problems.vertices import LinearProblem, vertex_coefficients
-
-#: Steps of the search for the scale of steps that a histogram leaves.
-_HALVINGS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +136,8 @@ def plan_group_mirror_descent(
     if n_rounds is None:
         # records of one group, if all are equally large
         effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
-        n_rounds = max(20, min(round((effective / sum(design.log_sizes)) ** (2.0 / 3.0)), 500))
+        wanted = round((effective / sum(design.log_sizes)) ** (2.0 / 3.0))
+        n_rounds = max(rules.FEWEST_ROUNDS, min(wanted, rules.MOST_ROUNDS))
     descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent)
@@ -166,7 +165,7 @@ def _reduced(descent: VertexPlan, earlier: Release, budget: PrivacyBudget) -> Ve
         return accountant.compose(event).get_epsilon(budget.delta) <= budget.epsilon
 
     low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(rules.HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
     if low == 0.0:
