@@ -1019,8 +1019,8 @@ MUTANTS = (
     Mutant(
         "weight of labels left out of the sensitivity",
         "algorithms/preparation/centering.py",
-        "size, replaced, added = 1, _LABEL_WEIGHT**2, 0.25 * _LABEL_WEIGHT**2",
-        "size, replaced, added = 1, 1.0, 0.25",
+        "square = rules.LABEL_WEIGHT**2",
+        "square = 1.0",
         f"{_CENTERING} lemma_1",
     ),
     Mutant(
@@ -1032,9 +1032,9 @@ MUTANTS = (
     ),
     Mutant(
         "counts take the place of public numbers that are right",
-        "algorithms/preparation/centering.py",
-        "_CONTRADICTION = 2.0",
-        "_CONTRADICTION = 0.0",
+        "algorithms/preparation/rules.py",
+        "CONTRADICTION = 2.0",
+        "CONTRADICTION = 0.0",
         f"{_CENTERING} contradicted",
     ),
     Mutant(
@@ -1067,9 +1067,9 @@ MUTANTS = (
     ),
     Mutant(
         "prior of the share of a class of Jeffreys",
-        "algorithms/preparation/centering.py",
-        "_SHARE_PRIOR, _LEAST_SHARE = 1.0, 0.005",
-        "_SHARE_PRIOR, _LEAST_SHARE = 0.5, 0.005",
+        "algorithms/preparation/rules.py",
+        "SHARE_PRIOR, LEAST_SHARE = 1.0, 0.005",
+        "SHARE_PRIOR, LEAST_SHARE = 0.5, 0.005",
         f"{_CENTERING} rare_class",
     ),
     Mutant(

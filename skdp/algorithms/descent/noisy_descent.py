@@ -45,12 +45,8 @@ from skdp.algorithms.descent.schedule import (
 )
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.preparation.centered_rows import (
-    PRIOR_VARIANCE,
-    CenteredRows,
-    Centering,
-    clipped_sum,
-)
+from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.preparation.second_moments import (
@@ -117,11 +113,11 @@ class NoisyGradientDescentPlan(Plan):
     n_blocks : int
     is_squared : bool
         Whether residuals near 0 are differences of margins and targets.
+    target_variance : float
+        Of numeric targets, in units of the squared bound; replaced by the released one.
     slowness : float, default=1.0
         Bound on curvatures over their value for a constant model; for two classes replaced by what
         follows from the released frequencies.
-    target_variance : float, default=0.15
-        Of numeric targets, in units of the squared bound; replaced by the released one.
     largest_factor : float, default=1.0
         Of the clipped gradients of records.
     least_moment : float, default=0.0
@@ -144,8 +140,8 @@ class NoisyGradientDescentPlan(Plan):
     rate: float
     n_blocks: int
     is_squared: bool
+    target_variance: float
     slowness: float = 1.0
-    target_variance: float = PRIOR_VARIANCE
     largest_factor: float = 1.0
     least_moment: float = 0.0
     counted: float | None = None
@@ -648,5 +644,6 @@ def _planned(
         rate=rate * (1.0 / loss.curvature),
         n_blocks=n_blocks,
         is_squared=is_squared,
+        target_variance=preparation_rules.PRIOR_VARIANCE,
         slowness=loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
+from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.problems import Loss
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
@@ -109,7 +109,7 @@ def odds_clip(error: float) -> float:
 
 def _squares(spread: float, unit: float) -> StepRule:
     clip = min(max(0.30 * 0.05 / spread, 0.15), 2.5)
-    noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
+    noise = unit * clip * math.sqrt(preparation_rules.PRIOR_VARIANCE)
     damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     return StepRule(
         clip=clip, damping=damping, rate=1.5, preconditioned_rate=1.0, block_limit=2e-4 / clip**2

@@ -21,10 +21,9 @@ from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperatur
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
+from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import PreparedRecords
-from skdp.algorithms.preparation.second_moments import LARGEST_WIDTH
 from skdp.algorithms.preparation.undo import Curvature, penalised, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -335,9 +334,10 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
             "method='prepared' is for squared_error and for log_loss with two classes, delta > 0 "
             "and objective='empirical'."
         )
-    if design.n_features > LARGEST_WIDTH:
+    largest = preparation_rules.LARGEST_WIDTH
+    if design.n_features > largest:
         raise ValueError(
-            f"method='prepared' whitens rows of at most {LARGEST_WIDTH} features, but there are "
+            f"method='prepared' whitens rows of at most {largest} features, but there are "
             f"{design.n_features}. method='gradient' takes more."
         )
     mu = gaussian_mu(budget.epsilon, budget.delta)
@@ -354,6 +354,6 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
         mu=mu * math.sqrt(1.0 - preparation.share - share),
         total_mu=mu,
         temperature=temperature,
-        spread=math.sqrt(PRIOR_VARIANCE) * (loss.target_bound or 1.0),
+        spread=math.sqrt(preparation_rules.PRIOR_VARIANCE) * (loss.target_bound or 1.0),
         curvature=1.0 / design.n_features,
     )

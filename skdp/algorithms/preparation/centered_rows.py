@@ -14,17 +14,14 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
+from skdp.algorithms.preparation import rules
 from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Design, Loss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
 
-#: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
-CONSTANT = 0.2
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
 _LONGER = 4
-#: Mean of the prior of the targets' variance, in units of the squared bound on them.
-PRIOR_VARIANCE = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,7 @@ class Centering:
             mean=np.zeros(n_features),
             scale=1.0,
             offsets=np.zeros(n_outputs),
-            target_variance=PRIOR_VARIANCE,
+            target_variance=rules.PRIOR_VARIANCE,
         )
 
 
@@ -106,11 +103,11 @@ class CenteredRows:
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale
-        self.constant = CONSTANT if self.has_intercept else 0.0
+        self.constant = rules.CONSTANT if self.has_intercept else 0.0
         self._threads = Threads() if sp.issparse(records.matrix) else None
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self.constant
-        self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
+        self.amplification = self.norm_bound / rules.CONSTANT if self.has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
         self._all = self._kept(self._slices(records.n_records))
@@ -213,7 +210,7 @@ class CenteredRows:
         """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
         if not self.has_intercept:
             return 1.0
-        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / CONSTANT) ** 2
+        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / rules.CONSTANT) ** 2
         return min(self.amplification**2, off_center)
 
     def _norms(self, block: Block) -> np.ndarray:

@@ -14,11 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from skdp.algorithms.preparation.centered_rows import (
-    PRIOR_VARIANCE,
-    Centering,
-    squared_norms,
-)
+from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
@@ -28,20 +25,6 @@ from skdp.problems.records import Block
 
 #: Weights of the squared norm of a row in the release, and of its count.
 _SQUARE_WEIGHT = _COUNT_WEIGHT = 0.5
-#: Standard deviations of the count from which on it takes the place of the public number.
-_CONTRADICTION = 2.0
-#: Weight of a label of two classes in the release: log odds need its mean more than models the
-#: means of rows.
-_LABEL_WEIGHT = 1.5
-#: Parameter of the beta prior of the share of a class (1: uniform), and its least value.
-_SHARE_PRIOR, _LEAST_SHARE = 1.0, 0.005
-#: Variance of the prior of the targets' variance, in units of the squared bound on them.
-_PRIOR_SPREAD = 0.01
-#: Variance of the prior of the targets' mean, in units of the squared bound on them.
-_MEAN_SPREAD = 0.05
-#: Noise of the targets' mean, in units of the bound on them, above which targets are clipped, and
-#: the least bound that they are clipped to.
-_TARGET_NOISE, _LEAST_TARGET_CLIP = 0.06, 0.25
 
 
 def share_of_ones(noisy: float, deviation: float) -> float:
@@ -61,11 +44,11 @@ def share_of_ones(noisy: float, deviation: float) -> float:
     low, high = np.arcsin(np.sqrt(ends))
     # uniform angles have the density of beta(1/2, 1/2)
     shares = np.sin(low + (high - low) * (np.arange(1000) + 0.5) / 1000) ** 2
-    logs = (_SHARE_PRIOR - 0.5) * np.log(shares * (1.0 - shares))
+    logs = (rules.SHARE_PRIOR - 0.5) * np.log(shares * (1.0 - shares))
     logs -= 0.5 * ((noisy - shares) / deviation) ** 2
     weights = np.exp(logs - logs.max())
     share = float(weights @ shares / weights.sum())
-    return min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+    return min(max(share, rules.LEAST_SHARE), 1.0 - rules.LEAST_SHARE)
 
 
 class _Targets(ABC):
@@ -100,21 +83,23 @@ class _NoTargets(_Targets):
         return np.empty(0)
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        return np.zeros(self.n_outputs), PRIOR_VARIANCE
+        return np.zeros(self.n_outputs), rules.PRIOR_VARIANCE
 
 
 class _BinaryTargets(_Targets):
     """``1.5 (t - 1/2)`` for targets t in {0, 1}; the offset is the log odds."""
 
-    size, replaced, added = 1, _LABEL_WEIGHT**2, 0.25 * _LABEL_WEIGHT**2
+    def __init__(self) -> None:
+        square = rules.LABEL_WEIGHT**2
+        self.size, self.replaced, self.added = 1, square, 0.25 * square
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
-        return _LABEL_WEIGHT * np.array([targets.sum() - 0.5 * len(targets)])
+        return rules.LABEL_WEIGHT * np.array([targets.sum() - 0.5 * len(targets)])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        noisy = 0.5 + float(means[0]) / _LABEL_WEIGHT
-        share = share_of_ones(noisy, deviation / _LABEL_WEIGHT)
-        return np.array([math.log(share / (1.0 - share))]), PRIOR_VARIANCE
+        noisy = 0.5 + float(means[0]) / rules.LABEL_WEIGHT
+        share = share_of_ones(noisy, deviation / rules.LABEL_WEIGHT)
+        return np.array([math.log(share / (1.0 - share))]), rules.PRIOR_VARIANCE
 
 
 class _ClassTargets(_Targets):
@@ -134,7 +119,7 @@ class _ClassTargets(_Targets):
         logits = np.zeros(self.size)
         if (surplus**2).sum() > 8.0 * (self.size - 1) * deviation**2:
             logits = np.log(np.clip(1.0 / self.size + surplus, 0.1 / self.size, 1.0))
-        return logits @ self.loss.basis, PRIOR_VARIANCE
+        return logits @ self.loss.basis, rules.PRIOR_VARIANCE
 
 
 class _NumericTargets(_Targets):
@@ -163,16 +148,18 @@ class _NumericTargets(_Targets):
         mean, clip = 0.0, self.clip
         if self.has_mean:
             # what clipping leaves of a small mean
-            left = erf(clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if clip < 1.0 else 1.0
-            shrunk = clip * float(means[0]) * left * _MEAN_SPREAD
-            mean = shrunk / (left**2 * _MEAN_SPREAD + (clip * deviation) ** 2)
+            left = erf(clip / math.sqrt(2.0 * rules.PRIOR_VARIANCE)) if clip < 1.0 else 1.0
+            shrunk = clip * float(means[0]) * left * rules.MEAN_SPREAD
+            mean = shrunk / (left**2 * rules.MEAN_SPREAD + (clip * deviation) ** 2)
             mean = min(max(mean, -1.0), 1.0)
         offset = np.array([mean * self.bound])
         if not self.has_square:
-            return offset, PRIOR_VARIANCE
+            return offset, rules.PRIOR_VARIANCE
         square = clip**2 * float(means[-1])
-        data, prior = (2.0 * clip - 1.0) / deviation**2, 1.0 / _PRIOR_SPREAD
-        variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
+        data, prior = (2.0 * clip - 1.0) / deviation**2, 1.0 / rules.PRIOR_SPREAD
+        variance = (max(square - mean**2, 0.0) * data + rules.PRIOR_VARIANCE * prior) / (
+            data + prior
+        )
         return offset, min(max(variance, 1e-4), 1.0)
 
 
@@ -262,7 +249,7 @@ class CenteringPlan:
         """
         n, ratio = float(self.sum.design.n_records), self.sum.design.size_ratio
         found, error = count / _COUNT_WEIGHT, scale / _COUNT_WEIGHT
-        if abs(found - n) > _CONTRADICTION * error:
+        if abs(found - n) > rules.CONTRADICTION * error:
             return min(max(found, n / ratio), n * ratio)
         return n
 
@@ -276,7 +263,7 @@ def plan_centering(
     means, clip = _sum(*given, 1.0), 1.0
     if loss.target_bound and design.intercept > 0:
         deviation = means.bound() / (mu * design.n_records)
-        clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
+        clip = min(max(rules.TARGET_NOISE / deviation, rules.LEAST_TARGET_CLIP), 1.0)
         means = _sum(*given, clip)
     return CenteringPlan(loss=loss, sum=means, moves_rows=moves_rows, target_clip=clip)
 

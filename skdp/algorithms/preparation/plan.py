@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.descent.rules import centering_share
+from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
@@ -20,18 +21,6 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, Loss, Records
-
-#: Least part of the squared mu for the means of numeric targets.
-_LEAST_MEANS = 0.03
-#: Noise of a mean of numbers up to 1 from which on the spread has more than its least part.
-_SPREAD_NOISE, _SPREAD_SHARES = 0.02, (0.01, 0.1)
-#: Parts for second moments, the noise (times features) that the first sufficient one has, and the
-#: noise up to which the last but one is worth it.
-_MOMENTS_SHARES, _LITTLE, _WORTH, _FALLBACK = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0, 0.2
-#: Ridge of the whitener in units of the noise of the second moments.
-_RIDGE = 2.0
-#: Least second moment of a whitened direction, so that noise alone makes none 0.
-_LEAST_KNOWN = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +111,8 @@ class PreparationPlan:
             factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
             missing = max(1.0, 1.0 / (factor * max(float(np.trace(matrix)), unit)))
             values, directions = np.linalg.eigh(factor * matrix)
-            values, floor = np.maximum(values, 0.0), _RIDGE * unit * factor
-            known = np.maximum(values / (values + floor), _LEAST_KNOWN)
+            values, floor = np.maximum(values, 0.0), rules.RIDGE * unit * factor
+            known = np.maximum(values / (values + floor), rules.LEAST_KNOWN)
             size = max(float(known.sum()), 1.0)
             whitener = (directions / np.sqrt((values + floor) * size)) @ directions.T
             moments = known / size
@@ -159,15 +148,18 @@ def plan_preparation(
     means, moves_rows = centering_share(loss, noise * math.sqrt(d), noise)
     spread, spread_share = None, 0.0
     if loss.target_bound:
-        means = max(means, _LEAST_MEANS)
-        low, high = _SPREAD_SHARES
-        spread_share = min(max(0.5 * (noise / _SPREAD_NOISE) ** 2, low), high)
+        means = max(means, rules.LEAST_MEANS_SHARE)
+        low, high = rules.SPREAD_SHARES
+        spread_share = min(max(0.5 * (noise / rules.SPREAD_NOISE) ** 2, low), high)
         spread = plan_spread(design, loss.target_bound, neighbouring, mu * math.sqrt(spread_share))
     unit = math.sqrt(2.0 * k * d) / (n * mu) * d  # spectral noise times features, for all of mu
-    sufficient = [share for share in _MOMENTS_SHARES if unit <= _LITTLE * math.sqrt(share)]
+    sufficient = [
+        share for share in rules.MOMENTS_SHARES if unit <= rules.LITTLE_NOISE * math.sqrt(share)
+    ]
     moments, moments_share = None, 0.0
-    if sufficient or unit <= _WORTH * math.sqrt(_FALLBACK):
-        moments_share = sufficient[0] if sufficient else _FALLBACK
+    fallback = rules.MOMENTS_SHARES[-2]
+    if sufficient or unit <= rules.WORTHY_NOISE * math.sqrt(fallback):
+        moments_share = sufficient[0] if sufficient else fallback
         moments = plan_row_moments(design, neighbouring, mu * math.sqrt(moments_share))
     centering = None
     if means:

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.preparation import rules
 from skdp.problems import Records
 from skdp.problems.records import Block, Part, read_only_view
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
-
-#: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
-LARGEST_NORM = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,7 @@ class AffineMap:
     @property
     def norm_bound(self) -> float:
         """Bound on the norm of a prepared row."""
-        return math.hypot(min(self.raw_norm, LARGEST_NORM), self.constant) * ROUNDING_SLACK
+        return math.hypot(min(self.raw_norm, rules.LARGEST_NORM), self.constant) * ROUNDING_SLACK
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ class PreparedRecords(Records):
             part = slice(start, min(start + self.block_size, self.n_records))
             whitened = super().block(part).rows() @ matrix.T
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
-        shortened = LARGEST_NORM / np.maximum(lengths, LARGEST_NORM)
+        shortened = rules.LARGEST_NORM / np.maximum(lengths, rules.LARGEST_NORM)
         norms = np.hypot(lengths * shortened, self.affine.constant)
         norms *= 1.0 + self.relative_rounding
         return read_only_view(norms), read_only_view(shortened)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.algorithms.preparation.centered_rows import CONSTANT, CenteredRows
+from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
@@ -23,17 +24,6 @@ from skdp.privacy.report import Release
 from skdp.problems import Design
 from skdp.problems.records import Block
 from skdp.problems.rounding import two_products
-
-#: Spectral norm of the noise in units of the mean eigenvalue, above which there is no inverse.
-_LARGEST_NOISE = 1.5
-#: Number of features above which there is none.
-LARGEST_WIDTH = 1000
-#: Least and largest number of coordinates of a projection.
-_PROJECTED = 16, 128
-#: Number of coordinates that a feature is projected to: two features seldom share more than one.
-_PLACES = 4
-#: Spectral norm of the noise of projected moments, above which there is no release.
-_LARGEST_PROJECTED_NOISE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +167,7 @@ class RowMomentsPlan:
 
 def _public_projection(size: int, width: int) -> np.ndarray:
     """Draw public signs: every column has one in each of the parts of the coordinates."""
-    public, n_parts = np.random.default_rng(0), min(_PLACES, size)
+    public, n_parts = np.random.default_rng(0), min(rules.PLACES, size)
     bounds = np.arange(n_parts + 1) * size // n_parts
     places = public.integers(bounds[:-1], bounds[1:], size=(width, n_parts))
     signs = 2.0 * public.integers(0, 2, size=places.shape) - 1.0
@@ -188,7 +178,7 @@ def _public_projection(size: int, width: int) -> np.ndarray:
 
 def _square(rows: CenteredRows) -> float:
     """Return the mean square norm of the rows, about."""
-    return 1.0 + CONSTANT**2 * rows.has_intercept
+    return 1.0 + rules.CONSTANT**2 * rows.has_intercept
 
 
 def plan_row_moments(
@@ -202,11 +192,13 @@ def plan_row_moments(
     norm = math.sqrt(neighbouring.n_changes)
     unit = math.sqrt(2.0) * norm / (mu * design.n_records)
     if is_projected:  # k coordinates enlarge small moments to 1 / k, about their noise here
-        size = int(min(max(unit ** (-2.0 / 3.0), _PROJECTED[0]), _PROJECTED[1], design.width))
-        largest = _LARGEST_PROJECTED_NOISE
+        size = int(
+            min(max(unit ** (-2.0 / 3.0), rules.PROJECTED[0]), rules.PROJECTED[1], design.width)
+        )
+        largest = rules.LARGEST_PROJECTED_NOISE
     else:
         size = design.width
-        largest = _LARGEST_NOISE / size if size <= LARGEST_WIDTH else 0.0
+        largest = rules.LARGEST_NOISE / size if size <= rules.LARGEST_WIDTH else 0.0
     noise = unit * math.sqrt(size)
     if noise > largest:
         return None

@@ -12,19 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, Records
 from skdp.problems.records import Block
-
-#: Ends of the bins of |y - offset| over the bound on targets, from above.
-_ENDS = (*(2.0**power for power in range(1, -8, -1)), 0.0)
-#: Share of a normal law that is further away than its standard deviation.
-_OUTSIDE = 0.32
-#: Least spread.
-_LEAST = 2.0**-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +46,8 @@ class SpreadPlan:
 
         `n_records` is their number, if it was released; None: the public one.
         """
-        edges = np.array(_ENDS[-2:0:-1]) * self.bound  # ascending, without the ends
+        ends = _ends()
+        edges = ends[-2:0:-1] * self.bound  # ascending, without the ends
 
         def statistic(block: Block) -> np.ndarray:
             distances = np.abs(block.targets - offset)
@@ -61,13 +56,18 @@ class SpreadPlan:
 
         counts, _ = self.sum.release(records.total(statistic), noise)
         shares = np.maximum(counts, 0.0)[::-1] / (n_records or self.sum.design.n_records)
-        outside = 0.0
-        for share, high, low in zip(shares, _ENDS[:-1], _ENDS[1:], strict=True):
-            if outside + share >= _OUTSIDE:
-                found = high - (high - low) * (_OUTSIDE - outside) / share
-                return max(found, _LEAST) * self.bound
+        outside, least = 0.0, 0.25 * float(ends[-2])
+        for share, high, low in zip(shares, ends[:-1], ends[1:], strict=True):
+            if outside + share >= rules.OUTSIDE_SHARE:
+                found = high - (high - low) * (rules.OUTSIDE_SHARE - outside) / share
+                return max(float(found), least) * self.bound
             outside += float(share)
-        return _LEAST * self.bound
+        return least * self.bound
+
+
+def _ends() -> np.ndarray:
+    """Ends of the bins of |y - offset| over the bound on targets, from above."""
+    return np.append(2.0 ** np.arange(1.0, 1.0 - rules.BINS, -1.0), 0.0)
 
 
 def plan_spread(design: Design, bound: float, neighbouring: Neighbouring, mu: float) -> SpreadPlan:
@@ -77,7 +77,7 @@ def plan_spread(design: Design, bound: float, neighbouring: Neighbouring, mu: fl
         neighbouring=neighbouring,
         mu=mu,
         sensitivity=math.sqrt(neighbouring.n_changes),  # counts are exact
-        n_entries=len(_ENDS) - 1,
+        n_entries=rules.BINS,
         name="counts of targets by their distance from the offset",
         reference="docs/theory/preparation.md, Lemma B",
     )

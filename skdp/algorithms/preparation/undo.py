@@ -12,11 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
-#: Least second moment of a direction over the largest one, and that of directions in which the
-#: squared weights are compared with their noise.
-_LEAST, _COMPARED = 1.0 / 3.0, 0.5
-#: Least prior variance over that of the noise: smaller ones are 0.
-_TINY = 1e-9
+from skdp.algorithms.preparation import rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +40,7 @@ class Curvature:
     def floored(self) -> np.ndarray:
         """Curvature of each direction, then of the constant."""
         largest = self.moments.max(initial=0.0)
-        own = self.share * np.maximum(self.moments, _LEAST * largest)
+        own = self.share * np.maximum(self.moments, rules.LEAST_MOMENT * largest)
         return np.append(own, self.share * self.constant**2) if self.constant else own
 
     def rotated(self, weights: np.ndarray) -> np.ndarray:
@@ -94,11 +90,13 @@ def shrunk(
         What the curvature is enlarged by for the same shrinkage.
     """
     h, d = curvature.moments, len(curvature.moments)
-    chosen = h >= _COMPARED * h.max(initial=0.0)
+    chosen = h >= rules.COMPARED_MOMENT * h.max(initial=0.0)
     signal = max(float(h[chosen] @ (weights[:d] ** 2 - variances[:d])[chosen]), 0.0)
     total = float(h.sum())
     margins = min(signal * total / float(h[chosen].sum()), cap)
-    prior = max(margins / total, max(least, _TINY) * float(variances[:d][chosen].mean()))
+    prior = max(
+        margins / total, max(least, rules.LEAST_PRIOR) * float(variances[:d][chosen].mean())
+    )
     out = weights.copy()
     out[:d] *= prior / (prior + variances[:d])
     if curvature.constant:

@@ -14,6 +14,7 @@ from plain_noise import Scales, Silent, seeded
 
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.preparation import centered_rows as centering_module
+from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.preparation.centering import plan_centering, share_of_ones
 from skdp.privacy import PrivacyBudget
@@ -86,7 +87,7 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         plan = plan_centering(HalfSquaredLoss(2.0), design, relation, 10.0)
         release = replace(plan, target_clip=clip).release(records, Silent())
         assert release.offsets[0] == pytest.approx(0.2, abs=0.01)
-        assert (release.target_variance == centering_module.PRIOR_VARIANCE) == (clip < 0.5)
+        assert (release.target_variance == rules.PRIOR_VARIANCE) == (clip < 0.5)
     noisy = plans[0.1]
     deviation = 0.25 * noisy.sum.mechanism().noise_scale / 500
     left = math.erf(0.25 / math.sqrt(2 * 0.15))

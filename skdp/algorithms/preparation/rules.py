@@ -1,0 +1,56 @@
+"""Tuned numbers of the preparation of rows and targets.
+
+No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
+were chosen on made tables (docs/theory/noisy_gradient_descent.md, section 5);
+``benchmarks/run.py linear_families`` and ``over_constant`` show what the choices give.
+"""
+
+from __future__ import annotations
+
+#: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
+CONSTANT = 0.2
+#: Mean and variance of the prior of the targets' variance, and variance of the prior of their mean,
+#: in units of the squared bound on them.
+PRIOR_VARIANCE, PRIOR_SPREAD, MEAN_SPREAD = 0.15, 0.01, 0.05
+
+#: Means: standard deviations of the count from which on it takes the place of the public number.
+CONTRADICTION = 2.0
+#: Weight of a label of two classes in the release: log odds need its mean more than models the
+#: means of rows.
+LABEL_WEIGHT = 1.5
+#: Parameter of the beta prior of the share of a class (1: uniform), and its least value.
+SHARE_PRIOR, LEAST_SHARE = 1.0, 0.005
+#: Noise of the targets' mean, in units of the bound on them, above which targets are clipped, and
+#: the least bound that they are clipped to.
+TARGET_NOISE, LEAST_TARGET_CLIP = 0.06, 0.25
+
+#: Second moments: spectral norm of the noise in units of the mean eigenvalue, above which there is
+#: no inverse, and number of features above which there is none.
+LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
+#: Least and largest number of coordinates of a projection, and spectral norm of the noise of
+#: projected moments above which there is no release.
+PROJECTED, LARGEST_PROJECTED_NOISE = (16, 128), 0.1
+#: Number of coordinates that a feature is projected to: two features seldom share more than one.
+PLACES = 4
+
+#: Spread of targets: bins by powers of 2 of the bound, and share of a normal law that is further
+#: away than its standard deviation.
+BINS, OUTSIDE_SHARE = 9, 0.32
+#: Prepared rows: least part of the squared mu for the means of numeric targets.
+LEAST_MEANS_SHARE = 0.03
+#: Noise of a mean of numbers up to 1 from which on the spread has more than its least part; least
+#: and largest part.
+SPREAD_NOISE, SPREAD_SHARES = 0.02, (0.01, 0.1)
+#: Parts for second moments, the noise (times features) that the first sufficient one has, and the
+#: noise up to which the last but one is worth it.
+MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0
+#: Ridge of the whitener in units of the noise of the second moments, and least second moment of a
+#: whitened direction, so that noise alone makes none 0.
+RIDGE, LEAST_KNOWN = 2.0, 1e-3
+#: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
+LARGEST_NORM = 4.0
+#: Least second moment of a direction over the largest one where shrinkage is undone, and that of
+#: directions in which the squared weights are compared with their noise.
+LEAST_MOMENT, COMPARED_MOMENT = 1.0 / 3.0, 0.5
+#: Least prior variance over that of the noise: smaller ones are 0.
+LEAST_PRIOR = 1e-9
