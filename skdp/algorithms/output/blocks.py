@@ -8,10 +8,6 @@ import numpy as np
 
 from skdp.mechanisms import NoiseSource, random_order
 
-#: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
-#: one (equal blocks), and those that remove the logarithm of n.
-GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
-
 
 def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     """Compute sizes of blocks that shrink by `decrease`; the first gets the rest."""

@@ -25,8 +25,8 @@ from scipy.optimize import minimize_scalar
 
 from skdp._checks import check_option
 from skdp._runtime import without_warnings
+from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import (
-    GROWING_SCHEDULES,
     assign_blocks,
     block_remarks,
     block_sizes,
@@ -49,17 +49,6 @@ from skdp.problems.elementwise import minimum
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
 from skdp.solvers.registry import OWN_SOLVERS
-
-_MAX_PHASES = 24
-#: The search of a schedule ends after this many numbers of phases without a lower bound.
-_PATIENCE = 3
-#: Half of the search range of ``log mu_1``.
-_HALF_RANGE = 12.0
-#: Half-widths and numbers of points of the grids of ``log mu_1``, each around the best point of the
-#: one before.
-_GRIDS = ((_HALF_RANGE, 49), (0.5, 17))
-#: Accuracy of the planned ``log mu_1``.
-_LOG_ACCURACY = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +324,7 @@ class _ScheduleSearch:
         # around the balance of the two terms of one shot on all records
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
-        self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
+        self.range = self.middle - rules.HALF_RANGE, self.middle + rules.HALF_RANGE
 
     def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
@@ -355,9 +344,10 @@ class _ScheduleSearch:
         """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
         n_records = self.objective.design.n_records
         best = math.inf, self.middle, 1.0, [n_records]
-        searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
-        for start in range(1, _MAX_PHASES + 1, _PATIENCE + 1):
-            numbers = range(start, min(start + _PATIENCE, _MAX_PHASES) + 1)
+        # stale numbers and least bound
+        searching = dict.fromkeys(rules.GROWING_SCHEDULES, (0, math.inf))
+        for start in range(1, rules.MOST_PHASES + 1, rules.PATIENCE + 1):
+            numbers = range(start, min(start + rules.PATIENCE, rules.MOST_PHASES) + 1)
             candidates = [
                 (schedule, sizes)
                 for schedule in searching
@@ -371,7 +361,7 @@ class _ScheduleSearch:
             for column, (_, sizes) in zip(padded.T, candidates, strict=True):
                 column[: len(sizes)] = sizes
             centers = np.full(len(candidates), self.middle)
-            for width, points in _GRIDS:
+            for width, points in rules.GRIDS:
                 grid = np.clip(centers + np.linspace(-width, width, points)[:, None], *self.range)
                 values = self.bounds(grid, growth, padded)
                 centers = grid[values.argmin(axis=0), np.arange(len(candidates))]
@@ -384,7 +374,7 @@ class _ScheduleSearch:
                 searching[schedule] = (0 if value < least else stale + 1, min(least, value))
                 if value < best[0] * (1.0 - 1e-9):
                     best = float(value), float(center), schedule[0], sizes
-                if searching[schedule][0] == _PATIENCE:
+                if searching[schedule][0] == rules.PATIENCE:
                     del searching[schedule]
         return best
 
@@ -399,7 +389,7 @@ class _ScheduleSearch:
             return float(phased_utility_bound(self.objective, moduli, steps))
 
         found = minimize_scalar(
-            bound, bounds=self.range, method="bounded", options={"xatol": _LOG_ACCURACY}
+            bound, bounds=self.range, method="bounded", options={"xatol": rules.LOG_ACCURACY}
         )
         if found.fun < least * 1.001:  # Brent's method may end at another local minimum
             log_first = float(found.x)

@@ -20,8 +20,8 @@ from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option
 from skdp._runtime import without_warnings
+from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import (
-    GROWING_SCHEDULES,
     assign_blocks,
     block_remarks,
     block_sizes,
@@ -46,16 +46,6 @@ from skdp.solvers.copying import require_copyable
 
 #: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
-
-_MAX_PHASES = 24
-#: Those of minimisation, and steps between blocks of about equal size: the terms of y do not
-#: fall with mu_k, only with the size of the blocks.
-_SCHEDULES = (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
-#: Least regularisers, in units of those that suit records without noise: smaller ones would need an
-#: accuracy beyond double precision.
-_WEAKEST = 1e-7
-#: Numbers of phases in a row without a lower bound that end the search of a schedule.
-_PATIENCE = 2
 
 
 class SaddlePhase(NamedTuple):
@@ -401,12 +391,12 @@ class _ScheduleSearch:
         """Return the sizes of the blocks, mu_k and nu."""
         best, best_value = None, math.inf
         n_records = self.constants.n_records
-        counts = range(1, _MAX_PHASES + 1) if n_phases is None else (n_phases,)
-        for growth, decrease in _SCHEDULES:
+        counts = range(1, rules.MOST_PHASES + 1) if n_phases is None else (n_phases,)
+        for growth, decrease in (*rules.GROWING_SCHEDULES, *rules.SADDLE_SCHEDULES):
             stale, least = 0, math.inf
             for count in counts:
                 sizes = block_sizes(n_records, count, decrease)
-                if sizes[-1] < 1 or stale == _PATIENCE:
+                if sizes[-1] < 1 or stale == rules.SADDLE_PATIENCE:
                     break
                 value, mus, nu = self._tuned(sizes, growth, None)
                 if self.concavity > 0:  # then there need not be a regulariser
@@ -434,7 +424,7 @@ class _ScheduleSearch:
         if nu is None and constants.y.diameter == 0:
             nu = suited[1]  # there is one y, so any regulariser will do
         start = [math.log(number) for number in suited[: 2 if nu is None else 1]]
-        weakest = [begin + math.log(_WEAKEST) for begin in start]
+        weakest = [begin + math.log(rules.WEAKEST) for begin in start]
 
         def regularisation(logs: Sequence[float]) -> tuple[list[float], float]:
             first, *rest = (
@@ -445,8 +435,13 @@ class _ScheduleSearch:
         def bound(logs: Sequence[float]) -> float:
             return self.utility(self._phases(sizes, *regularisation(logs)))
 
-        simplex = np.vstack([start, np.array(start) + 3.0 * np.eye(len(start))])
-        options = {"initial_simplex": simplex, "xatol": 0.02, "fatol": math.inf, "maxfev": 200}
+        simplex = np.vstack([start, np.array(start) + rules.SADDLE_STEP * np.eye(len(start))])
+        options = {
+            "initial_simplex": simplex,
+            "xatol": rules.SADDLE_ACCURACY,
+            "fatol": math.inf,
+            "maxfev": rules.SADDLE_EVALUATIONS,
+        }
         with np.errstate(all="ignore"):  # bounds may be infinite
             found = minimize(bound, start, method="Nelder-Mead", options=options)
         return float(found.fun), *regularisation([float(number) for number in found.x])

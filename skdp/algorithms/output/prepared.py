@@ -18,6 +18,7 @@ from scipy.special import erf, expit
 from skdp._runtime import without_warnings
 from skdp.algorithms.descent.rules import odds_clip, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.output import rules
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
@@ -35,11 +36,6 @@ from skdp.problems.constants import ProblemConstants
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.slope_clipped import SlopeClippedLoss
-
-#: Largest noise g of whitened weights for three solves, and up to which one has the least penalty.
-_LITTLE_NOISE, _SOLVES = 0.15, 3
-#: The noise of whitened weights above which less of them is kept: of numbers, of classes.
-_MUCH_NOISE = 0.5, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +93,14 @@ class PreparedOutputPlan(Plan):
 
     @property
     def _is_noisy(self) -> bool:
-        return self.weights_noise > _MUCH_NOISE[not self.is_squared]
+        return self.weights_noise > rules.MUCH_NOISE[not self.is_squared]
 
     @property
     def clip(self) -> float:
         """Bound on the norm of the gradient of a record."""
         if self.is_squared:
-            return self.spread * min(max(0.015 / self.weights_noise, 0.15), 2.5)
+            unit, least, largest = rules.CLIP_OF_NUMBERS
+            return self.spread * min(max(unit / self.weights_noise, least), largest)
         return odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
 
     @property
@@ -112,21 +109,22 @@ class PreparedOutputPlan(Plan):
         if self.is_squared:
             return float(erf(self.clip / (self.spread * math.sqrt(2.0))))
         odds = self.frequency * (1.0 - self.frequency)
-        return max(odds * math.sqrt(min(self.clip, 1.0)), 0.01)
+        return max(odds * math.sqrt(min(self.clip, 1.0)), rules.LEAST_CURVATURE)
 
     @property
     def n_solves(self) -> int:
         effective = self.weights_noise
         if not self.is_squared:
             effective /= 4.0 * self.frequency * (1.0 - self.frequency)
-        return _SOLVES if effective <= _LITTLE_NOISE else 1
+        return rules.SOLVES if effective <= rules.LITTLE_NOISE else 1
 
     @property
     def penalty(self) -> float:
         """Penalty of a solve."""
-        relative = 4.0 if self._is_noisy and self.n_solves == 1 else 2.0
-        if self.n_solves == 1 and self.weights_noise <= _LITTLE_NOISE:
-            relative = 1.0
+        of_much, of_some, of_little = rules.PENALTIES
+        relative = of_much if self._is_noisy and self.n_solves == 1 else of_some
+        if self.n_solves == 1 and self.weights_noise <= rules.LITTLE_NOISE:
+            relative = of_little
         return relative * self.curvature_share * self.curvature
 
     @property
@@ -190,8 +188,8 @@ class PreparedOutputPlan(Plan):
             centered = prepared.centered_weights(weights)
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
             if self.temperature is not None:
-                if not self.is_squared and plan.n_solves > 1 and self._noise > 0.002:
-                    factor = 0.7
+                if not self.is_squared and plan.n_solves > 1 and self._noise > rules.FACTOR_NOISE:
+                    factor = rules.FIRST_FACTOR
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
                 )
@@ -238,7 +236,7 @@ class PreparedOutputPlan(Plan):
                 variances,
                 curvature,
                 cap=self._cap,
-                least=0.03 if self.temperature is not None else 0.0,
+                least=rules.LEAST_PRIOR if self.temperature is not None else 0.0,
                 constant_variance=self._constant_variance,
             )
             weights = curvature.rotated_back(beta)
@@ -272,8 +270,8 @@ class PreparedOutputPlan(Plan):
     def _cap(self) -> float:
         """Largest variance of the margins."""
         if self.is_squared:
-            return self.spread**2 * (0.25 if self._is_noisy else 1.0)
-        return 1.0 if self._is_noisy or self.n_solves > 1 else 4.0
+            return self.spread**2 * rules.CAPS_OF_NUMBERS[not self._is_noisy]
+        return rules.CAPS_OF_CLASSES[not self._is_noisy and self.n_solves == 1]
 
     @property
     def _constant_variance(self) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skdp.algorithms.output import rules
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
     PlanCalibration,
@@ -25,9 +26,6 @@ from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
-
-#: Logarithms of the penalties that the search starts from, in units of the squared feature norm.
-_GRID = np.linspace(-25.0, 15.0, 41)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +137,8 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
         return _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
-    alphas = feature_unit * np.array([math.exp(point) for point in _GRID])
+    grid = np.linspace(*rules.ALPHA_GRID)
+    alphas = feature_unit * np.array([math.exp(point) for point in grid])
     plain = objective.risk.is_mean and not objective.population
     if plain and objective.risk.loss.is_quadratic:  # its formulas take arrays
         values = bound(*problem(alphas))
@@ -151,7 +150,7 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
         else:
             values = [bound(*each) for each in problems]
     best = int(np.argmin(values))
-    bracket = (_GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)])
+    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     finest = minimize_scalar(
         lambda point: math.log(bound(*problem(feature_unit * math.exp(point)))),
         bounds=bracket,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import (
-    GROWING_SCHEDULES,
     assign_blocks,
     block_sizes,
     spawn_generators,
@@ -17,7 +17,7 @@ from skdp.mechanisms import NoiseSource
 FALSE_ALARM = 1e-6
 
 
-@pytest.mark.parametrize("decrease", sorted({decrease for _, decrease in GROWING_SCHEDULES}))
+@pytest.mark.parametrize("decrease", sorted({decrease for _, decrease in rules.GROWING_SCHEDULES}))
 def test_sizes(decrease):
     for n in (1, 2, 10, 999, 100_000):
         for count in range(1, 13):

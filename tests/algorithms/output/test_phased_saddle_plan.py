@@ -28,7 +28,8 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.output.blocks import GROWING_SCHEDULES, block_sizes
+from skdp.algorithms.output import rules
+from skdp.algorithms.output.blocks import block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -231,7 +232,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
     others = constants.y.lipschitz / constants.y.radius / math.sqrt(n) * grid
     best = min(
         grid_bound(constants, budget, sizes, growth, alphas[:, None], others).min()
-        for growth, decrease in (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
+        for growth, decrease in (*rules.GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
         for sizes in (block_sizes(n, count, decrease) for count in range(1, 9))
         if sizes[-1] >= 1
     )

@@ -1,0 +1,54 @@
+"""Tuned numbers of output perturbation.
+
+No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
+Those of the searches are as fine as bounds on the utility tell plans apart
+(docs/theory/output_perturbation.md, "Utility"); those of prepared rows were chosen on made tables
+(docs/theory/preparation.md). ``benchmarks/run.py linear_table`` and ``over_constant`` show what the
+choices give.
+"""
+
+from __future__ import annotations
+
+#: Logarithms of the penalties that the search starts from, in units of the squared feature norm:
+#: first, last, and their number.
+ALPHA_GRID = (-25.0, 15.0, 41)
+
+#: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
+#: one (equal blocks), and those that remove the logarithm of n.
+GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
+#: More of them for saddle points, steps between blocks of about equal size: the terms of y do not
+#: fall with mu_k, only with the size of the blocks.
+SADDLE_SCHEDULES = ((8.0, 1.0), (64.0, 2.0))
+#: Largest number of phases, and the numbers in a row without a lower bound that end the search of a
+#: schedule: of minimisation, and of saddle points.
+MOST_PHASES, PATIENCE, SADDLE_PATIENCE = 24, 3, 2
+#: Half of the search range of ``log mu_1``; half-widths and numbers of points of the grids, each
+#: around the best point of the one before; accuracy of the planned one.
+HALF_RANGE, GRIDS, LOG_ACCURACY = 12.0, ((12.0, 49), (0.5, 17)), 0.02
+#: Saddle points: first step, accuracy and most evaluations of the search for ``log mu_1`` and
+#: ``log nu``.
+SADDLE_STEP, SADDLE_ACCURACY, SADDLE_EVALUATIONS = 3.0, 0.02, 200
+#: Least regularisers, in units of those that suit records without noise: smaller ones would need an
+#: accuracy beyond double precision.
+WEAKEST = 1e-7
+
+#: Prepared rows: largest noise g of whitened weights for several solves, and up to which one has
+#: the least penalty; the number of solves.
+LITTLE_NOISE, SOLVES = 0.15, 3
+#: The noise of whitened weights above which less of them is kept: of numbers, of classes.
+MUCH_NOISE = (0.5, 1.5)
+#: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
+CLIP_OF_NUMBERS = (0.015, 0.15, 2.5)
+#: Least second derivative of log odds that clipping leaves.
+LEAST_CURVATURE = 0.01
+#: Penalty of a solve in units of the mean curvature: of one with much noise, of others, and of one
+#: with little noise.
+PENALTIES = (4.0, 2.0, 1.0)
+#: Largest variance of margins in units of that of the targets, of numbers and of classes: with much
+#: noise, and with less of it.
+CAPS_OF_NUMBERS, CAPS_OF_CLASSES = (0.25, 1.0), (1.0, 4.0)
+#: Least prior variance of weights whose factor is corrected, over that of their noise.
+LEAST_PRIOR = 0.03
+#: Factor of log odds before the correction after several solves, and noise of a mean of numbers up
+#: to 1 from which on it is not 1.
+FIRST_FACTOR, FACTOR_NOISE = 0.7, 0.002
