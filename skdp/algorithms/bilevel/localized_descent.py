@@ -19,6 +19,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
+from skdp.algorithms.bilevel import rules
 from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.sampled_steps import NoisyStepsPlan
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
@@ -36,11 +37,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.finite_sum import Batch
 from skdp.problems.records import Block
-
-#: Default of the largest number of steps of a round.
-_MAX_STEPS = 300
-#: Most rounds that a plan considers, and failure probability of its radii; for utility only.
-_MAX_ROUNDS, _FAILURE = 4, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +171,7 @@ def plan_localized_gd(
         if budget is not None:
             per_solve = 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
         wanted = (n * per_solve) ** 2 / constants.dimension
-        n_steps = int(min(max(wanted, 10.0), float(_MAX_STEPS)))
+        n_steps = int(min(max(wanted, rules.LEAST_STEPS), float(rules.MOST_STEPS)))
     check_count("n_steps", n_steps)
     # sampling is priced for 2 L; means of all records move by the diameter of the gradients
     moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
@@ -203,7 +199,7 @@ def plan_localized_gd(
         )
 
     if n_rounds is None:
-        best = min(map(plan, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
+        best = min(map(plan, range(1, rules.MOST_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
     else:
         check_count("n_rounds", n_rounds)
         best = plan(n_rounds)
@@ -220,8 +216,8 @@ def _radii(
         deviation = math.hypot(
             deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
         )
-    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
-    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
+    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / rules.FAILURE) / T)
+    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / rules.FAILURE))
     spread = (1.0 + math.log(T)) / (mu * T) * (gradient**2 + (deviation * length) ** 2)
     radii = [constants.localisation]
     while len(radii) < count:

@@ -18,6 +18,7 @@ from scipy.special import gammaincc
 
 from skdp._checks import check_non_negative, check_positive
 from skdp._runtime import without_warnings
+from skdp.algorithms.exponential import rules
 from skdp.algorithms.exponential.sampling import CenteredBall, Density, draw
 from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
@@ -43,10 +44,8 @@ PROPOSAL_LIMIT = 1e6
 #: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
 #: radius to the large one: rounded to 1e-4 there.
 _LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
-#: Base-2 logarithm of the width of a density in steps of the grid, and the least one of a step.
-_LOG_STEPS, _LEAST_LOG = 20, -1000
-#: Shells in the bound on the oscillation.
-_SHELLS = 16
+#: Least base-2 logarithm of a step of the grid of released points.
+_LEAST_LOG = -1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ class ExponentialPlan(Plan):
         norm, s, slope = self.design.feature_norm, self.concentration, self._slope
         curvature = self.loss.smoothness(norm) + self.alpha
         width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
-        return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
+        return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - rules.LOG_STEPS, _LEAST_LOG))
 
     def remarks(self) -> tuple[str, ...]:
         return (
@@ -393,7 +392,7 @@ def plan_localized_exponential(
         )
 
     mean = design.width * output.mechanism.noise_scale + output.accuracy
-    shares = np.geomspace(0.05, 60.0, 60) if xi is None else [xi]
+    shares = np.geomspace(*rules.LOCAL_RADII) if xi is None else [xi]
     best = min((plan(share * mean) for share in shares), key=LocalizedExponentialPlan.bound)
     if best.local_radius < _SMALLEST_SHARE * radius:
         raise ValueError(
@@ -432,10 +431,10 @@ def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     """
     if not (budget.is_pure and objective.risk.loss.n_outputs == 1):
         return math.inf
-    plan = _fast_draw(objective, budget, objective.radius, limit=1e3)
+    plan = _fast_draw(objective, budget, objective.radius, limit=rules.FAST_LIMIT)
     if plan is None:
         return math.inf
-    bound = 3.0 * plan.bound()
+    bound = rules.BOUND_FACTOR * plan.bound()
     if objective.population:
         # uniform stability: total variation times the range of a loss over the ball
         lipschitz = plan.loss.lipschitz(objective.design.feature_norm, plan.radius)
@@ -513,11 +512,12 @@ def _oscillation(
     an upper sum over shells), or twice the range of the difference if that is smaller.
     """
     norms = np.minimum(
-        center_norm + radius * np.arange(1, _SHELLS + 1) / _SHELLS, max(outer_radius, center_norm)
+        center_norm + radius * np.arange(1, rules.SHELLS + 1) / rules.SHELLS,
+        max(outer_radius, center_norm),
     )
     shells, counts = np.unique(norms, return_counts=True)
     diameters = [loss.gradient_diameter(feature_norm, float(norm)) for norm in shells]
-    by_gradient = radius * float(counts @ diameters) / _SHELLS
+    by_gradient = radius * float(counts @ diameters) / rules.SHELLS
     by_value = loss.value_range(feature_norm, float(norms[-1]))
     return 2.0 * min(by_gradient, by_value) * ROUNDING_SLACK
 

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
+from skdp.algorithms.exponential import rules
 from skdp.algorithms.output.one_shot import certifiable_accuracy
 from skdp.mechanisms import NoiseSource
 from skdp.problems import ROUNDING_SLACK, Ball, Domain, FiniteSumProblem, Loss, Records
@@ -30,15 +31,9 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 from skdp.solvers import resolve_solver, solve_certified
 
-#: Levels in the bound on the curvature.
-_LEVELS = 64
-#: Growth of the log of the expected number of proposals that the anchor's inaccuracy may cause.
-_ANCHOR_SLACK = 0.1
 #: Numbers in a batch of proposals and in a block of margins.
 _BATCH_NUMBERS, _MARGIN_NUMBERS = 1 << 20, 1 << 18
-_FIRST_BATCH, _MAX_POINTS, _MAX_ROWS = 16, 512, 1 << 14
-#: Rounds of coordinate ascent for the multipliers of several balls, and their range.
-_ASCENTS = 40
+#: Range of the multipliers of balls.
 _SMALLEST, _LARGEST = 1e-300, 1e300
 
 
@@ -131,11 +126,11 @@ class Density:
         domain = (
             Ball(radius) if len(self.balls) == 1 else Lens(outer=self.balls[0], inner=self.balls[1])
         )
-        alpha = max(self.alpha, _ANCHOR_SLACK / (s * radius**2))
+        alpha = max(self.alpha, rules.ANCHOR_SLACK / (s * radius**2))
         problem = FiniteSumProblem(self.records, self.loss, alpha, domain)
         constants = problem.constants
         gradient = constants.lipschitz + alpha * radius + 2.0 * radius * constants.total_smoothness
-        accuracy = max(_ANCHOR_SLACK / (s * gradient), certifiable_accuracy(constants))
+        accuracy = max(rules.ANCHOR_SLACK / (s * gradient), certifiable_accuracy(constants))
         try:
             return solve_certified(problem, accuracy, resolve_solver(solver), rng=rng).point
         except RuntimeError:
@@ -167,8 +162,8 @@ class LowerBound:
         records, loss, n = density.records, density.loss, density.records.n_records
         margins, values, derivatives, curvatures = np.empty((4, n))
         # least second derivatives for margins up to each level, from a table for speed
-        step = records.norm_bound * density.balls[0].radius / _LEVELS
-        levels = step * np.arange(1, _LEVELS + 2) * ROUNDING_SLACK
+        step = records.norm_bound * density.balls[0].radius / rules.LEVELS
+        levels = step * np.arange(1, rules.LEVELS + 2) * ROUNDING_SLACK
         least = np.array([loss.least_curvature(1.0, float(level)) for level in levels])
         gradient = density.alpha * anchor
         hessian = density.alpha * np.eye(records.width)
@@ -183,7 +178,7 @@ class LowerBound:
                 for ball in density.balls
             ]
             largest = np.minimum.reduce(bounds)
-            curvatures[part] = least[np.minimum((largest / step).astype(int), _LEVELS)]
+            curvatures[part] = least[np.minimum((largest / step).astype(int), rules.LEVELS)]
             gradient = gradient + block.pull_back(derivatives[part]).ravel() / n
             hessian += block.gram(curvatures[part]) / n
         eigenvalues, eigenvectors = _eigh(hessian)
@@ -291,7 +286,7 @@ def _best_multipliers(
         found = float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
         return min(found, sys.float_info.max)  # root finders need finite numbers
 
-    for _ in range(_ASCENTS if len(radii) > 1 else 1):
+    for _ in range(rules.ASCENTS if len(radii) > 1 else 1):
         before = multipliers.copy()
         for j, radius in enumerate(radii):
             if excess(j, 0.0) <= 0:
@@ -325,11 +320,11 @@ def sample(
     density: Density, bound: LowerBound, proposal: Proposal, noise: NoiseSource
 ) -> np.ndarray:
     """Return the first proposal that is accepted: exact, whatever the bound's anchor is."""
-    size, largest = _FIRST_BATCH, max(_FIRST_BATCH, _BATCH_NUMBERS // len(proposal.mean))
+    size, largest = rules.FIRST_BATCH, max(rules.FIRST_BATCH, _BATCH_NUMBERS // len(proposal.mean))
     while True:
         points, allowances = proposal.draw(size, noise)
-        for start in range(0, len(points), _MAX_POINTS):
-            part = slice(start, start + _MAX_POINTS)
+        for start in range(0, len(points), rules.MOST_POINTS):
+            part = slice(start, start + rules.MOST_POINTS)
             accepted = accept(density, bound, points[part], allowances[part])
             if accepted.size:
                 return points[part][accepted[0]].copy()
@@ -350,7 +345,7 @@ def accept(
     n, start = density.records.n_records, 0
     left = allowances.copy()
     while start < n and active.size:
-        size = min(max(_MARGIN_NUMBERS // active.size, 16), _MAX_ROWS)
+        size = min(max(_MARGIN_NUMBERS // active.size, 16), rules.MOST_ROWS)
         block = density.records.block(slice(start, min(start + size, n)))
         part = block.positions
         margins = block.margins(points[active]).reshape(-1, active.size)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skdp._checks import check_count, check_option
+from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.algorithms.plan import Result, Run
 from skdp.privacy.budget import PrivacyBudget
@@ -73,7 +74,7 @@ def plan_anytime_mirror_descent(
         if first:
             wanted = (n * budget.epsilon) ** 0.8 / (log * log_delta) ** 0.4
         n_rounds = max(2, min(n, math.floor(wanted)))
-        n_rounds = min(n_rounds, 500) if mode == "practical" else n_rounds
+        n_rounds = min(n_rounds, rules.MOST_ROUNDS) if mode == "practical" else n_rounds
     check_count("n_rounds", n_rounds, 2)
     q = period or max(1, math.floor(math.sqrt(n_rounds) / (log if first else math.sqrt(log))))
     k = n_vertices or math.ceil(n_rounds / log if first else math.sqrt(n_rounds * log))

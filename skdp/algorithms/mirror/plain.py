@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skdp._checks import check_count, check_option
+from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import total_sensitivity
@@ -26,8 +27,6 @@ from skdp.problems.vertices import (
     vertex_coefficients,
 )
 
-#: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
-_MOST_ROUNDS = 500
 #: Equations (5) to (7) of the paper: ``T = (n epsilon)^a / (log(d)^b log(1/delta)^c)`` and
 #: ``K = (T / log(d))^e``, as (a, b, c, e).
 _PUBLISHED = {
@@ -84,7 +83,7 @@ def plan_mirror_descent(
             wanted = round((n * math.sqrt(rho) / ell) ** (2.0 / 3.0))
         else:
             wanted = math.floor(min(n, published_rounds(design, budget, smoothness)))
-        most = _MOST_ROUNDS if full else n + 1
+        most = rules.MOST_ROUNDS if full else n + 1
         n_rounds = max(2, min(wanted, most))
     check_count("n_rounds", n_rounds, 2)
     power = _PUBLISHED[smoothness][3]
@@ -162,7 +161,7 @@ def mirror_descent(
 def zcdp_of(budget: PrivacyBudget) -> float:
     """Return the budget as zCDP: of many draws, or about that of one for pure budgets."""
     if budget.is_pure:
-        return 0.5 * budget.epsilon**2 / 100.0
+        return 0.5 * budget.epsilon**2 / rules.PURE_DRAWS
     return 0.5 * total_sensitivity(budget)
 
 

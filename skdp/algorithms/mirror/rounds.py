@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.mirror import rules
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
@@ -232,7 +233,7 @@ def _draw(scores: np.ndarray, count: int, noise: NoiseSource) -> np.ndarray:
 def grid(design: VertexDesign, rounds: Sequence[Round], block: int) -> float:
     """Choose the spacing of gradients: fine beside what a record does, with exact sums."""
     total = sum(each.terms for each in rounds) * design.magnitudes[block]
-    fine = design.oscillations[block] / design.n_records * 2.0**-16
+    fine = design.oscillations[block] / design.n_records * 2.0**-rules.LOG_STEPS
     return float(2.0 ** math.ceil(math.log2(max(fine, total * 2.0**-50))))
 
 

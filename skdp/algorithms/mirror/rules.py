@@ -1,0 +1,15 @@
+"""Tuned numbers of mirror descent.
+
+No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
+docs/theory/mirror_descent.md says what they are for; ``benchmarks/run.py mirror_descent`` shows
+what the choices give.
+"""
+
+from __future__ import annotations
+
+#: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
+MOST_ROUNDS = 500
+#: Draws that a pure budget is divided by where the number of rounds is chosen.
+PURE_DRAWS = 100.0
+#: Base-2 logarithm of what a record does to a gradient in steps of the grid of gradients.
+LOG_STEPS = 16
