@@ -8,7 +8,7 @@ import numpy as np
 
 from skdp._model import PrivateClassifier
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import Loss, SoftmaxLoss
+from skdp.problems import Loss
 
 
 class DPLinearClassification(PrivateClassifier, DPLinearModel):
@@ -24,8 +24,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         return None
 
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
-        if isinstance(loss, SoftmaxLoss):
-            weights = loss.basis @ weights
+        weights = loss.class_weights(weights)
         self.coef_ = np.ascontiguousarray(weights[:, :d])
         self.intercept_ = (
             weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))

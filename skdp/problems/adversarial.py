@@ -147,7 +147,7 @@ def _check_attackable(loss: Loss) -> None:
 
 def _residual_width(loss: Loss, bias: float) -> float:
     """Return the e of rho: half of the bias is the norm's; 0 for losses of a margin."""
-    return 0.5 * bias if isinstance(loss, HalfSquaredLoss) else 0.0
+    return 0.5 * bias if loss.is_quadratic else 0.0
 
 
 def adversarial_constants(
@@ -177,7 +177,7 @@ def adversarial_constants(
         most = mean.n_records * mean.size_ratio
         additions = chain(most, mean.block_size) + 32.0
         rounding = (mean.row_width + additions) * steepest * lift
-        if isinstance(loss, HalfSquaredLoss):
+        if loss.is_quadratic:
             kink = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
             smoothness += kink * feature_norm
             rounding += 4.0 * loss.target_bound * (2.0 * attacked_norm + kink)

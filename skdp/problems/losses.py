@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -66,6 +67,21 @@ class Loss(ABC):
 
     #: Public bound on the absolute value of numeric targets; 0 where targets are classes.
     target_bound: float = 0.0
+
+    #: Number of classes; 0 where targets are numbers.
+    n_classes: int = 0
+
+    #: Of a log loss: what turns its margins into probabilities.
+    link: Literal["logit", "softmax"] | None = None
+
+    @property
+    def has_odds(self) -> bool:
+        """Whether margins are log odds."""
+        return self.link is not None
+
+    def class_weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of the margins, shape (k, width), into those of the decision function."""
+        return weights
 
     #: Whether the second derivative is the same for all margins.
     is_quadratic = False
@@ -152,6 +168,8 @@ class Loss(ABC):
 class ZeroOneLoss(Loss):
     """Base of losses of one margin for targets 0 and 1, not signs."""
 
+    n_classes = 2
+
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
         if not ((targets == 0) | (targets == 1)).all():
@@ -191,6 +209,7 @@ def _sigmoid(x: float) -> float:
 class LogisticLoss(ZeroOneLoss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
+    link = "logit"
     curvature = 0.25
     has_one_sided_derivative = True
 

@@ -34,6 +34,7 @@ class SoftmaxLoss(Loss):
 
     n_classes: int
 
+    link = "softmax"
     curvature = 0.5  # no eigenvalue of diag(p) - p p' is larger
 
     def __post_init__(self) -> None:
@@ -60,6 +61,9 @@ class SoftmaxLoss(Loss):
         basis = np.ascontiguousarray(helmert(self.n_classes).T)
         basis.flags.writeable = False
         return basis
+
+    def class_weights(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self.basis @ weights)
 
     def _logits(self, margins: np.ndarray) -> np.ndarray:
         return margins.reshape(len(margins), self.n_outputs) @ self.basis.T

@@ -49,7 +49,7 @@ class SlopeClippedLoss(Loss):
     def _kinks(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the margins between which the slope is not clipped."""
         labels, slopes = targets[:, 0], targets[:, 1]
-        if isinstance(self.loss, HalfSquaredLoss):
+        if self.loss.is_quadratic:
             return labels - slopes, labels + slopes
         with np.errstate(divide="ignore"):
             low, high = np.clip(labels - slopes, 0.0, 1.0), np.clip(labels + slopes, 0.0, 1.0)

@@ -233,8 +233,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
 
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
         first, second = weights
-        if isinstance(loss, SoftmaxLoss):
-            second = loss.basis @ second
+        second = loss.class_weights(second)
         self.coefs_ = [np.ascontiguousarray(first[:, :d].T), second[:, :-1].T.copy()]
         self.intercepts_ = [first[:, d] * self._intercept_value, second[:, -1].copy()]
 

@@ -30,7 +30,6 @@ from skdp.algorithms.descent.rules import (
     clipping_distortion,
     clipping_factor,
     drift_limit,
-    has_odds,
     largest_residual,
     odds_factor,
     squares_factor,
@@ -60,7 +59,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Objective, Records
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.rounding import two_margins, two_norms
 
 #: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
@@ -370,7 +368,7 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(
                 self, target_variance=centering.target_variance, counted=centering.n_records
             )
-        if isinstance(loss, LogisticLoss):
+        if loss.link == "logit":
             share = float(expit(-abs(centering.offsets[0])))
             frequency = max(share, _RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
@@ -400,7 +398,7 @@ class NoisyGradientDescentPlan(Plan):
         loss = self.loss
         flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         # clipped gradients have no curvature
-        share = self.clip**_UNCLIPPED if has_odds(loss) else 1.0
+        share = self.clip**_UNCLIPPED if loss.has_odds else 1.0
         return 0.8 * share / flatness / self.objective.design.n_features * self._amplified
 
     def noise_variance(self) -> float:
@@ -428,7 +426,7 @@ class NoisyGradientDescentPlan(Plan):
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
     ) -> tuple[np.ndarray, np.ndarray]:
         """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
-        if not (has_odds(self.loss) or self.is_squared):
+        if not (self.loss.has_odds or self.is_squared):
             return weights, offsets
         square = float((weights**2).sum())
         shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
@@ -502,7 +500,7 @@ class Descent:
         """
         plan = self.plan
         start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
-        if isinstance(plan.loss, LogisticLoss) and self.rows.has_intercept:
+        if plan.loss.link == "logit" and self.rows.has_intercept:
             odds, error = float(self.offsets[0]), plan.relative_noise
             start[0, :-1] = atypical_weights(odds, self.rows.shift, error)
         return start
@@ -590,7 +588,7 @@ def plan_noisy_gradient_descent(
         # better second moments make up for steps: their noise falls as the root of the share,
         # and with it the square of the number of steps
         return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3), reserved=reserved)
-    if temperature_share is None and isinstance(objective.risk.loss, HalfSquaredLoss):
+    if temperature_share is None and objective.risk.loss.is_quadratic:
         temperature_share = _FACTOR_SHARE  # margins are too small in directions not learnt yet
     given = objective, budget, is_squared, damping, temperature_share
     return _planned(*given, 0.03, is_projected=True, reserved=reserved)

@@ -14,8 +14,6 @@ import numpy as np
 
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.problems import Loss
-from skdp.problems.losses import LogisticLoss
-from skdp.problems.multiclass_losses import SoftmaxLoss
 
 #: Least share of the signal in weights that shrinkage of log odds goes by.
 LEAST_SIGNAL = 0.05
@@ -56,11 +54,6 @@ class StepRule:
     block_limit: float
 
 
-def has_odds(loss: Loss) -> bool:
-    """Whether margins are log odds."""
-    return isinstance(loss, LogisticLoss | SoftmaxLoss)
-
-
 def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit: float) -> StepRule:
     """Choose clipping and steps.
 
@@ -78,7 +71,7 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     if is_squared:
         return _squares(error * math.sqrt(n_features), unit)
     clip = odds_clip(error)
-    if has_odds(loss):
+    if loss.has_odds:
         return StepRule(
             clip=clip, damping=0.25, rate=2.0, preconditioned_rate=1.5, block_limit=1e-4
         )
@@ -145,19 +138,19 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
     """
     if error <= 0.45:
         share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
-        if loss.target_bound or has_odds(loss):  # few features: the means of targets decide
+        if loss.target_bound or loss.has_odds:  # few features: the means of targets decide
             share = max(share, min((noise / _TARGETS_NOISE) ** 2, 0.2))
         return share, True
     # numbers are clipped where their mean would be noise
-    limit = 0.2 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
+    limit = 0.2 if loss.target_bound else 0.15 if loss.has_odds else 0.0
     return (0.15 if noise <= limit else 0.0), False
 
 
 def temperature_share(loss: Loss, noise: float) -> float:
     """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
-    if has_odds(loss) and noise <= 0.002:
+    if loss.has_odds and noise <= 0.002:
         return 0.03
-    if isinstance(loss, LogisticLoss) and noise <= 0.02:
+    if loss.link == "logit" and noise <= 0.02:
         return 0.05
     return 0.0
 
@@ -204,7 +197,7 @@ def odds_factor(loss: Loss, signal: float, error: float) -> float:
 
 def clipping_distortion(loss: Loss, clip: float, error: float) -> float:
     """How much log odds are changed by clipping, on their log scale; less where noise rules."""
-    lost = max(0.0, -math.log(clip)) if has_odds(loss) else 0.0
+    lost = max(0.0, -math.log(clip)) if loss.has_odds else 0.0
     return lost * min(1.0, 0.06 / error)
 
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from skdp.algorithms.descent.rules import has_odds
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import Design, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems import Design, Loss, SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import two_margins
 
@@ -78,7 +77,7 @@ class TemperaturePlan:
         """
         norm, d = float(np.linalg.norm(weights)), self.sum.design.n_features
         unit = 2.0 * norm / math.sqrt(d)
-        unit = max(unit, 3.0 if has_odds(self.loss) else 1e-3 * spread)
+        unit = max(unit, 3.0 if self.loss.has_odds else 1e-3 * spread)
         raw = rows.weights(weights)
 
         def part(block: Block, _: np.ndarray) -> np.ndarray:
@@ -91,7 +90,7 @@ class TemperaturePlan:
         size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
         moved = two_margins(d, size) * self._steepness(factor, bound, size, unit, spread)
         q, scale = self.sum.release(rows.full_total(part), noise, moved)
-        if not has_odds(self.loss):
+        if not self.loss.has_odds:
             # a step of Newton's method is exact, and steps that are missing may be many
             h = max(float(q[1]), 0.0)
             change = -float(q[0]) * h / (h * h + scale**2) * spread / unit
@@ -113,7 +112,7 @@ class TemperaturePlan:
         Scores are at most `bound`; scores, offset and target together at most `size`. The columns
         are differentiated one by one; clipping a vector to norm 1 brings no two further apart.
         """
-        if has_odds(self.loss):
+        if self.loss.has_odds:
             return (1.0 + factor) * (1.0 + bound / unit) ** 2
         residual = (1.0 + factor) * size / spread
         return (residual + (factor / spread) * bound + 2.0 * bound / unit) / unit
@@ -122,7 +121,7 @@ class TemperaturePlan:
         self, scores: np.ndarray, margins: np.ndarray, block: Block, spread: float
     ) -> np.ndarray:
         """Sum over records the derivatives in the factor (in units of `scores`) and the shift."""
-        if not has_odds(self.loss):
+        if not self.loss.has_odds:
             columns = [(margins - block.targets) / spread * scores, scores**2]
         elif isinstance(self.loss, SoftmaxLoss):
             basis = self.loss.basis
@@ -176,4 +175,4 @@ def plan_temperature(
 
 
 def _has_shift(loss: Loss, design: Design) -> bool:
-    return isinstance(loss, LogisticLoss) and design.intercept > 0
+    return loss.link == "logit" and design.intercept > 0

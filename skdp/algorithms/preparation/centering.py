@@ -20,7 +20,7 @@ from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import Design, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems import Design, Loss, Records, SoftmaxLoss
 from skdp.problems.records import Block
 
 #: Weights of the squared norm of a row in the release, and of its count.
@@ -166,7 +166,7 @@ class _NumericTargets(_Targets):
 def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
     if loss.target_bound:
         return _NumericTargets(loss.target_bound, has_intercept, clip)
-    if has_intercept and isinstance(loss, LogisticLoss):
+    if has_intercept and loss.link == "logit":
         return _BinaryTargets()
     if has_intercept and isinstance(loss, SoftmaxLoss):
         return _ClassTargets(loss)

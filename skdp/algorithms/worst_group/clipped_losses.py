@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
-from skdp.algorithms.descent.rules import has_odds
 from skdp.algorithms.worst_group import rules
-from skdp.problems import HalfSquaredLoss, Loss, SoftmaxLoss
+from skdp.problems import Loss
 from skdp.problems.rounding import EPS
 
 
@@ -58,7 +57,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     """Return the terms for the loss of a plan, with what it has released of the targets."""
     loss = plan.loss
     centre, largest = loss_range(loss)
-    if has_odds(loss):
+    if loss.has_odds:
         return ClippedLosses(unit=1.0, centre=centre, largest=largest, slope=2.0)
     if loss.target_bound:
         deviation = loss.target_bound * math.sqrt(plan.target_variance)
@@ -91,9 +90,9 @@ def loss_range(loss: Loss) -> tuple[float, float]:
 
     Of the log loss: the loss of a model that knows nothing, and 1.3 more.
     """
-    if not has_odds(loss):
+    if not loss.has_odds:
         return rules.CENTRE, 1.0
-    centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
+    centre = math.log(loss.n_classes)
     return centre, centre + 2.0 - math.log(2.0)
 
 
@@ -106,4 +105,4 @@ def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
 
 def is_preferred(loss: Loss) -> bool:
     """Whether the noisy descent was better than the saddle methods in measurements."""
-    return has_odds(loss) or isinstance(loss, HalfSquaredLoss)
+    return loss.has_odds or loss.is_quadratic

@@ -22,7 +22,7 @@ from skdp.algorithms.descent.noisy_descent import (
     balanced,
     plan_noisy_gradient_descent,
 )
-from skdp.algorithms.descent.rules import block_count, has_odds, temperature_share
+from skdp.algorithms.descent.rules import block_count, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows
@@ -285,7 +285,7 @@ class NoisyDescentAscentPlan(GroupPlan):
                     floor = rules.FLOOR / self.n_looks
                     weights = floor * proportions + (1.0 - floor) * best
                     is_plain = self.n_looks == 1 and prefers_plain(
-                        losses if has_odds(self.loss) else None, weights, proportions
+                        losses if self.loss.has_odds else None, weights, proportions
                     )
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
@@ -360,7 +360,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         return np.asarray(logs @ basis)
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
-        if not (has_odds(self.loss) or self.plain.is_squared):
+        if not (self.loss.has_odds or self.plain.is_squared):
             return 1.0
         square = float((weights**2).sum())
         return self.plain.shrinkage(square, weights.size, variance)
@@ -482,7 +482,7 @@ def plan_noisy_descent_ascent(
     if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
         raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
-    are_classes = objective.are_classes and has_odds(objective.risk.loss)
+    are_classes = objective.are_classes and objective.risk.loss.has_odds
     whole = replace(whole, is_balanced=are_classes)
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring
@@ -509,7 +509,7 @@ def plan_noisy_descent_ascent(
     room = rules.ALL_SHARES - sizes_share * has_sizes
     fraction = min(1.0, room / (losses_share + scale_share))
     losses_share, scale_share = fraction * losses_share, fraction * scale_share
-    fits_scale = has_odds(objective.risk.loss)
+    fits_scale = objective.risk.loss.has_odds
     n_looks = int(min(math.sqrt(rules.ONE_LOOK / spread), rules.MOST_LOOKS))
     n_looks = n_looks if n_looks >= rules.LEAST_LOOKS and not are_classes else 1
     spread_price = rules.SPREAD_PRICE
