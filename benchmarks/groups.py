@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    GroupWeights,
-    Loss,
-    MaxGroupLossProblem,
-    Records,
-)
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, Loss, MaxGroupLossProblem, Records
 from skdp.solvers import solve_certified
 
 INTERCEPT, ALPHA = 0.1, 1e-4

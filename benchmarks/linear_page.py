@@ -15,15 +15,7 @@ from benchmarks.linear_protocol import (
     REPLACE_ONE,
     SIGNIFICANT,
 )
-from benchmarks.linear_report import (
-    ABOVE,
-    BELOW,
-    LESS_CHOICE,
-    LEVEL,
-    LIMIT,
-    OURS,
-    tally,
-)
+from benchmarks.linear_report import ABOVE, BELOW, LESS_CHOICE, LEVEL, LIMIT, OURS, tally
 from benchmarks.tables import markdown
 
 #: Peers whose best in a cell stands beside ours.

@@ -245,10 +245,7 @@ class BaseFits:
             # neither accuracy nor sensitivity depends on the budget
             plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0, 1e-6))
             point = solve_certified(
-                problem,
-                0.5 * plan.accuracy,
-                resolve_solver("auto"),
-                rng=np.random.default_rng(0),
+                problem, 0.5 * plan.accuracy, resolve_solver("auto"), rng=np.random.default_rng(0)
             ).point
             self._solutions[penalty] = Solution(
                 np.array(point),

@@ -15,11 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
-IMPORTS = (
-    "import sklearn.linear_model",
-    "import skdp",
-    "from skdp import DPLogisticRegression",
-)
+IMPORTS = ("import sklearn.linear_model", "import skdp", "from skdp import DPLogisticRegression")
 SCRIPT = """
 import time
 start = time.process_time()

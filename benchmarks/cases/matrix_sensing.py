@@ -224,11 +224,7 @@ def multiplier(epsilon: float, **schedule: Any) -> float:
 
 
 def search(
-    made: Instance,
-    problem: MinimaxProblem,
-    epsilon: float | None,
-    seed: int,
-    **options: Any,
+    made: Instance, problem: MinimaxProblem, epsilon: float | None, seed: int, **options: Any
 ) -> np.ndarray:
     noise_multiplier = options.pop("noise_multiplier", None)
     if epsilon is not None:
@@ -291,11 +287,7 @@ def descended(made: Instance) -> np.ndarray:
 
 
 def scores(
-    made: Instance,
-    problem: MinimaxProblem,
-    epsilon: float | None,
-    seeds: int,
-    **options: Any,
+    made: Instance, problem: MinimaxProblem, epsilon: float | None, seeds: int, **options: Any
 ) -> Iterator[dict[str, Any]]:
     """Means and quantiles of the diagnostics over the seeds, and those of the null control."""
     for kind, each in (("data", problem), ("null control", NullControl(problem))):

@@ -324,10 +324,7 @@ def evaluate(
                 if seconds > _PATIENCE:
                     slow[point.logistic, name] = n * d
                 spent = model.privacy_.epsilon
-                add(
-                    *(name, epsilon, OURS, weights_of(model), model.alpha_, seconds),
-                    spent=spent,
-                )
+                add(*(name, epsilon, OURS, weights_of(model), model.alpha_, seconds), spent=spent)
             for number, (name, baseline) in enumerate(others.items()):
                 rng = np.random.default_rng([seed, number])
                 start, known = time.perf_counter(), set(fits._solutions)

@@ -186,8 +186,7 @@ def cells(
                 continue
             if epsilon not in settings:
                 settings[epsilon] = min(
-                    RATES,
-                    key=lambda rates: sgda(data, epsilon, 1000, rates)["worst_log_loss"],
+                    RATES, key=lambda rates: sgda(data, epsilon, 1000, rates)["worst_log_loss"]
                 )
             scores = sgda(data, epsilon, seed, settings[epsilon])
             found.setdefault((SGDA, epsilon), []).append(scores)

@@ -62,13 +62,7 @@ def test_sensitivities_that_are_stated_too_small_are_found():
 
 def test_without_a_claim():
     search = worst_case_sensitivity(
-        None,
-        4,
-        1,
-        solution=lambda X, y: [math.fsum(y)],
-        targets=[0, 5],
-        n_starts=1,
-        n_steps=5,
+        None, 4, 1, solution=lambda X, y: [math.fsum(y)], targets=[0, 5], n_starts=1, n_steps=5
     )
     assert search.distance == 5.0
     assert search.claimed is None and not search.refutes

@@ -26,10 +26,7 @@ from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 
 #: Small fits that read the numbers of a family.
 FITS = {
-    "descent": (
-        "ridge, gradient, replace-one",
-        "logistic, gradient, replace-one",
-    ),
+    "descent": ("ridge, gradient, replace-one", "logistic, gradient, replace-one"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
     "queries": ("table of queries", "triples"),
     "tuning": (

@@ -8,19 +8,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from linear_models import (
-    CLASSIFIER_LOSSES,
-    EXACT,
-    data,
-    estimator,
-    every_loss,
-    regression,
-)
+from linear_models import CLASSIFIER_LOSSES, EXACT, data, estimator, every_loss, regression
 
-from skdp import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-)
+from skdp import DPLinearClassifier, DPLinearRegressor
 
 # --- penalties, methods and plans ------------------------------------------------------------
 

@@ -152,12 +152,7 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 @every_model
 def test_statement_does_not_depend_on_the_number_of_rows(model, alpha, delta):
     """add_remove with `n_public`: one statement for every number of rows."""
-    params = {
-        "alpha": alpha,
-        "delta": delta,
-        "neighbouring": "add_remove",
-        "n_public": 20,
-    }
+    params = {"alpha": alpha, "delta": delta, "neighbouring": "add_remove", "n_public": 20}
     statements = []
     for n in (1, 2, 19, 20, 21, int(20 * MAX_SIZE_RATIO)):
         fitted = fitted_on("mixed", np.asarray, model, n, 2, n, params)
@@ -179,12 +174,7 @@ def test_more_rows_than_declared_never_raise(model, ratio, alpha, coef_norm):
 
     An error that appears when records are added would be an output that depends on them.
     """
-    params = {
-        "alpha": alpha,
-        "coef_norm": coef_norm,
-        "neighbouring": "add_remove",
-        "n_public": 100,
-    }
+    params = {"alpha": alpha, "coef_norm": coef_norm, "neighbouring": "add_remove", "n_public": 100}
     fitted_on("one class", np.asarray, model, 100 * ratio, 1, 0, params)
 
 

@@ -11,12 +11,7 @@ from plain_noise import seeded
 from scipy import stats
 
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws
-from skdp.mechanisms.softmax import (
-    _below_exp,
-    draw_exponential,
-    draw_softmax,
-    exponential_logits,
-)
+from skdp.mechanisms.softmax import _below_exp, draw_exponential, draw_softmax, exponential_logits
 from skdp.privacy import (
     ComposedEvent,
     ExponentialMechanismEvent,

@@ -441,9 +441,7 @@ def test_noise_deviation():
     metric, variances = problem.metric(x), (1e-8, 4e-8)
     moved = [
         problem.lower_difference_x(
-            x,
-            y + 1e-4 * rng.normal(size=5) / metric,
-            y_lam + 2e-4 * rng.normal(size=5) / metric,
+            x, y + 1e-4 * rng.normal(size=5) / metric, y_lam + 2e-4 * rng.normal(size=5) / metric
         )
         for _ in range(30000)
     ]

@@ -185,9 +185,7 @@ def test_losses_of_records_are_as_far_apart_as_stated(public):
 
 @pytest.mark.parametrize("hidden", [0, 4])
 @pytest.mark.parametrize(
-    "loss",
-    [LogisticLoss(), SoftmaxLoss(7), HalfSquaredLoss(0.5), SquaredHingeLoss()],
-    ids=repr,
+    "loss", [LogisticLoss(), SoftmaxLoss(7), HalfSquaredLoss(0.5), SquaredHingeLoss()], ids=repr
 )
 def test_derivatives_of_losses_are_within_the_bound_of_rounding(loss, hidden):
     """For outputs as large as the weights allow; the worst is reached within a factor of 3."""

@@ -18,13 +18,7 @@ from skdp.algorithms.output.saddle import SaddleOutputPerturbationPlan
 from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import tightest_epsilon
-from skdp.problems import (
-    GroupWeights,
-    HalfSquaredLoss,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    Records,
-)
+from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossRegressor
 from skdp.solvers import solve_certified
 

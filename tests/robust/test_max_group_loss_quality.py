@@ -8,13 +8,7 @@ from group_models import GROUPS, MODES, NAMES, X, Y, classifier, conflicting, ev
 from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge
-from skdp.problems import (
-    GroupWeights,
-    HalfSquaredLoss,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    Records,
-)
+from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.solvers import solve_certified
 
 #: Most fits here do not care how large the groups are.

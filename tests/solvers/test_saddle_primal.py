@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from saddle_problems import ConcaveRecords, GroupLogistic, chosen, distance
 
-from skdp.problems import (
-    GroupWeights,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    Records,
-    counted,
-)
+from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records, counted
 from skdp.solvers import (
     GDA,
     LSVRE,

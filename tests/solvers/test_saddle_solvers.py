@@ -47,11 +47,7 @@ SOLVERS = [
 #: Those that are not for functions that are linear in y only.
 GENERAL = [solver for solver in SOLVERS if not isinstance(solver, BestResponse)]
 #: Solvers for which condition numbers of 1e6 are no matter.
-ROBUST = [
-    Extragradient(),
-    BestResponse("newton"),
-    BestResponse("lbfgs"),
-]
+ROBUST = [Extragradient(), BestResponse("newton"), BestResponse("lbfgs")]
 
 
 @pytest.mark.mostly("search", 5)

@@ -10,12 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.linear_model import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.problems import (
     Ball,
     Box,

@@ -6,18 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from skdp.algorithms import (
-    OutputPerturbation,
-)
+from skdp.algorithms import OutputPerturbation
 from skdp.algorithms.bilevel.penalty_method import private_hypergradient
 from skdp.algorithms.plan import Run
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    Ball,
-    BilevelConstants,
-    BilevelProblem,
-    DeclaredProblem,
-)
+from skdp.problems import Ball, BilevelConstants, BilevelProblem, DeclaredProblem
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 

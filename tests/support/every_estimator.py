@@ -2,12 +2,7 @@
 
 import numpy as np
 
-from skdp.linear_model import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,

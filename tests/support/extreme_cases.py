@@ -9,12 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from fit_cases import Case, Records
 
-from skdp.linear_model import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,

@@ -18,12 +18,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.algorithms.bilevel import penalty_method as bilevel
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
-from skdp.linear_model import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import sampled_gaussian
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import DPStandardScaler, private_ranges

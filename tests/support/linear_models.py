@@ -7,10 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-)
+from skdp import DPLinearClassifier, DPLinearRegressor
 
 CLASSIFIER_LOSSES = ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
 REGRESSOR_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")

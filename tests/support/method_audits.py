@@ -280,11 +280,7 @@ def _listed() -> Iterator[Audited]:
     linear: list[tuple[Any, dict[str, Any], set[str]]] = [
         (DPLogisticRegression, _CLASSES, set()),
         (DPRidge, _TARGETS, {"objective"}),
-        (
-            DPLinearClassifier,
-            {**_CLASSES, "loss": "hinge"},
-            {"statistics", "mirror_descent"},
-        ),
+        (DPLinearClassifier, {**_CLASSES, "loss": "hinge"}, {"statistics", "mirror_descent"}),
         (DPLinearRegressor, {**_TARGETS, "loss": "huber"}, {"statistics"}),
     ]
     cells: list[tuple[Any, str, dict[str, Any], str, tuple[float, ...]]] = []

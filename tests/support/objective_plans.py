@@ -7,13 +7,7 @@ from scipy import stats
 
 from skdp.algorithms import plan_objective_perturbation
 from skdp.privacy import Neighbouring, PrivacyBudget
-from skdp.problems import (
-    ClippedLogisticLoss,
-    Design,
-    EmpiricalRisk,
-    Objective,
-    huber_loss,
-)
+from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Objective, huber_loss
 
 REPLACE, ADD = Neighbouring
 CLIPPED, HUBER = ClippedLogisticLoss(), huber_loss(4.0, 1.0)

@@ -26,9 +26,7 @@ from skdp.problems import (
     SaddleConstants,
     Simplex,
 )
-from skdp.solvers import (
-    SaddleSolver,
-)
+from skdp.solvers import SaddleSolver
 
 #: The reference case: L = 1 jointly, D = 1.
 UNIT = SaddleConstants(
@@ -134,10 +132,7 @@ def group_problem(n=900, seed=0, clipped=False, public=False, loss=None, block_s
 
 def plan_of(problem, budget=BUDGET, **kwargs):
     return plan_phased_saddle_output_perturbation(
-        problem.constants,
-        budget,
-        record_moduli=problem.record_moduli,
-        **kwargs,
+        problem.constants, budget, record_moduli=problem.record_moduli, **kwargs
     )
 
 

@@ -10,9 +10,7 @@ import scipy.sparse as sp
 from plain_noise import PlainNoise
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import (
-    plan_private_moments,
-)
+from skdp.algorithms.tuning import plan_private_moments
 from skdp.algorithms.tuning import tune as tune_by
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records

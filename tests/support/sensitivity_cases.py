@@ -8,11 +8,7 @@ import numpy as np
 from scipy.optimize import differential_evolution
 from scipy.special import expit, logsumexp, softmax
 
-from skdp.problems import (
-    HalfSquaredLoss,
-    LogisticLoss,
-    SoftmaxLoss,
-)
+from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
 N_CLASSES = 3
 TARGET_BOUND = 2.0
@@ -21,11 +17,7 @@ LOSSES = {
     "ridge": HalfSquaredLoss(TARGET_BOUND),
     "softmax": SoftmaxLoss(N_CLASSES),
 }
-LABELS = {
-    "logistic": (0.0, 1.0),
-    "ridge": (-TARGET_BOUND, TARGET_BOUND),
-    "softmax": (0, 1, 2),
-}
+LABELS = {"logistic": (0.0, 1.0), "ridge": (-TARGET_BOUND, TARGET_BOUND), "softmax": (0, 1, 2)}
 
 
 def norms(weights):

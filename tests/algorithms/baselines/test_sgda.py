@@ -342,10 +342,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
         b, c = rng.normal(0, 3, (n + 1, 3)), rng.normal(0, 3, (n + 1, 2))
         b[n], c[n] = -b[0] * 100, -c[0] * 100
         blocks = []
-        for kept in (
-            np.arange(n),
-            np.arange(n + 1) if relation == "add_remove" else np.r_[n, 1:n],
-        ):
+        for kept in (np.arange(n), np.arange(n + 1) if relation == "add_remove" else np.r_[n, 1:n]):
             streams = iter(range(10))
 
             def random_bytes(size, trial=trial, streams=streams):

@@ -11,23 +11,13 @@ from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step
 from plain_noise import seeded
 from scipy import stats
 
-from skdp.algorithms import (
-    OutputPerturbation,
-    plan_bilevel,
-)
+from skdp.algorithms import OutputPerturbation, plan_bilevel
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import (
-    GaussianEvent,
-    PoissonSampledEvent,
-    PoissonSampledSumEvent,
-)
+from skdp.privacy.events import GaussianEvent, PoissonSampledEvent, PoissonSampledSumEvent
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
-from skdp.problems import (
-    DeclaredProblem,
-    WholeSpace,
-)
+from skdp.problems import DeclaredProblem, WholeSpace
 
 
 class Remembering(OutputPerturbation):

@@ -12,21 +12,13 @@ import pytest
 from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records
 from plain_noise import PlainNoise, seeded
 
-from skdp.algorithms import (
-    LocalizedGradientDescent,
-    OutputPerturbation,
-    dp_bilevel,
-    plan_bilevel,
-)
+from skdp.algorithms import LocalizedGradientDescent, OutputPerturbation, dp_bilevel, plan_bilevel
 from skdp.algorithms.bilevel.penalty_method import plan_steps
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import (
-    GaussianEvent,
-    RepeatedEvent,
-)
+from skdp.privacy.events import GaussianEvent, RepeatedEvent
 from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 from skdp.problems import (
     Ball,

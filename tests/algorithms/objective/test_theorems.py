@@ -13,13 +13,7 @@ from scipy.optimize import brentq
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.privacy import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
-from skdp.problems import (
-    ClippedLogisticLoss,
-    HingeLoss,
-    LogisticLoss,
-    SmoothedLoss,
-    SoftmaxLoss,
-)
+from skdp.problems import ClippedLogisticLoss, HingeLoss, LogisticLoss, SmoothedLoss, SoftmaxLoss
 
 
 def softmax_profile(n_classes, mu, epsilon):

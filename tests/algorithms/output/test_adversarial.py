@@ -18,13 +18,7 @@ from skdp.algorithms import (
 from skdp.mechanisms import NoiseSource, calibrated_mechanism, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import (
-    Ball,
-    BlockConstants,
-    DeclaredSaddleProblem,
-    Domain,
-    SaddleConstants,
-)
+from skdp.problems import Ball, BlockConstants, DeclaredSaddleProblem, Domain, SaddleConstants
 
 #: A budget under which noise is invisible, and a finer accuracy than the default.
 EXACT, FINE = (PrivacyBudget(1e12, 0.0),), {"accuracy_fraction": 1e-4}

@@ -37,10 +37,7 @@ from skdp.problems import (
     Records,
     WholeSpace,
 )
-from skdp.solvers import (
-    Solver,
-    solve_certified,
-)
+from skdp.solvers import Solver, solve_certified
 
 UNIT = ProblemConstants(
     n_records=1000, dimension=10, strong_convexity=0.1, lipschitz=1.0, gradient_diameter=2.0,

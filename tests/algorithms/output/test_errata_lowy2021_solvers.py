@@ -14,17 +14,9 @@ import pytest
 from lowy2021 import exact_delta, k_factor, printed_e7_gap, published_scale
 
 from skdp.algorithms.output.published import lowy_gap, lowy_noise_factor, lowy_regularisation
-from skdp.mechanisms import (
-    calibrated_mechanism,
-)
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    AbsoluteLoss,
-    Ball,
-    FiniteSumProblem,
-    HalfSquaredLoss,
-    Records,
-)
+from skdp.problems import AbsoluteLoss, Ball, FiniteSumProblem, HalfSquaredLoss, Records
 from skdp.solvers import (
     AcceleratedGradient,
     CallableSolver,

@@ -32,19 +32,8 @@ from skdp.algorithms import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    Ball,
-    BlockConstants,
-    SaddleConstants,
-    Simplex,
-    WholeSpace,
-)
-from skdp.solvers import (
-    BestResponse,
-    Catalyst,
-    SaddleSolver,
-    solve_certified,
-)
+from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
+from skdp.solvers import BestResponse, Catalyst, SaddleSolver, solve_certified
 
 # ---------------------------------------------------------------------------------------------
 # own moduli, penalty, results

@@ -25,25 +25,13 @@ from phased_saddle import (
 )
 from plain_noise import PlainNoise, seeded
 
-from skdp.algorithms import (
-    plan_phased_saddle_output_perturbation,
-    plan_saddle_output_perturbation,
-)
+from skdp.algorithms import plan_phased_saddle_output_perturbation, plan_saddle_output_perturbation
 from skdp.algorithms.output.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import (
-    Ball,
-    HalfSquaredLoss,
-    MaxGroupLossProblem,
-    Records,
-)
-from skdp.solvers import (
-    SaddleSolver,
-    certifiable_saddle_accuracy,
-    solve_certified,
-)
+from skdp.problems import Ball, HalfSquaredLoss, MaxGroupLossProblem, Records
+from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 
 class Scripted(PlainNoise):

@@ -13,14 +13,7 @@ import math
 import numpy as np
 import pytest
 from bilinear_problem import BilinearProblem
-from phased_saddle import (
-    ACCURACY_FRACTION,
-    BUDGET,
-    TABLE,
-    TABLE_BUDGET,
-    UNIT,
-    run,
-)
+from phased_saddle import ACCURACY_FRACTION, BUDGET, TABLE, TABLE_BUDGET, UNIT, run
 from saddle_problems import changed
 
 from skdp.algorithms import (
@@ -33,12 +26,8 @@ from skdp.algorithms.output.blocks import block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import (
-    Ball,
-)
-from skdp.solvers import (
-    solve_certified,
-)
+from skdp.problems import Ball
+from skdp.solvers import solve_certified
 
 # ---------------------------------------------------------------------------------------------
 # published numbers
@@ -163,11 +152,7 @@ def test_gain_at_epsilon_4():
 # the planner
 
 
-@pytest.mark.parametrize(
-    ("cross", "known"),
-    [(0.0, 0.029), (1.0, 0.041)],
-    ids=["weak", "primal"],
-)
+@pytest.mark.parametrize(("cross", "known"), [(0.0, 0.029), (1.0, 0.041)], ids=["weak", "primal"])
 def test_known_numbers(cross, known):
     """Known values for L_x = L_y = 1/sqrt(2), D = 1, delta = n^-1.1."""
     constants = changed(TABLE, coupling=cross)
@@ -218,9 +203,7 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
 def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
     constants = changed(TABLE, **changes)
     plan = plan_phased_saddle_output_perturbation(
-        constants.exchanged() if mirrored else constants,
-        budget,
-        release="y" if mirrored else "x",
+        constants.exchanged() if mirrored else constants, budget, release="y" if mirrored else "x"
     )
     found = SaddleUtilityBound(constants=constants)(plan.summaries)
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation

@@ -12,13 +12,7 @@ from skdp.algorithms import Run, plan_saddle_output_perturbation, saddle_output_
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import (
-    Ball,
-    BlockConstants,
-    SaddleConstants,
-    Simplex,
-    WholeSpace,
-)
+from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
 from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 #: The reference case: L = 1 jointly.

@@ -62,10 +62,7 @@ def test_without_noise_estimates_are_the_exact_gradients():
     problem, seen = quadratic(), []
     start = np.ones(3), np.zeros(3)
     plan(problem, period=10, inner_steps=3).run(
-        problem,
-        Run(noise=Silent()),
-        start,
-        observe=lambda point, v, u: seen.append((point, v, u)),
+        problem, Run(noise=Silent()), start, observe=lambda point, v, u: seen.append((point, v, u))
     )
     assert len(seen) == 20
     for (x, y), v, u in seen:

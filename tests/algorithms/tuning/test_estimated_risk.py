@@ -11,10 +11,7 @@ from ridge_tuning import HUGE, Recorder, exact_moments, one_alpha, plan_of, reco
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import PredefinedSplit
 
-from skdp.algorithms.tuning import (
-    PrivateMoments,
-    private_moments,
-)
+from skdp.algorithms.tuning import PrivateMoments, private_moments
 from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.mechanisms import NoiseSource

@@ -18,13 +18,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
-from skdp.problems import (
-    HalfSquaredLoss,
-    LogisticLoss,
-    PenaltyGroups,
-    Records,
-    SquaredHingeLoss,
-)
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SquaredHingeLoss
 from skdp.solvers import Newton
 
 pytestmark = pytest.mark.usefixtures("kept_order")
@@ -103,15 +97,7 @@ def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
     roles, alpha = Splits(n_records=101, n_folds=2), np.array([0.05])
     sensitivity, accuracy = plan_score(TuningObjective.of(rows, LOSSES[loss], ONE), alpha, roles)
     scores = [
-        exactly(
-            validation_score,
-            rows.with_targets(t),
-            LOSSES[loss],
-            ONE,
-            alpha,
-            roles,
-            accuracy=a,
-        )
+        exactly(validation_score, rows.with_targets(t), LOSSES[loss], ONE, alpha, roles, accuracy=a)
         for a in (accuracy, 1e-11)
     ]
     assert abs(scores[0] - scores[1]) <= 2e-3 * sensitivity

@@ -301,9 +301,7 @@ def test_slopes_of_the_estimate_with_a_center(residual_variance):
     )
     risk = SteinRisk(RidgeModels(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
     error = check_grad(
-        lambda logs: risk(np.exp(logs))[0],
-        lambda logs: risk(np.exp(logs))[1],
-        np.log([0.3, 0.8]),
+        lambda logs: risk(np.exp(logs))[0], lambda logs: risk(np.exp(logs))[1], np.log([0.3, 0.8])
     )
     assert error < 1e-5
 

@@ -26,11 +26,7 @@ from ridge_tuning import (
 from scipy.optimize import minimize_scalar
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import (
-    PrivateMoments,
-    plan_private_moments,
-    private_moments,
-)
+from skdp.algorithms.tuning import PrivateMoments, plan_private_moments, private_moments
 from skdp.algorithms.tuning.moments import mean_rounding, pack, unpack
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring

@@ -21,11 +21,7 @@ from plain_noise import Silent
 from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import (
-    Descent,
-    balanced,
-    plan_noisy_gradient_descent,
-)
+from skdp.algorithms.descent.noisy_descent import Descent, balanced, plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.group_weights import class_weights

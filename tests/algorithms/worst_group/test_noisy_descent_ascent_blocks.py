@@ -18,11 +18,7 @@ pytestmark = pytest.mark.usefixtures("kept_order")
 
 EPSILON, DELTA, NOMINAL = 1.0, 1e-6, 100_000
 #: Number of records, whether the small group's labels contradict those of the large one, relation.
-CASES = [
-    (300_007, True, REPLACE),
-    (100_003, False, REPLACE),
-    (100_003, True, ADD),
-]
+CASES = [(300_007, True, REPLACE), (100_003, False, REPLACE), (100_003, True, ADD)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
