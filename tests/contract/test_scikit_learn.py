@@ -15,6 +15,9 @@ from skdp import (
     DPLinearRegressor,
     DPLogisticRegression,
     DPLogisticRegressionCV,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
+    DPMaxGroupLossRegressor,
     DPRidge,
     DPRidgeCV,
     PrivacyLeakWarning,
@@ -69,6 +72,25 @@ ADVERSARIAL = [
     DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
     DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
 ]
+GROUPED = [
+    DPMaxGroupLossClassifier(),
+    DPMaxGroupLossClassifier(delta=0, loss="hinge", group_mode="public", method="output"),
+    DPMaxGroupLossClassifier(
+        10.0, loss="squared_hinge", group_mode="histogram", release_group_weights=True
+    ),
+    DPMaxGroupLossClassifier(group_mode="floored", loss="smoothed_hinge", fit_intercept=False),
+    DPMaxGroupLossClassifier(0.5, calibration="paper", method="phased"),
+    DPMaxGroupLossClassifier(method="mirror_descent", feature_bound=1.0),
+    DPMaxGroupLossRegressor(),
+    DPMaxGroupLossRegressor(delta=0, loss="huber", group_mode="histogram", method="phased"),
+    DPMaxGroupLossRegressor(
+        loss="quantile", group_mode="floored", release_group_weights=True, method="output"
+    ),
+    DPMaxGroupLossRegressor(0.5, calibration="paper", loss="absolute_error"),
+    DPMaxGroupLossRegressor(group_mode="public", objective="population", alpha=0.1),
+    DPMaxGroupLossRegressor(method="mirror_descent", feature_bound=1.0),
+    DPMaxGroupLossMLPClassifier(hidden_units=4, n_steps=5),
+]
 TUNED = [
     DPRidgeCV(cv=2),
     DPRidgeCV(delta=0),
@@ -95,8 +117,8 @@ def outcomes(estimator):
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 
-@pytest.mark.mostly("slow", 4)
-@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + TUNED, ids=repr)
+@pytest.mark.mostly("slow", 7)
+@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + GROUPED + TUNED, ids=repr)
 def test_check_estimator(estimator):
     results = outcomes(estimator)
     assert len(results) > 40

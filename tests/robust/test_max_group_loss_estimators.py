@@ -1,14 +1,12 @@
-"""The estimators for the worst group: parameters, groups, targets, warnings."""
+"""The estimators for the worst group: parameters, groups, targets, warnings, reports."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import math
 import pickle
 import warnings
-import weakref
 
 import numpy as np
 import pandas as pd
@@ -29,10 +27,10 @@ from group_models import (
     regressor,
 )
 from sklearn.base import clone
-from sklearn.exceptions import SkipTestWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.algorithms import MaxGroupLossPlan
+from skdp.privacy import tightest_epsilon
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 #: Most fits here do not care how large the groups are.
@@ -40,39 +38,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not decla
 
 
 # ------------------------------------------------------------------------------ scikit-learn's own
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        DPMaxGroupLossClassifier(),
-        DPMaxGroupLossClassifier(delta=0, loss="hinge", group_mode="public", method="output"),
-        DPMaxGroupLossClassifier(
-            10.0, loss="squared_hinge", group_mode="histogram", release_group_weights=True
-        ),
-        DPMaxGroupLossClassifier(group_mode="floored", loss="smoothed_hinge", fit_intercept=False),
-        DPMaxGroupLossClassifier(0.5, calibration="paper", method="phased"),
-        DPMaxGroupLossRegressor(),
-        DPMaxGroupLossRegressor(delta=0, loss="huber", group_mode="histogram", method="phased"),
-        DPMaxGroupLossRegressor(
-            loss="quantile", group_mode="floored", release_group_weights=True, method="output"
-        ),
-        DPMaxGroupLossRegressor(0.5, calibration="paper", loss="absolute_error"),
-        DPMaxGroupLossRegressor(group_mode="public", objective="population", alpha=0.1),
-    ],
-    ids=repr,
-)
-def test_check_estimator(estimator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        warnings.simplefilter("ignore", SkipTestWarning)
-        results = check_estimator(estimator, on_fail=None, on_skip=None)
-    assert len(results) > 40
-    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
-    assert skipped <= {"check_array_api_input"}  # needs an optional package
-    assert not any(r["expected_to_fail"] for r in results)
 
 
 @every_model
@@ -369,42 +334,6 @@ def test_order_of_proportions(model):
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
-@pytest.mark.mostly("slow", 1)
-@every_model
-@every_mode
-def test_nothing_of_the_groups_stays(model, mode):
-    features, y, groups = X.copy(), Y.copy(), GROUPS.copy()
-    references = [weakref.ref(thing) for thing in (features, y, groups)]
-    fitted = model(group_mode=mode, release_group_weights=True)
-    before = set(vars(fitted))
-    fitted.fit(features, y, groups=groups)
-    del features, y, groups
-    gc.collect()
-    assert [reference() for reference in references] == [None] * 3
-    added = set(vars(fitted)) - before
-    public = {
-        "coef_",
-        "intercept_",
-        "alpha_",
-        "data_norm_",
-        "privacy_",
-        "n_features_in_",
-        "group_names_",
-    }
-    allowed = public | {
-        "classes_",
-        "target_range_",
-        "group_weights_",
-        "group_proportions_",
-        "_group_column",
-    }
-    assert public <= added <= allowed
-    assert fitted._group_column is None
-    sizes = [np.size(value) for value in vars(fitted).values()]
-    assert max(sizes) <= 4
-    assert not any(len(GROUPS) == np.size(v) for v in fitted.privacy_.plan.values())
-
-
 @every_model
 def test_group_weights_of_an_earlier_fit_are_gone(model):
     fitted = model(release_group_weights=True).fit(X, Y, groups=GROUPS)
@@ -530,3 +459,41 @@ def test_report_names_the_groups():
     assert "the class of each record is taken as public" in str(classes)
     paper = classifier(epsilon=0.5, calibration="paper", group_proportions=shares)
     assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)
+
+
+@every_model
+@pytest.mark.parametrize("method", ["output", "phased"])
+def test_a_fit_plans_once(model, method, monkeypatch):
+    plans, create = [], MaxGroupLossPlan.__init__
+
+    def counted(self, *args, **kwargs):
+        create(self, *args, **kwargs)
+        plans.append(self)
+
+    monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
+    model(method=method).fit(X, Y, groups=GROUPS)
+    assert len(plans) == 1 and math.isfinite(plans[0].bound())
+
+
+@every_model
+def test_report(model):
+    features, y, groups = conflicting(3000, 1)
+    fitted = model(20.0, coef_norm=2.0).fit(features, y, groups=groups)
+    report, plan = fitted.privacy_, fitted.privacy_.plan
+    assert report.method == "phased" and len(plan["block_sizes"]) > 1
+    assert sum(plan["block_sizes"]) == 3000 == report.releases[0].n_records
+    assert fitted.alpha_ == 0.0
+    printed = str(report)
+    assert "phases: " + ", ".join(map(str, plan["block_sizes"])) in printed
+    assert "replace-one" in printed
+    once = model(20.0, method="output", alpha=0.25).fit(features, y, groups=groups)
+    assert once.privacy_.method == "output"
+    assert once.alpha_ == 0.25 + once.privacy_.plan["regularisation"][0]
+
+
+@pytest.mark.parametrize("mode", ["proportions", "public", "floored"])
+@every_model
+def test_published_calibration_is_within_the_budget(model, mode):
+    report = model(0.5, calibration="paper", group_mode=mode).fit(X, Y, groups=GROUPS).privacy_
+    assert tightest_epsilon(report.event, report.delta) <= 0.5
+    assert report.method == "phased" and len(set(report.plan["block_sizes"])) <= 2

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.mechanisms import NoiseSource
@@ -525,11 +524,3 @@ def test_parameters_of_linear_models_are_no_attributes():
     others = DPMaxGroupLossClassifier().get_params().keys() - network.get_params().keys()
     assert {"alpha", "method", "solver"} < others
     assert [name for name in sorted(others) if hasattr(network, name)] == []
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_check_estimator():
-    for result in check_estimator(
-        DPMaxGroupLossMLPClassifier(hidden_units=4, n_steps=5), on_fail=None, on_skip=None
-    ):
-        assert result["status"] in ("passed", "skipped"), result["check_name"]

@@ -482,6 +482,8 @@ def _vertices() -> list[Case]:
         ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, proportions),
         ("max-group classifier, delta 0", DPMaxGroupLossClassifier, 2, 3, {"delta": 0.0}),
         ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, {"group_mode": "public"}),
+        ("max-group classifier, histogram", DPMaxGroupLossClassifier, 2, 3,
+         {"group_mode": "histogram"}),
         ("max-group regressor, weights", DPMaxGroupLossRegressor, 0, 3,
          proportions | {"release_group_weights": True}),
         ("max-group regressor, one group", DPMaxGroupLossRegressor, 0, 0, {}),

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
-from objective_plans import ADD, CLIPPED, HUBER, REPLACE, log_density, make_plan
-from plain_noise import scale_noise
+from objective_plans import ADD, CLIPPED, HUBER, REPLACE, make_plan
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -18,7 +17,6 @@ from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DP
 from skdp.algorithms import METHODS, objective_perturbation, plan_objective_perturbation
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
-from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import ApproximateEvent, Neighbouring, PrivacyBudget, tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -489,54 +487,3 @@ def test_the_report_names_theorem_penalty_and_noise():
     assert report.plan["clip"] == 0.5
     assert "clip" not in model.set_params(method="output").fit(X, y).privacy_.plan
     assert METHODS["objective"].relations == tuple(Neighbouring)
-
-
-# -------------------------------------------------------------------------------------------- audit
-
-
-def log_ratios(sets, part, fits, epsilon, delta, relation, monkeypatch):
-    """Log likelihood ratios of whole fits on two data sets, for the stated noise."""
-    values = []
-    with monkeypatch.context() as patch:
-        scale_noise(patch, part)
-        for seed in range(fits):
-            for side in (0, 1):
-                X, y = sets[side]
-                model = DPLogisticRegression(
-                    epsilon, delta, method="objective", data_norm=2.0, classes=[0, 1],
-                    fit_intercept=False, random_state=2 * seed + side,
-                    neighbouring=relation.value, n_public=2 if relation is ADD else None,
-                )  # fmt: skip
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    model.fit(X, y)
-                plan = model.privacy_.plan
-                logs = [
-                    log_density(CLIPPED, *each, plan["penalty"], plan["linear_scale"], model.coef_)[
-                        0
-                    ][0]
-                    for each in sets
-                ]
-                values.append((side, logs[0] - logs[1]))
-    return values
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("relation", Neighbouring)
-def test_whole_fits_stay_below_the_claim_and_half_of_the_noise_is_found(relation, monkeypatch):
-    """Rows of norm 2; the attack knows the exact density. False-alarm rate 1e-4 per case."""
-    epsilon, delta, fits, rate = 0.2, 0.2, 400, 1e-4
-    first = (np.array([[2.0], [2.0]]), np.array([1.0, 1.0]))
-    second = (
-        (first[0], np.array([1.0, 0.0]))
-        if relation is REPLACE
-        else tuple(part[:1] for part in first)
-    )
-
-    def shown(part):
-        values = log_ratios((first, second), part, fits, epsilon, delta, relation, monkeypatch)
-        counts = [sum(ratio > 0 for side, ratio in values if side == s) for s in (0, 1)]
-        return epsilon_lower_bound(*counts, fits, delta, 1.0 - rate)
-
-    assert shown(1.0) <= epsilon
-    assert shown(0.3) > epsilon

@@ -226,29 +226,6 @@ def test_solvers_agree_within_their_certificates(name, solver):
     assert first.plan.event == plan.event
 
 
-def test_noise_drawn_is_noise_stated(monkeypatch):
-    """Scales of all Gaussian draws of a fit, in the order of the releases."""
-    X, y = table(3000)
-    data = Records(X, 1.0, 0.3, targets=y)
-    plan = plan_prepared_output(
-        Objective(EmpiricalRisk(LOSSES["squares"]), Design.of(data)), PrivacyBudget(1.0, 1e-6)
-    )
-    scales = []
-
-    class Recording(Silent):
-        def add_normal(self, value, scale):
-            scales.append(scale)
-            return value
-
-    done = plan.run(data, Run(noise=Recording())).plan
-    stated = [release.noise_scale for release in done.releases]
-    solves = scales[3 : 3 + done.n_solves]
-    assert scales[:2] == pytest.approx(stated[:2], rel=1e-9)
-    assert scales[2] == pytest.approx(stated[2], rel=1e-6)  # without rounding by the centering
-    assert solves[-1] == pytest.approx(stated[3] * math.sqrt(done.n_solves), rel=1e-9)
-    assert len(scales) == 3 + done.n_solves + (done.temperature is not None)
-
-
 def test_estimators_follow_the_penalty_of_the_user():
     rng = np.random.default_rng(8)
     X = rng.uniform(-0.5, 0.5, (20000, 3))

@@ -17,7 +17,6 @@ from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.preparation.second_moments import plan_row_moments
-from skdp.audit import epsilon_lower_bound
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
@@ -471,57 +470,3 @@ def test_a_few_long_rows_do_not_make_the_steps_too_large(epsilon):
         w = plan.run(records, Run(noise=seeded(3))).point
         scores.append(1.0 - np.mean((y - X @ w[:-1] - 0.1 * w[-1]) ** 2) / y.var())
     assert scores[0] > scores[1] - 0.05
-
-
-# -------------------------------------------------------------------------------------------- audit
-
-#: Probability that the audit of a correct release fails; the seeds are fixed.
-RATE = 1e-4
-EPSILON, DELTA, N_RUNS = 0.1, 0.3, 600
-
-
-def audited_epsilon(relation, is_projected, factor):
-    """Bound epsilon from below, with a part of the noise, by all that leaves the release.
-
-    The record that differs is along the first feature, or along the second or missing; of
-    projected moments there is but one coordinate, and the record is 0 or missing.
-    """
-    width = 1 if is_projected else 2
-    base = np.tile(np.eye(width), (200 // width, 1))
-    base[::4] = 0.0
-    here = np.vstack([base, np.eye(width)[:1]])
-    there = base if relation is ADD else np.vstack([base, np.eye(width)[1:]])
-    design = Design.of(Records(here, 1.0), None if relation is REPLACE else 200)
-    mu = gaussian_mu(EPSILON, DELTA)
-    plan = plan_row_moments(design, relation, mu, is_projected)
-    assert plan.is_projected is is_projected
-    plan = replace(plan, sum=replace(plan.sum, mu=mu / factor))
-    positions = []
-    for side, X in enumerate((here, there)):
-        rows = CenteredRows(Records(X, 1.0), Centering.unknown(width, 1))
-        points = []
-        for seed in range(N_RUNS):
-            noise = seeded(seed + side * 1_000_000)
-            if is_projected:
-                points.append(plan.projected(rows, noise)[0, 0] * design.n_records)
-            else:
-                preconditioner, ridge, _ = plan.preconditioner(rows, noise)
-                moments = np.linalg.inv(preconditioner.matrix()) - ridge * np.eye(2)
-                points.append((moments[0, 0] - moments[1, 1]) * design.n_records / 2**0.5)
-        positions.append(np.array(points))
-    exact = [X[:, 0] @ X[:, 0] - (0 if is_projected else X[:, 1] @ X[:, 1]) for X in (here, there)]
-    exact = np.array(exact) / (1.0 if is_projected else math.sqrt(2.0))
-    gap = exact[0] - exact[1]
-    # where the likelihood ratio of half the noise exceeds e^epsilon
-    threshold = exact.mean() + (0.5 * plan.sum.bound() / mu) ** 2 * EPSILON / gap
-    counts = [int((points > threshold).sum()) for points in positions]
-    return epsilon_lower_bound(*counts, N_RUNS, DELTA, 1.0 - RATE)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize(
-    ("relation", "is_projected"), [(REPLACE, False), (ADD, True)], ids=["full", "projected"]
-)
-def test_half_of_the_noise_of_the_second_moments_is_found(relation, is_projected):
-    assert audited_epsilon(relation, is_projected, 1.0) <= EPSILON
-    assert audited_epsilon(relation, is_projected, 0.5) > EPSILON
