@@ -1,11 +1,7 @@
-"""Searches for neighbouring data sets whose exact solutions move further than the plan says.
+"""Neighbours through the package's own rows and solvers move no further than the plan says.
 
-The attacked number is ``plan.exact_sensitivity``, from which the noise of the estimators is
-made; the movement is measured between exact solutions that a solver of tests/support finds, in
-the full K-class parametrisation and with its own clipping, many instances at a time. Its
-answers carry their own proof (:func:`exact_solutions`), so no assertion here has a tolerance
-that a real violation could hide behind. Selected searches go through the package's own rows
-and solvers.
+The attacked number is ``plan.exact_sensitivity``, from which the noise of the estimators is made.
+Climbs with solutions of their own: test_sensitivity_search_losses.py.
 """
 
 from __future__ import annotations
@@ -20,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from plain_noise import Silent
-from sensitivity_cases import LABELS, LOSSES, TARGET_BOUND, decode, evolve, exact_solutions, norms
 
 from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
@@ -42,133 +37,14 @@ from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import CallableSolver, Newton, solve_certified
 
 RELATIONS = ("replace_one", "add_remove")
+TARGET_BOUND = 2.0
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "ridge": HalfSquaredLoss(TARGET_BOUND),
+    "softmax": SoftmaxLoss(3),
+}
+LABELS = {"logistic": (0.0, 1.0), "ridge": (-TARGET_BOUND, TARGET_BOUND), "softmax": (0, 1, 2)}
 BUDGET = PrivacyBudget(1.0, 1e-6)
-
-
-# --------------------------------------------------------------------------- exact solutions
-
-
-def plan_for(
-    kind, alpha, *, width, feature_norm, coef_norm=None, n=1, relation="replace_one", **kwargs
-):
-    """The plan that the estimators make from these public numbers."""
-    loss = LOSSES[kind] if isinstance(kind, str) else kind
-    radius = bounded_problem_radius(loss, feature_norm, alpha, coef_norm)
-    design = Design(feature_norm, width, n, block_size=1 << 16)
-    constants = generalised_linear_constants(loss, design, alpha, radius)
-    return plan_output_perturbation(
-        constants, BUDGET, neighbouring=Neighbouring(relation), **kwargs
-    )
-
-
-def largest_ratio(plan, movement, error):
-    """Largest movement over the bound; fails when a movement provably exceeds it."""
-    assert error.max() <= 1e-6 * plan.exact_sensitivity, "the attack's solver is not accurate"
-    assert (movement - error <= plan.exact_sensitivity).all()
-    return float(movement.max() / plan.exact_sensitivity)
-
-
-# -------------------------------------------------------------------------- directed searches
-
-
-def worst_movement(kind, relation, alpha, coef_norm, d, intercept, n=40, n_base=2):
-    """Search the neighbours made of `n_base` distinct records with multiplicities and one more.
-
-    With many records the bound ``D / (alpha n)`` is below the diameter of the ball and has to
-    stand on its own.
-    """
-    feature_norm = math.hypot(1.0, intercept)
-    plan = plan_for(
-        kind,
-        alpha,
-        width=d + bool(intercept),
-        feature_norm=feature_norm,
-        coef_norm=coef_norm,
-        n=n,
-        relation=relation,
-    )
-
-    def ratio(genes):
-        shares, genes = np.exp(3 * genes[:, :n_base]), genes[:, n_base:]
-        counts = np.floor(shares / shares.sum(axis=1, keepdims=True) * (n - 1))
-        counts[:, 0] += n - 1 - counts.sum(axis=1)
-        X, targets = decode(kind, genes.reshape(len(genes), n_base + 2, d + 1), d, intercept)
-        first = np.column_stack([counts, np.ones(len(genes)), np.zeros(len(genes))]) / n
-        second = first.copy()
-        second[:, n_base] = 0.0
-        second[:, n_base + 1] = 1.0 / n if relation == "replace_one" else 0.0
-        W, error = exact_solutions(
-            kind,
-            np.concatenate([X, X]),
-            np.concatenate([targets, targets]),
-            np.concatenate([first, second]),
-            alpha,
-            plan.constants.radius,
-        )
-        half = len(genes)
-        movement = norms(W[:half] - W[half:])
-        largest_ratio(plan, movement, error[:half] + error[half:])
-        return movement / plan.exact_sensitivity
-
-    return plan, evolve(ratio, n_base + (n_base + 2) * (d + 1), 80 if kind == "softmax" else 150)
-
-
-@pytest.mark.search
-@pytest.mark.parametrize(
-    ("kind", "relation", "alpha", "coef_norm", "reached"),
-    [
-        ("logistic", "replace_one", 0.003, None, 0.60),
-        ("logistic", "replace_one", 0.3, None, 0.97),
-        ("logistic", "replace_one", 0.3, 0.3, 0.97),
-        ("logistic", "replace_one", 100.0, None, 0.999),
-        ("logistic", "add_remove", 0.3, 0.3, 0.95),
-        ("logistic", "add_remove", 100.0, None, 0.995),
-        ("ridge", "replace_one", 0.03, None, 0.55),
-        ("ridge", "replace_one", 0.3, None, 0.90),
-        ("ridge", "replace_one", 0.3, 0.3, 0.90),
-        ("ridge", "replace_one", 100.0, None, 0.999),
-        ("ridge", "add_remove", 0.3, 0.3, 0.85),
-        ("ridge", "add_remove", 100.0, None, 0.99),
-        ("softmax", "replace_one", 0.03, None, 0.60),
-        ("softmax", "replace_one", 0.3, 0.3, 0.80),
-        ("softmax", "replace_one", 100.0, None, 0.99),
-        ("softmax", "add_remove", 0.3, 0.3, 0.90),
-        ("softmax", "add_remove", 100.0, None, 0.99),
-    ],
-)
-def test_no_directed_search_moves_too_far(kind, relation, alpha, coef_norm, reached):
-    """``D / (alpha n)`` and ``L / (alpha N)``: the search comes near to them and not above.
-
-    `reached` is what it attains (records of norm 1 in two dimensions, N = 40); a bound that
-    were larger than that part of the truth would show here as a regression of utility.
-    """
-    plan, best = worst_movement(kind, relation, alpha, coef_norm, d=2, intercept=0.0)
-    assert plan.exact_sensitivity < 2 * plan.constants.radius
-    assert reached <= best <= 1.0
-
-
-@pytest.mark.search
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("kind", LOSSES)
-def test_no_directed_search_with_intercept_moves_too_far(kind, relation):
-    """The constant feature is inside the norm bound: no record can exceed it together with it."""
-    for scaling in (0.1, 1.0):
-        _, best = worst_movement(kind, relation, 100.0, None, d=1, intercept=scaling)
-        # a label change turns the whole gradient of the binary and the squared loss around
-        assert (0.83 if kind == "softmax" else 0.98) <= best <= 1.0
-
-
-@pytest.mark.search
-@pytest.mark.parametrize("kind", LOSSES)
-def test_add_remove_bound_does_not_cover_replacements(kind):
-    """The factor between the relations is needed: a search finds more than half of Delta.
-
-    Binary logistic regression: a label change costs about as much as two removals, each of
-    ``L / (alpha n)``; the same holds for ridge and, with opposite rows, for the softmax.
-    """
-    plan, best = worst_movement(kind, "replace_one", 100.0, None, d=2, intercept=0.0)
-    removal = plan_for(kind, 100.0, width=2, feature_norm=1.0, n=40, relation="add_remove")
-    assert best * plan.exact_sensitivity > 1.9 * removal.exact_sensitivity
 
 
 # ------------------------------------------------------- through the package's rows and solvers
@@ -185,52 +61,6 @@ def certified(
         problem.constants, BUDGET, neighbouring=Neighbouring(relation), accuracy_fraction=1e-10
     )
     return plan, Newton().solve(problem, plan.accuracy).point
-
-
-def random_data(kind, rng, n, d):
-    X = rng.normal(size=(n, d)) * rng.choice([0.1, 1.0, 10.0], size=(n, 1))
-    targets = rng.choice(LABELS[kind], size=n)
-    return X, targets if kind != "ridge" else targets * rng.uniform(size=n)
-
-
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("kind", LOSSES)
-def test_package_solves_the_problem_that_is_attacked(kind, container):
-    """Clipping, intercept, normaliser and ball are those of the independent solver."""
-    rng = np.random.default_rng(5)
-    for _ in range(25):
-        n, d, n_public = rng.integers(1, 6), rng.integers(1, 4), rng.integers(1, 9)
-        alpha, data_norm, intercept = 10.0 ** rng.uniform([-2.5, -1, -1], [2, 1, 0.5])
-        coef_norm = rng.choice([None, 0.03 / data_norm, 1.0 / data_norm])
-        X, targets = random_data(kind, rng, n, d)
-        plan, point = certified(
-            kind,
-            container(X),
-            targets,
-            alpha * data_norm**2,
-            data_norm=data_norm,
-            intercept=intercept,
-            relation="add_remove",
-            coef_norm=coef_norm,
-            n_public=n_public,
-        )
-        clipped = X * np.minimum(1.0, data_norm / np.linalg.norm(X, axis=1))[:, None]
-        clipped = np.column_stack([clipped, np.full(n, intercept)])
-        W, error = exact_solutions(
-            kind,
-            clipped[None],
-            targets[None],
-            np.full((1, n), 1.0 / n_public),
-            alpha * data_norm**2,
-            plan.constants.radius,
-        )
-        ours = point.reshape(-1, d + 1)
-        if kind == "softmax":
-            ours = LOSSES[kind].basis @ ours
-        gap = np.linalg.norm(ours - W[0])
-        # relative to the radius for the rounding of the clipping itself
-        assert gap <= plan.accuracy + error[0] + 1e-12 * plan.constants.radius
 
 
 def duplicated_csr(X, parts=16):
@@ -449,15 +279,11 @@ def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
     }
     for loss, model in models.items():
         release = model.fit(X, y).privacy_.releases[0]
-        plan = plan_for(
-            loss,
-            alpha,
-            width=d + bool(scaling),
-            feature_norm=data_norm * math.hypot(1.0, scaling),
-            coef_norm=coef_norm,
-            n=n,
-            relation=relation,
-        )
+        norm = data_norm * math.hypot(1.0, scaling)
+        radius = bounded_problem_radius(loss, norm, alpha, coef_norm)
+        design = Design(norm, d + bool(scaling), n, block_size=1 << 16)
+        constants = generalised_linear_constants(loss, design, alpha, radius)
+        plan = plan_output_perturbation(constants, BUDGET, neighbouring=Neighbouring(relation))
         assert release.sensitivity == pytest.approx(plan.mechanism.sensitivity, rel=1e-12)
         assert release.sensitivity >= plan.exact_sensitivity
         assert release.dimension == loss.n_outputs * (d + bool(scaling))
