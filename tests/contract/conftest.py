@@ -1,1 +1,7 @@
+import pytest
 from fit_cases import remembered_calibrations, remembered_schedules  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def _remembered(remembered_calibrations):  # noqa: F811
+    """Calibrations of sampled releases are made once."""

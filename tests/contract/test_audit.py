@@ -40,11 +40,6 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def records(estimator, position, label):
     """Two records, of which one differs in its target."""
     X, y = np.ones((2, 1)), np.ones(2)

@@ -47,11 +47,6 @@ N_NEIGHBOURS = 4
 every_case = pytest.mark.parametrize("name", CASES)
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def quiet_fit(case, records, **parameters):
     """A fit whose warnings do not matter; they have tests of their own."""
     with warnings.catch_warnings():

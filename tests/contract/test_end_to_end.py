@@ -44,11 +44,6 @@ ADDITIVE = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def weights_of(fitted):
     """The released weights, with the intercept's as that of a constant feature."""
     weights = np.atleast_2d(fitted.coef_)

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, seed, settings
 
 
 @pytest.mark.search
-@pytest.mark.usefixtures("remembered_calibrations")
 @seed(12)
 @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(fuzzed_fits())

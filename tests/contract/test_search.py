@@ -16,11 +16,6 @@ from extreme_cases import extreme_records, neighbour, outcome, random_case
 FEW, MANY, PARTS = 30, 3500, 35
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def failure(seed):
     """What is wrong with the setting of a seed, or None."""
     rng = np.random.default_rng(seed)

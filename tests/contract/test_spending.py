@@ -23,11 +23,6 @@ from skdp.privacy.events import flatten_event
 from skdp.problems import Records
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def private_estimators():
     """All public classes with a `fit` and a parameter `epsilon`."""
     found = set()

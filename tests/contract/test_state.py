@@ -21,11 +21,6 @@ SEED = 0
 every_case = pytest.mark.parametrize("name", CASES)
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def state(value, path="", seen=()):
     """All parts of an object, private names included, as pairs (path, bits)."""
     assert id(value) not in seen, f"{path} holds itself"

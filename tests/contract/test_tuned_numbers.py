@@ -99,11 +99,6 @@ def test_every_family_has_fits_here():
     assert all(SAME.get(fit, fit) in CASES for fits in FITS.values() for fit in fits)
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def fit(name, arguments, releases=None):
     """The fitted model, what it paid, and the laboratory that watched."""
     accountant = BudgetAccountant(math.inf, 0.1)

@@ -63,11 +63,6 @@ SITUATIONS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _remembered(remembered_calibrations):
-    """Calibrations of sampled releases are made once."""
-
-
 def in_situation(name, situation):
     """An estimator, or None if it refuses such parameters."""
     known = inspect.signature(type(make(name))).parameters

@@ -49,13 +49,7 @@ _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
 _THEOREMS = "tests/algorithms/objective/test_theorems.py"
 _MOMENTS = "tests/algorithms/preparation/test_second_moments.py"
-_WORST_GROUP = (
-    "tests/algorithms/worst_group/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
-)
-_GROUP_LOSSES = (
-    "tests/algorithms/worst_group/test_noisy_descent_ascent_losses.py "
-    "-k 'by_its_sensitivity or unrelated'"
-)
+_WORST_GROUP = "tests/algorithms/worst_group -k 'by_its_sensitivity or unrelated'"
 _RGDA = "tests/algorithms/recursive/test_rgda.py -k"
 _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
@@ -170,14 +164,14 @@ MUTANTS = (
         "algorithms/worst_group/clipped_losses.py",
         "return np.minimum(losses / self.unit, self.largest) - self.centre",
         "return losses / self.unit - self.centre",
-        f"{_GROUP_LOSSES[:-1]} or within_their_range'",
+        f"{_WORST_GROUP[:-1]} or within_their_range'",
     ),
     Mutant(
         "vectors of the line of models are not shortened",
         "algorithms/worst_group/margin_fits.py",
         "return list(vectors / np.maximum(lengths, 1.0))",
         "return list(vectors)",
-        f"{_GROUP_LOSSES[:-1]} or line_reach'",
+        f"{_WORST_GROUP[:-1]} or line_reach'",
     ),
     Mutant(
         "the step between models is found without noise",
@@ -186,14 +180,14 @@ MUTANTS = (
         "        exact = self.rows.full_total(lambda block, _: np.stack([np.bincount("
         "block.groups, entry, len(sizes)) for entry in self.terms(block)], axis=1))\n"
         "        step, shift = self.step(exact, scale, sizes)\n",
-        _GROUP_LOSSES,
+        _WORST_GROUP,
     ),
     Mutant(
         "the line of models has the noise for added records",
         "algorithms/worst_group/noisy_descent_ascent.py",
         "mu=mu * math.sqrt(scale_share),\n            sensitivity=relation.n_changes,",
         "mu=mu * math.sqrt(scale_share),\n            sensitivity=1.0,",
-        f"{_GROUP_LOSSES[:-1]} or line_reach'",
+        f"{_WORST_GROUP[:-1]} or line_reach'",
     ),
     Mutant(
         "the second plain model has the budget of the temperature too",

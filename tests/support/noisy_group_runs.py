@@ -10,7 +10,6 @@ from plain_noise import seeded
 
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group.noisy_descent_ascent import (
     NoisyDescentAscentPlan,
     plan_noisy_descent_ascent,
@@ -113,40 +112,6 @@ def check_draws(plan, records, others, epsilon, is_plain):
         costs.append(cost)
     assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
     return done
-
-
-def check_rounding_of_margins(plan, records, monkeypatch):
-    """Added records pay for the rounding of margins with every sum over groups."""
-    seen, release = [], NoisySum.release
-
-    def watched(self, exact, noise, moved=0.0):
-        if "group" in self.name:
-            seen.append((self.name, moved))
-        return release(self, exact, noise, moved)
-
-    monkeypatch.setattr(NoisySum, "release", watched)
-    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
-    plan.run(records, Run(noise=seeded(0)))
-    moved = [amount for name, amount in seen if not name.startswith("sizes")]
-    assert len(moved) >= 1
-    assert min(moved) > 1e-12  # EPS alone is below
-
-
-def check_report_of_equal_weights(plan, records, word):
-    """Several looks whose weights are the proportions are no plain model.
-
-    A release's name has the `word`; the last release is the last draw.
-    """
-    with Laboratory() as laboratory:
-        done = plan.run(records, Run(noise=seeded(0))).plan
-    assert done.n_looks > 1 and max(done.factors) == 1.0
-    names = [release.name for release in done.releases]
-    assert "temperature" not in names and any(word in name for name in names)
-    last, draw = done.releases[-1], laboratory.draws[-1]
-    assert last.dimension == draw.value.size
-    assert last.noise_scale / last.sensitivity == pytest.approx(
-        draw.scale / draw.mechanism.sensitivity, rel=1e-12
-    )
 
 
 def check_replay(plan, records, unrelated):

@@ -11,15 +11,9 @@ from noisy_group_runs import (
     ADD,
     RELATIONS,
     REPLACE,
-    check_draws,
-    check_replay,
-    check_report_of_equal_weights,
-    check_rounding_of_margins,
     design_of,
-    neighbours,
     planned,
     records_of,
-    rows_and_groups,
 )
 from plain_noise import seeded
 from scipy.optimize import minimize
@@ -58,57 +52,7 @@ from skdp.problems import (
 from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier
 
-
-def data_of(loss, seed, n, is_plain=False):
-    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
-
-    The labels of the second group contradict those of the first one, unless the plain model shall
-    be taken: then the first group is the worst one.
-    """
-    rng = np.random.default_rng(seed)
-    X, groups = rows_and_groups(rng, n)
-    is_binary = isinstance(loss, LogisticLoss)
-    y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
-    if is_plain:
-        y = np.where(groups == 0, rng.integers(2 if is_binary else 3, size=n), 0)
-    return X, y.astype(float if is_binary else int), groups
-
-
 # ------------------------------------------------------------------------------------------ draws
-
-#: Loss, kind of matrix, intercept, epsilon, public proportions, whether the plain model is taken.
-FITS = [
-    (LogisticLoss(), "dense", 0.1, 1e4, None, False),
-    (LogisticLoss(), "csr", 0.0, 100.0, None, False),
-    (LogisticLoss(), "float32", 0.1, 100.0, (0.7, 0.2, 0.05, 0.05), False),
-    (SoftmaxLoss(3), "dense", 0.1, 1e4, None, False),
-    (SoftmaxLoss(3), "csr", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
-    (LogisticLoss(), "dense", 0.1, 300.0, None, True),
-    (SoftmaxLoss(3), "csr", 0.0, 300.0, None, True),
-]
-
-
-@RELATIONS
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
-def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
-    """Every draw of a run, replayed on neighbours: a record changes row, label and group."""
-    loss, kind, intercept, epsilon, proportions, is_plain = case
-    data = data_of(loss, 0, 100, is_plain)
-    records = records_of(*data, kind, intercept)
-    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
-    rows = -10.0 * data_of(loss, 1, 100)[0]
-    others = neighbours(
-        data, relation, rows.__getitem__, lambda label: (label + 1) % 2, kind, intercept
-    )
-    check_draws(plan, records, others, epsilon, is_plain)
-
-
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
-def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
-    loss, kind, intercept, epsilon, proportions, is_plain = case
-    records = records_of(*data_of(loss, 0, 100, is_plain), kind, intercept)
-    plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
-    check_rounding_of_margins(plan, records, monkeypatch)
 
 
 def test_blocks_of_weighted_descents_have_an_effective_sample_size(monkeypatch):
@@ -132,24 +76,6 @@ def test_blocks_of_weighted_descents_have_an_effective_sample_size(monkeypatch):
     q, p = np.array(result.weights), np.array(result.proportions)
     effective = n / (q**2 / p).sum()
     assert q[3] > 0.1 and divided[-1][0] == max(1, int(effective / 32_000)) == 1
-
-
-@RELATIONS
-def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(relation):
-    loss = LogisticLoss()
-    records = records_of(*data_of(loss, 0, 100))
-    design = design_of(records, relation)
-    plan = planned(loss, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
-    check_report_of_equal_weights(plan, records, "derivatives")
-
-
-@RELATIONS
-def test_a_transcript_replays_on_unrelated_data(relation):
-    loss = LogisticLoss()
-    records = records_of(*data_of(loss, 0, 100))
-    plan = planned(loss, design_of(records, relation), relation, 200.0)
-    X, y, groups = data_of(loss, 5, 100)
-    check_replay(plan, records, records_of(3.0 * X[:, ::-1], 1.0 - y, 3 - groups))
 
 
 # ------------------------------------------------------------------------------------------- plan

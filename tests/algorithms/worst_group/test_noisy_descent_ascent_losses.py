@@ -8,25 +8,15 @@ import numpy as np
 import pytest
 from noisy_group_runs import (
     ADD,
-    RELATIONS,
     REPLACE,
-    check_draws,
-    check_replay,
-    check_report_of_equal_weights,
-    check_rounding_of_margins,
-    design_of,
-    neighbours,
     planned,
     records_of,
-    rows_and_groups,
 )
 
 from skdp import DPRidge
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.margin_fits import MixFit
-from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     AbsoluteLoss,
     Design,
@@ -40,89 +30,6 @@ from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 SQUARES = HalfSquaredLoss(2.0)
-
-
-def data_of(loss, seed, n=100, is_plain=False):
-    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
-
-    The targets of the second group contradict those of the first one, unless the plain model shall
-    be taken: then the first group is a little worse.
-    """
-    rng = np.random.default_rng(seed)
-    X, groups = rows_and_groups(rng, n)
-    y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
-    if is_plain:
-        y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
-    if not loss.target_bound:
-        y = (y > 0).astype(int if loss.n_outputs > 1 else float)
-    return X, loss.target_bound * y if loss.target_bound else y, groups
-
-
-# ------------------------------------------------------------------------------------------ draws
-
-#: Loss, kind of matrix, intercept, epsilon, public proportions, whether the plain model is taken.
-FITS = [
-    (SQUARES, "dense", 0.1, 1e4, None, False),
-    (SQUARES, "csr", 0.0, 100.0, None, False),
-    (SQUARES, "float32", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
-    (SQUARES, "dense", 0.1, 300.0, None, True),
-    (huber_loss(1.0, 0.2), "dense", 0.1, 300.0, None, False),
-    (HingeLoss(), "dense", 0.1, 300.0, None, False),
-    (OneVsRestLoss(SquaredHingeLoss(), 3), "csr", 0.1, 300.0, None, False),
-]
-
-
-@RELATIONS
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
-def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
-    """Every draw of a run, replayed on neighbours: a record changes row, target and group."""
-    loss, kind, intercept, epsilon, proportions, is_plain = case
-    data = data_of(loss, 0, is_plain=is_plain)
-    records = records_of(*data, kind, intercept)
-    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
-
-    def other_target(t):
-        return -np.sign(t + 0.1) * loss.target_bound if loss.target_bound else 1 - t
-
-    rows = -10.0 * data_of(loss, 1)[0]
-    others = neighbours(data, relation, rows.__getitem__, other_target, kind, intercept)
-    done = check_draws(plan, records, others, epsilon, is_plain)
-    assert any("between two models" in part.name for part in done.releases) != is_plain
-
-
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
-def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
-    loss, kind, intercept, epsilon, proportions, is_plain = case
-    records = records_of(*data_of(loss, 0, is_plain=is_plain), kind, intercept)
-    plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
-    check_rounding_of_margins(plan, records, monkeypatch)
-
-
-@RELATIONS
-def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(relation):
-    records = records_of(*data_of(SQUARES, 0))
-    design = design_of(records, relation)
-    plan = planned(SQUARES, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
-    check_report_of_equal_weights(plan, records, "between two models")
-
-
-@RELATIONS
-def test_a_transcript_replays_on_unrelated_data(relation):
-    """Units of losses are among what the releases decide."""
-    records = records_of(*data_of(SQUARES, 0))
-    plan = planned(SQUARES, design_of(records, relation), relation, 200.0)
-    X, y, groups = data_of(SQUARES, 5)
-    check_replay(plan, records, records_of(3.0 * X[:, ::-1], 0.01 * y, 3 - groups))
-
-
-@RELATIONS
-@pytest.mark.parametrize(("n", "epsilon"), [(30, 0.1), (10**5, 0.1), (10**6, 30.0)])
-def test_the_releases_cost_the_budget(n, epsilon, relation):
-    design = Design(1.01, 10, n, 4096, 1.0 if relation is REPLACE else 10.0, 0.1)
-    plan = planned(SQUARES, design, relation, epsilon, 1e-6)
-    mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
-    assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
-    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
 
 
 # ----------------------------------------------------------------------------------------- lemmas
