@@ -5,45 +5,26 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from skdp._checks import check_count, check_real
+from skdp._checks import check_count
 from skdp._estimator import check_random_state, randomness
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
-from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
 from skdp.mechanisms import NoiseSource, random_order
+from skdp.model_selection.rehearsal import rehearse
+from skdp.model_selection.scoring import RecordScores, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
 from skdp.privacy.overlap import OverlappingParts
 from skdp.privacy.pipeline_steps import checked
-
-_Scores = Callable[[Any, Any, np.ndarray], Any]
-
-
-def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    chances = estimator.predict_proba(X)
-    of_label = np.searchsorted(estimator.classes_, y)
-    of_label = np.minimum(of_label, len(estimator.classes_) - 1)
-    found = chances[np.arange(len(y)), of_label]
-    # a label outside of the model's classes has no probability
-    return np.log(np.where(estimator.classes_[of_label] == y, found, 0.0))
-
-
-#: One score per record, the larger the better.
-_SCORES: dict[str, _Scores] = {
-    "accuracy": lambda estimator, X, y: estimator.predict(X) == y,
-    "neg_mean_absolute_error": lambda estimator, X, y: -np.abs(estimator.predict(X) - y),
-    "neg_mean_squared_error": lambda estimator, X, y: -((estimator.predict(X) - y) ** 2),
-    "neg_log_loss": _log_probability,
-}
 
 
 def dp_cross_validate(
@@ -52,8 +33,10 @@ def dp_cross_validate(
     y: Any,
     *,
     cv: Any = 5,
-    scoring: str | _Scores | None = None,
+    scoring: str | RecordScores | None = None,
     score_range: tuple[float, float] | None = None,
+    score_groups: Any = None,
+    group_names: Any = None,
     epsilon: float = 0.1,
     delta: float = 0.0,
     accountant: BudgetAccountant | None = None,
@@ -64,11 +47,14 @@ def dp_cross_validate(
     """Fit and score on folds; models and scores are private, and so is all of it together.
 
     As :func:`~sklearn.model_selection.cross_validate`, which publishes the exact scores of the
-    records that were held out: they are not protected by anything. Here the mean score of a fold is
-    released with noise.
+    records that were held out: they are not protected by anything. Here the score of a fold is
+    released with noise (proofs: docs/theory/scores.md).
 
     Each record is in the training sets of all folds but one, and in the test set of this one. So
     the whole costs ``n_folds - 1`` fits and one score, and accountants are charged that much.
+
+    Everything is checked before the first charge: parameters, labels, targets, and the records of
+    every fold, by fits that end where they would be paid for.
 
     Parameters
     ----------
@@ -82,14 +68,23 @@ def dp_cross_validate(
         indices (train, test). Folds of a splitter or of indices go by position: positions must then
         not depend on the records, as they do in a sorted table. Stratified and grouped splitters
         are refused.
-    scoring : {"accuracy", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error"} \
-            or callable, default=None
-        The score of a record, or a callable ``(estimator, X, y) -> array`` with one score per row
-        of X, which may depend on that row alone. None: accuracy of a classifier, negative squared
-        error of a regressor.
+    scoring : {"accuracy", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error", \
+            "balanced_accuracy", "f1", "f1_macro", "roc_auc"} or callable, default=None
+        As in scikit-learn; "f1" and "roc_auc" are for two classes, of which the last one in sorted
+        order is the positive one. Or a callable ``(estimator, X, y) -> array`` with one score per
+        row of X, which may depend on that row alone. None: accuracy of a classifier, negative
+        squared error of a regressor.
     score_range : tuple of two floats or None, default=None
         Public range of the score of a record; scores are clipped to it. None: (0, 1) for the
-        accuracy; the others need one, such as (-4, 0) for squared errors of at most 4.
+        accuracy, the largest errors within `target_range` for absolute and squared errors. Log
+        losses and callables need one, such as (-5, 0).
+    score_groups : array-like of shape (n_samples,) or None, default=None
+        Groups of the records. The mean score of each group is released, for the price of one
+        score, and the score of a fold is that of its worst group. The sizes of groups are
+        protected. For scores of single records.
+    group_names : array-like or None, default=None
+        Public names of the groups. None: `group_names` of the estimator, or else those in
+        `score_groups`, with a :class:`PrivacyLeakWarning`.
     epsilon, delta : float, default=0.1, 0.0
         Budget of the score of one fold; the fits have their own.
     accountant : BudgetAccountant or None, default=None
@@ -105,16 +100,20 @@ def dp_cross_validate(
     Returns
     -------
     dict
-        - "test_score": ndarray of shape (n_folds,), not clipped to the range;
-        - "score_noise": ndarray of shape (n_folds,), the standard deviation of the noise in each;
+        - "test_score": ndarray of shape (n_folds,); means are not clipped to the range;
+        - "score_noise": ndarray of shape (n_folds,), the standard deviation of the noise in each,
+          for ratios to first order;
+        - "group_score", "group_noise": ndarrays of shape (n_folds, n_groups), in sorted order of
+          the names, with `score_groups`;
         - "event": what all of it cost, for :func:`skdp.privacy.tightest_epsilon`;
         - "estimator": list of the fitted estimators, if asked for.
 
     Raises
     ------
     ValueError
-        For invalid parameters; for an estimator without a private part; for add/remove neighbours,
-        under which a record more or less moves the others to other folds.
+        For invalid parameters or records, before anything is paid for; for an estimator without a
+        private part; for add/remove neighbours, under which a record more or less moves the others
+        to other folds.
     BudgetExceededError
         If an accountant refuses a fit or a score. What came before has been paid for.
 
@@ -156,65 +155,41 @@ def dp_cross_validate(
         )
     check_consistent_length(X, y)
     y = np.asarray(y)
-    scores, low, high = _scoring(estimator, scoring, score_range)
+    scoring_ = resolve_scoring(parts, y, scoring, score_range, score_groups, group_names)
     rng, noise = randomness(random_state)
     folds = _folds(cv, len(y), noise)
     overlap = OverlappingParts(_members(folds, len(y)))
+    plans = [scoring_.plan(len(test), budget) for _, test in folds]
     # keeps what all of it cost, also that of fits in other processes
     recorder = BudgetAccountant(math.inf)
     accountants = [
         part for part in (recorder, accountant, *parts) if isinstance(part, BudgetAccountant)
     ]
-    found: dict[str, Any] = {"test_score": [], "score_noise": [], "estimator": []}
+
+    def fit_on(rows: np.ndarray) -> tuple[Any, np.ndarray, dict[str, Any]]:
+        return take_rows(X, rows), y[rows], _split(params, rows, len(y))
+
+    released, models = [], []
     with contextlib.ExitStack() as stack:
         stack.enter_context(checked(estimator))
+        parts_of_records = (np.arange(len(y)), *(train for train, _ in folds))
+        rehearse(estimator, (fit_on(rows) for rows in parts_of_records))
         for each in accountants:
             stack.enter_context(each)
+        stack.enter_context(without_warnings())  # they came with the rehearsals
         for number, (train, test) in enumerate(folds):
             with overlap.part(2 * number):
-                model = clone(estimator)
-                model.fit(take_rows(X, train), y[train], **_split(params, train, len(y)))
-            plan = NoisyScorePlan(n_records=len(test), budget=budget)
+                X_train, y_train, options = fit_on(train)
+                model = clone(estimator).fit(X_train, y_train, **options)
+            plan = plans[number]
             with overlap.part(2 * number + 1):
                 spend(plan.event, label=f"score of fold {number + 1}")
-            unit = (_per_record(scores, model, take_rows(X, test), y[test]) - low) / (high - low)
-            noisy = plan.run(unit, Run("auto", rng, noise)).point[0]
-            found["test_score"].append(low + (high - low) * noisy)
-            found["score_noise"].append((high - low) * plan.noise_deviation)
-            found["estimator"].append(model)
-    models = {"estimator": found.pop("estimator")} if return_estimator else {}
-    arrays = {name: np.array(found[name]) for name in ("test_score", "score_noise")}
-    return {**arrays, "event": recorder.event, **models}
-
-
-def _scoring(
-    estimator: Any, scoring: str | _Scores | None, score_range: tuple[float, float] | None
-) -> tuple[_Scores, float, float]:
-    """Return the function of the scores and their public range."""
-    if scoring is None:
-        scoring = "accuracy" if is_classifier(estimator) else "neg_mean_squared_error"
-    if score_range is None:
-        if scoring != "accuracy":
-            raise ValueError(f"scoring={scoring!r} needs score_range: a public range of the score.")
-        score_range = (0.0, 1.0)
-    low, high = score_range
-    for end in (low, high):
-        check_real("score_range", end, -1e100, 1e100)
-    if not low < high:
-        raise ValueError(f"score_range == {score_range!r}, must be low < high.")
-    if callable(scoring):
-        return scoring, float(low), float(high)
-    if scoring not in _SCORES:
-        raise ValueError(f"scoring == {scoring!r}, must be callable or one of {list(_SCORES)}.")
-    return _SCORES[scoring], float(low), float(high)
-
-
-@without_warnings()
-def _per_record(scores: _Scores, model: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    values = np.asarray(scores(model, X, y), dtype=np.float64)
-    if values.shape != y.shape:
-        raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
-    return values
+            data = scoring_.data(model, take_rows(X, test), y[test], test)
+            point = plan.run(data, Run("auto", rng, noise)).point
+            released.append(scoring_.released(plan, point))
+            models.append(model)
+    found = {name: np.array([each[name] for each in released]) for name in released[0]}
+    return {**found, "event": recorder.event, **({"estimator": models} if return_estimator else {})}
 
 
 def _folds(cv: Any, n: int, noise: NoiseSource) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -5,12 +5,16 @@ import json
 import math
 import os
 import pickle
+import warnings
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -25,12 +29,13 @@ from skdp import (
     BoundedScaler,
     BudgetAccountant,
     BudgetExceededError,
+    DPLinearClassifier,
     DPLogisticRegression,
     DPMaxGroupLossClassifier,
     DPRidge,
     DPStandardScaler,
 )
-from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
+from skdp.algorithms.statistics.noisy_score import MeanScorePlan
 from skdp.model_selection import dp_cross_validate
 from skdp.privacy import (
     ComposedEvent,
@@ -313,13 +318,13 @@ def test_scores_are_those_of_the_models_plus_noise():
 def test_noise_of_the_scores():
     """Laplace noise of scale 1 / (epsilon n); mean and deviation over 400 folds."""
     model = classifier(delta=0.0, epsilon=100.0)
-    plan = NoisyScorePlan(n_records=10, budget=PrivacyBudget(0.5))
-    assert plan.noise_deviation == pytest.approx(np.sqrt(2) / (0.5 * 10))
+    plan = MeanScorePlan(n_records=10, budget=PrivacyBudget(0.5))
+    assert plan.deviations(np.zeros(1))[0] == pytest.approx(np.sqrt(2) / (0.5 * 10))
     cv = [(range(900), range(900, 910))]
     found = dp_cross_validate(model, X, Y, cv=cv, epsilon=0.5)
-    assert found["score_noise"] == pytest.approx(plan.noise_deviation)
+    assert found["score_noise"] == pytest.approx(plan.deviations(np.zeros(1))[0])
     assert plan.mechanism.sensitivity == pytest.approx(1.0)
-    gaussian = NoisyScorePlan(n_records=10, budget=PrivacyBudget(0.5, 1e-6))
+    gaussian = MeanScorePlan(n_records=10, budget=PrivacyBudget(0.5, 1e-6))
     assert isinstance(gaussian.releases[0].event, GaussianEvent)
 
 
@@ -327,12 +332,126 @@ def test_noise_of_the_scores():
 def test_losses_are_clipped_to_a_public_range(scoring):
     model = DPRidge(data_norm=1.0, target_range=(-1, 1), epsilon=1e6)
     y = np.where(np.arange(1000) < 5, 1e300, X[:, 0])  # targets far beyond all bounds
+    options = {"scoring": scoring, "epsilon": 1e6, "cv": [(range(900), range(5))]}
+    found = dp_cross_validate(model, X, y, score_range=(-3, 0), **options)
+    assert found["test_score"] == pytest.approx(-3.0, abs=1e-4)
+    model.set_params(target_range=(0, 5))  # bounds both the square and the absolute value
+    found = dp_cross_validate(model, X, y, **options)
+    largest = 5.0 if scoring == "neg_mean_absolute_error" else 25.0
+    assert found["test_score"] == pytest.approx(-largest, abs=1e-3)
+
+
+METRICS = {
+    "balanced_accuracy": balanced_accuracy_score,
+    "f1": f1_score,
+    "f1_macro": partial(f1_score, average="macro"),
+    "roc_auc": roc_auc_score,
+}
+
+
+@pytest.mark.parametrize("names", [[0, 1], ["no", "yes"], [2, 5, 7]])
+@pytest.mark.parametrize("scoring", METRICS)
+def test_scores_of_classes_are_those_of_scikit_learn(scoring, names):
+    """With little noise; classes of 10 % to 80 % of the records."""
+    names = np.array(names)
+    codes = (X[:, 0] > 0.4).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
+    y, model = names[codes], classifier(classes=names, epsilon=1e4, random_state=0)
+    options = {"scoring": scoring, "epsilon": 1e6, "cv": [(range(600), range(600, 1000))]}
+    if len(names) == 3 and scoring in ("f1", "roc_auc"):
+        with pytest.raises(ValueError, match="for several"):
+            dp_cross_validate(model, X, y, **options)
+        return
+    found = dp_cross_validate(model, X, y, return_estimator=True, **options)
+    (fitted,), test, true = found["estimator"], X[600:], y[600:]
+    values = fitted.decision_function(test) if scoring == "roc_auc" else fitted.predict(test)
+    if scoring == "f1":
+        true, values = true == names[1], values == names[1]
+    exact = METRICS[scoring](true, values)
+    assert found["test_score"][0] == pytest.approx(exact, abs=1e-5) and 0.2 < exact < 1.0
+
+
+def test_scores_of_groups():
+    groups = np.where(np.arange(1000) % 10 == 0, "rare", "often")
+    model = classifier(epsilon=10.0)
+    options = {"score_groups": groups, "epsilon": 1e6, "cv": [(range(600), range(600, 1000))]}
+    with pytest.warns(PrivacyLeakWarning, match="The groups were inferred"):
+        dp_cross_validate(model, X, Y, **options)
+    options |= {"group_names": ["often", "rare"], "return_estimator": True}
+    found = dp_cross_validate(model, X, np.where(groups == "rare", 1 - Y, Y), **options)
+    is_right = found["estimator"][0].predict(X[600:]) == Y[600:]
+    exact = is_right[groups[600:] == "often"].mean(), (~is_right[groups[600:] == "rare"]).mean()
+    np.testing.assert_allclose(found["group_score"], [exact], atol=1e-4)
+    assert found["test_score"] == found["group_score"][0, 1] < 0.2
+    assert found["score_noise"] == found["group_noise"][0, 1]
+
+
+@pytest.mark.parametrize(
+    ("turn", "message"),
+    [
+        (lambda X, y: X.__setitem__((999, 0), np.nan), "NaN"),  # in the test set of the first fold
+        (lambda X, y: y.__setitem__(999, 2), "not in `classes`"),
+        (lambda X, y: y.__setitem__(slice(0, 999), 0), "one class only"),  # in the last fold
+    ],
+)
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_all_records_are_checked_before_the_first_charge(turn, message, is_scaled):
+    """Also what comes after a private scaler, and in searches that go on after errors."""
+    data, y = X.copy(), Y.copy()
+    turn(data, y)
+    classes = None if message == "one class only" else [0, 1]
+    model = classifier(classes=classes, delta=0.0)
+    if is_scaled:
+        model = make_pipeline(DPStandardScaler(delta=0.0), GridSearchCV(model, {}, cv=KFold(2)))
+    cv = [(np.setdiff1d(range(1000), test), test) for test in (range(999, 1000), [0, 1, 999])]
+    with BudgetAccountant(100.0) as accountant, warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        with pytest.raises(ValueError, match=message):
+            dp_cross_validate(model, data, y, cv=cv[::-1] if classes else cv)
+    assert accountant.entries == ()
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+def test_warnings_come_before_the_first_charge(is_public):
+    """Each once per part of the records; an error, they cost nothing."""
+    model = classifier(data_norm=1.0 if is_public else None)
+    with BudgetAccountant(100.0, 1e-5) as accountant, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *_: said.append(accountant.entries)
+        dp_cross_validate(model, X, Y, cv=3)
+    assert len(said) == (0 if is_public else 4) and not any(said)
+
+
+def test_a_score_that_is_refused_is_not_computed():
+    """It is paid before it is computed, and so before it is released."""
+    budget = BudgetAccountant(0.5 + 1e-6)
+    with budget, pytest.raises(BudgetExceededError, match="score of fold 1"):
+        dp_cross_validate(
+            *(classifier(epsilon=0.5, delta=0.0), X, Y),
+            scoring=lambda *_: pytest.fail("a score was computed"),
+            score_range=(0, 1),
+        )
+    assert [entry.label for entry in budget.entries] == ["DPLogisticRegression"]
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
+def test_ranges_of_targets_in_other_units_are_not_taken(scoring):
+    inner = DPRidge(data_norm=1.0, target_range=(-1, 1))
+    model = TransformedTargetRegressor(inner, func=lambda y: y / 9, inverse_func=lambda y: 9 * y)
     with pytest.raises(ValueError, match="needs score_range"):
-        dp_cross_validate(model, X, y, scoring=scoring)
-    found = dp_cross_validate(
-        model, X, y, scoring=scoring, score_range=(-4, 0), epsilon=1e6, cv=[(range(900), range(5))]
-    )
-    assert found["test_score"] == pytest.approx(-4.0, abs=1e-4)
+        dp_cross_validate(model, X, X[:, 0], scoring=scoring)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "scoring", "message"),
+    [
+        (classifier(), Y.astype(str), "neg_mean_squared_error", "numbers as targets"),
+        (DPRidge(), X[:, 0], "balanced_accuracy", "for classifiers"),
+        (DPLinearClassifier(loss="hinge"), Y, "neg_log_loss", "predict_proba"),
+    ],
+)
+def test_scores_that_an_estimator_does_not_have(estimator, y, scoring, message):
+    with pytest.raises(ValueError, match=message):
+        dp_cross_validate(estimator, X, y, scoring=scoring, score_range=(-1, 0))
 
 
 def test_probabilities_and_callables():
@@ -376,6 +495,12 @@ def test_searches_inside_of_folds():
         ({"cv": []}, "at least one fold"),
         ({"cv": 1}, "cv == 1"),
         ({"scoring": "r2", "score_range": (0, 1)}, "scoring == 'r2'"),
+        ({"scoring": "neg_log_loss"}, "needs score_range"),
+        ({"scoring": "f1", "score_range": (0, 1)}, "takes no score_range"),
+        ({"scoring": "roc_auc", "cv": [([0, 1], [2])]}, "n_records == 1"),
+        ({"score_groups": np.arange(999)}, "inconsistent"),
+        ({"score_groups": np.arange(1000) % 3, "group_names": [0, 1]}, "score_groups contains"),
+        ({"score_range": 3}, "must be a pair"),
         ({"score_range": (1, 0)}, "low < high"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"accountant": 3}, "accountant"),

@@ -28,7 +28,15 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import all_estimators
 
-from skdp import BoundedScaler, BudgetAccountant, DPRidge, DPStandardScaler, DPSyntheticData
+from skdp import (
+    BoundedScaler,
+    BudgetAccountant,
+    BudgetExceededError,
+    DPLogisticRegression,
+    DPRidge,
+    DPStandardScaler,
+    DPSyntheticData,
+)
 from skdp.model_selection import dp_cross_validate
 from skdp.privacy import PrivacyLeakWarning
 from skdp.privacy.pipeline_steps import Step, learning_steps
@@ -204,3 +212,18 @@ def test_cross_validation_warns_once_and_before_the_first_charge():
         with pytest.raises(PrivacyLeakWarning, match="SelectKBest"):
             dp_cross_validate(pipeline, X, Y, **options)
     assert accountant.entries == ()
+
+
+@pytest.mark.parametrize("reason", ["budget", "labels"])
+def test_private_steps_are_paid_for_if_a_later_one_is_refused(reason):
+    """As docs/budget.md says: each step pays for itself, when its turn comes."""
+    scaler = DPStandardScaler(epsilon=1.0, delta=0.0)
+    model = DPLogisticRegression(epsilon=1.0, delta=0.0, data_norm=1.0, classes=[0, 1])
+    error = BudgetExceededError if reason == "budget" else ValueError
+    y = np.arange(400) % (2 if reason == "budget" else 3)
+    with BudgetAccountant(1.5 if reason == "budget" else 9.0) as accountant, pytest.raises(error):
+        make_pipeline(scaler, model).fit(X, y)
+    assert [entry.label for entry in accountant.entries] == ["DPStandardScaler"]
+    with BudgetAccountant(9.0) as checked, pytest.raises(ValueError, match="not in `classes`"):
+        dp_cross_validate(make_pipeline(scaler, model), X, np.arange(400) % 3)
+    assert checked.entries == ()

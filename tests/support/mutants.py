@@ -60,6 +60,8 @@ _COUNTS = "tests/algorithms/descent/test_counts.py"
 _CENTERING = "tests/algorithms/preparation/test_centering.py -k"
 _CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
+_SCORES = "tests/algorithms/statistics/test_noisy_score.py"
+_FOLDS = "tests/model_selection/test_cross_validation.py -k"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
 _LOSSES = "tests/problems/test_losses.py -k sign_where"
 
@@ -800,6 +802,68 @@ MUTANTS = (
         "order = random_order(n, noise)",
         "order = np.arange(n)",
         "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "a score by labels moves as one sum",
+        "algorithms/statistics/noisy_score.py",
+        'sensitivity, statement = math.sqrt(2.0), "Lemma 2"',
+        'sensitivity, statement = 1.0, "Lemma 2"',
+        _SCORES,
+    ),
+    Mutant(
+        "wrong predictions count for two classes",
+        "algorithms/statistics/noisy_score.py",
+        "return 1.0 if self.n_labels == 1 else math.sqrt(0.5)",
+        "return 1.0",
+        _SCORES,
+    ),
+    Mutant(
+        "the number of positive records is released in full",
+        "algorithms/statistics/noisy_score.py",
+        "size_weight = math.sqrt(0.75)",
+        "size_weight = 1.0",
+        _SCORES,
+    ),
+    Mutant(
+        "pairs of records count in full",
+        "algorithms/statistics/noisy_score.py",
+        "doubled / (2 * (self.n_records - 1))",
+        "doubled / (self.n_records - 1)",
+        _SCORES,
+    ),
+    Mutant(
+        "scores of labels are not clipped",
+        "algorithms/statistics/noisy_score.py",
+        "values = _in_unit_interval(values)\n        own",
+        "own",
+        _SCORES,
+    ),
+    Mutant(
+        "scores are computed before they are paid for",
+        "model_selection/cross_validation.py",
+        """            with overlap.part(2 * number + 1):
+                spend(plan.event, label=f"score of fold {number + 1}")
+            data = scoring_.data(model, take_rows(X, test), y[test], test)
+""",
+        """            data = scoring_.data(model, take_rows(X, test), y[test], test)
+            with overlap.part(2 * number + 1):
+                spend(plan.event, label=f"score of fold {number + 1}")
+""",
+        f"{_FOLDS} refused_is_not_computed",
+    ),
+    Mutant(
+        "folds are checked when their turn comes",
+        "model_selection/cross_validation.py",
+        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records))\n",
+        "",
+        f"{_FOLDS} before_the_first_charge",
+    ),
+    Mutant(
+        "rehearsals are charged",
+        "model_selection/rehearsal.py",
+        "with contextlib.suppress(BudgetExceededError), nothing:",
+        "with contextlib.suppress(BudgetExceededError):",
+        f"{_FOLDS} 'price_is_one_fit or before_the_first_charge'",
     ),
     Mutant(
         "steps do not pay for records that are elsewhere",

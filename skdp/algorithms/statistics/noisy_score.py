@@ -1,11 +1,16 @@
-"""The mean of one bounded score per record, released with noise."""
+"""Scores of a model on held-out records, from noisy sums of what single records contribute.
+
+Each plan releases one vector of sums; the score is computed from the released vector. Proofs:
+``docs/theory/scores.md``.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,11 +25,8 @@ from skdp.problems.rounding import EPS
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyScorePlan(Plan):
-    """Release the mean of scores in [0, 1]; replace-one neighbours.
-
-    One record moves the sum of the scores by at most 1. The sum is rounded once, by at most
-    ``n EPS / 2`` on each of two data sets.
+class ScorePlan(Plan):
+    """Release sums that a score follows from; replace-one neighbours.
 
     Parameters
     ----------
@@ -35,32 +37,176 @@ class NoisyScorePlan(Plan):
     n_records: int
     budget: PrivacyBudget
 
+    #: What one record moves the exact sums by at most, and where that is proven.
+    sensitivity: ClassVar[float]
+    statement: ClassVar[str]
+    #: Bounds the rounding of the sums of one data set, in units of ``EPS * n_records``.
+    roundings: ClassVar[float] = 2.0
+
     def __post_init__(self) -> None:
         check_count("n_records", self.n_records)
 
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of sums."""
+
+    @abstractmethod
+    def sums(self, values: Any, labels: Any) -> np.ndarray:
+        """Compute the sums of all records: not private."""
+
+    @abstractmethod
+    def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute scores from released sums, and the squares of how much noise moves them.
+
+        The second array is the sum of the squares of the derivatives of each score.
+        """
+
     @cached_property
     def mechanism(self) -> AdditiveMechanism:
-        """Noise for the sum."""
-        return calibrated_mechanism(self.budget, 1.0 + EPS * self.n_records)
+        """Noise for the sums."""
+        rounding = 2.0 * self.roundings * EPS * self.n_records
+        return calibrated_mechanism(self.budget, self.sensitivity + rounding)
 
-    @property
-    def noise_deviation(self) -> float:
-        """Standard deviation of the noise in the mean."""
-        return math.sqrt(self.mechanism.mean_square(1)) / self.n_records
+    def deviations(self, point: np.ndarray) -> np.ndarray:
+        """Standard deviation of the noise in each score, to first order; from released sums."""
+        variance = self.mechanism.mean_square(self.dimension) / self.dimension
+        return np.sqrt(variance * self.scores(point)[1])
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        reference = "skdp.algorithms.statistics.noisy_score: sum of scores in [0, 1]"
-        return (self.mechanism.describe("sum of scores", 1, self.n_records, reference),)
+        reference = f"docs/theory/scores.md, {self.statement}"
+        sizes = self.dimension, self.n_records
+        return (self.mechanism.describe("sums of scores", *sizes, reference),)
 
     def to_dict(self) -> dict[str, Any]:
         return {"n_records": self.n_records}
 
     @without_warnings()
-    def run(self, data: np.ndarray, run: Run) -> Result:
-        """Release the mean of the scores, clipped to [0, 1] each; NaN counts as 0."""
-        if data.shape != (self.n_records,):
+    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
+        """Release the sums; `data` holds values and labels of the records, as in :meth:`sums`."""
+        values, labels = data
+        if any(part is not None and part.shape != (self.n_records,) for part in data):
             raise ValueError("The plan is for another number of records.")
-        scores = np.clip(np.nan_to_num(data.astype(np.float64), nan=0.0), 0.0, 1.0)
-        total = np.array([math.fsum(scores)])
-        return Result(point=self.mechanism.release(total, run.noise) / self.n_records, plan=self)
+        return Result(point=self.mechanism.release(self.sums(values, labels), run.noise), plan=self)
+
+
+def _in_unit_interval(values: np.ndarray) -> np.ndarray:
+    """Clip scores to [0, 1]; NaN counts as 0."""
+    return np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), 0.0, 1.0)
+
+
+class MeanScorePlan(ScorePlan):
+    """The mean of scores in [0, 1]."""
+
+    sensitivity, statement = 1.0, "Lemma 1"
+    dimension = 1
+
+    def sums(self, values: np.ndarray, labels: None = None) -> np.ndarray:
+        """Add up the scores."""
+        return np.array([math.fsum(_in_unit_interval(values))])
+
+    def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return point / self.n_records, np.array([self.n_records**-2.0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledScoresPlan(ScorePlan):
+    """The mean of scores in [0, 1] over the records of each label: of a class, or of a group.
+
+    Parameters
+    ----------
+    n_labels : int
+        Labels are 0, ..., n_labels - 1.
+    """
+
+    n_labels: int
+
+    sensitivity, statement = math.sqrt(2.0), "Lemma 2"
+
+    @property
+    def dimension(self) -> int:
+        return 2 * self.n_labels
+
+    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Add up, for each label, the scores and what they lack of 1."""
+        values = _in_unit_interval(values)
+        own = [values[labels == label] for label in range(self.n_labels)]
+        return np.array(
+            [math.fsum(part) for found in (own, [1.0 - v for v in own]) for part in found]
+        )
+
+    def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        gained, lacking = np.split(point, 2)
+        sizes = np.maximum(gained + lacking, 1.0)
+        means = np.clip(gained / sizes, 0.0, 1.0)
+        return means, (means**2 + (1.0 - means) ** 2) / sizes**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class F1ScorePlan(ScorePlan):
+    """F1 scores of classes, from the number of records of a class that are found and of errors.
+
+    Parameters
+    ----------
+    n_labels : int
+        1: F1 of class 1 of the two classes 0 and 1. More: F1 of each of as many classes.
+    """
+
+    n_labels: int
+
+    sensitivity, statement = math.sqrt(2.0), "Lemma 3"
+
+    @property
+    def dimension(self) -> int:
+        return 2 * self.n_labels
+
+    @property
+    def _error_weight(self) -> float:
+        """An error counts for one class, or for the true one and the predicted one."""
+        return 1.0 if self.n_labels == 1 else math.sqrt(0.5)
+
+    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Count by classes what is found, and errors; `values` are predicted classes."""
+        is_right, own = values == labels, [1] if self.n_labels == 1 else range(self.n_labels)
+        found = [np.sum(is_right & (labels == k)) for k in own]
+        errors = [np.sum(~is_right & ((labels == k) | (values == k))) for k in own]
+        return np.concatenate([found, self._error_weight * np.array(errors)])
+
+    def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found, errors = np.maximum(np.split(point, 2), 0.0)
+        errors = errors / self._error_weight
+        sizes = np.maximum(2.0 * found + errors, 1.0)
+        slopes = 4.0 * (errors**2 + (found / self._error_weight) ** 2) / sizes**4
+        return np.minimum(2.0 * found / sizes, 1.0), slopes
+
+
+class AUCPlan(ScorePlan):
+    """The area under the ROC curve of two classes."""
+
+    sensitivity, statement = 1.0, "Lemma 4"
+    dimension = 2
+    #: Of the number of records of class 1.
+    size_weight = math.sqrt(0.75)
+
+    def __post_init__(self) -> None:
+        check_count("n_records", self.n_records, 2)
+
+    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Compare the values of all pairs of a record of class 1 with one of class 0.
+
+        The first sum is ``(number of pairs in order - number in disorder) / (2 (n - 1))``.
+        """
+        values = np.nan_to_num(values.astype(np.float64), nan=0.0)
+        others, own = np.sort(values[labels == 0]), values[labels == 1]
+        below = np.searchsorted(others, own, side="left").sum(dtype=np.int64)
+        up_to = np.searchsorted(others, own, side="right").sum(dtype=np.int64)
+        doubled = int(below) + int(up_to) - len(own) * len(others)
+        return np.array([doubled / (2 * (self.n_records - 1)), self.size_weight * len(own)])
+
+    def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = float(np.clip(point[1] / self.size_weight, 1.0, self.n_records - 1.0))
+        n, pairs = self.n_records, size * (self.n_records - size)
+        area = min(max(0.5 + point[0] * (n - 1) / pairs, 0.0), 1.0)
+        by_size = (area - 0.5) * (n - 2.0 * size) / (pairs * self.size_weight)
+        return np.array([area]), np.array([((n - 1) / pairs) ** 2 + by_size**2])

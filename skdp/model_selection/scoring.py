@@ -1,0 +1,259 @@
+"""Which scores of held-out records can be released, and what they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+
+from skdp._checks import check_real, shown
+from skdp._estimator import declared_labels, encode, warn_inferred
+from skdp._records import refuse_without_values
+from skdp._runtime import without_warnings
+from skdp.algorithms.statistics.noisy_score import (
+    AUCPlan,
+    F1ScorePlan,
+    LabelledScoresPlan,
+    MeanScorePlan,
+    ScorePlan,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.robust.group_labels import as_labels
+
+#: One score per record, the larger the better.
+RecordScores = Callable[[Any, Any, np.ndarray], Any]
+
+
+def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
+    chances = estimator.predict_proba(X)
+    of_label = np.searchsorted(estimator.classes_, y)
+    of_label = np.minimum(of_label, len(estimator.classes_) - 1)
+    found = chances[np.arange(len(y)), of_label]
+    # a label outside of the model's classes has no probability
+    return np.log(np.where(estimator.classes_[of_label] == y, found, 0.0))
+
+
+def _is_correct(estimator: Any, X: Any, y: np.ndarray) -> Any:
+    return estimator.predict(X) == y
+
+
+_OF_RECORDS: dict[str, RecordScores] = {
+    "accuracy": _is_correct,
+    "neg_mean_absolute_error": lambda estimator, X, y: -np.abs(estimator.predict(X) - y),
+    "neg_mean_squared_error": lambda estimator, X, y: -((estimator.predict(X) - y) ** 2),
+    "neg_log_loss": _log_probability,
+}
+#: Powers of the width of `target_range` that bound an error.
+_POWERS = {"neg_mean_absolute_error": 1, "neg_mean_squared_error": 2}
+_OF_CLASSES = ("balanced_accuracy", "f1", "f1_macro", "roc_auc")
+_METHODS = {"neg_log_loss": ("predict_proba",), "roc_auc": ("decision_function", "predict_proba")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How the records of test sets are scored.
+
+    Attributes
+    ----------
+    plan_kind : callable ``(n_records=, budget=) -> ScorePlan``
+    values : callable ``(model, X, y) -> ndarray``
+        One value per record; a plan makes sums of them.
+    labels : ndarray of shape (n_samples,) or None
+        Codes of the classes or of the groups of all records.
+    total : {"mean", "min"}
+        Of the scores of labels.
+    low, high : float
+        What scores of 0 and 1 of a plan stand for.
+    is_grouped : bool
+        Whether the labels are groups.
+    """
+
+    plan_kind: Callable[..., ScorePlan]
+    values: RecordScores
+    labels: np.ndarray | None = None
+    total: Literal["mean", "min"] = "mean"
+    low: float = 0.0
+    high: float = 1.0
+    is_grouped: bool = False
+
+    def plan(self, n_records: int, budget: PrivacyBudget) -> ScorePlan:
+        """Plan the release of the score of one test set."""
+        return self.plan_kind(n_records=n_records, budget=budget)
+
+    @without_warnings()
+    def data(
+        self, model: Any, X: Any, y: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what the plan makes sums of: not private."""
+        values = np.asarray(self.values(model, X, y), dtype=np.float64)
+        if values.shape != y.shape:
+            raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
+        values = (values - self.low) / (self.high - self.low)
+        return values, None if self.labels is None else self.labels[rows]
+
+    def released(self, plan: ScorePlan, point: np.ndarray) -> dict[str, Any]:
+        """Return the scores, and the deviations of their noise, that released sums stand for."""
+        width = self.high - self.low
+        each = self.low + width * plan.scores(point)[0]
+        noise = width * plan.deviations(point)
+        worst = int(np.argmin(each))
+        total = {
+            "mean": (each.mean(), np.linalg.norm(noise) / len(noise)),
+            "min": (each[worst], noise[worst]),
+        }[self.total]
+        groups = {"group_score": each, "group_noise": noise} if self.is_grouped else {}
+        return {"test_score": total[0], "score_noise": total[1], **groups}
+
+
+def resolve_scoring(
+    parts: Sequence[Any],
+    y: np.ndarray,
+    scoring: str | RecordScores | None,
+    score_range: tuple[float, float] | None,
+    groups: Any = None,
+    group_names: Any = None,
+) -> Scoring:
+    """Check everything that scores need, but for the records of X.
+
+    `parts` are an estimator and all of its parameters; the others are those of
+    :func:`skdp.model_selection.dp_cross_validate`.
+    """
+    if scoring is None:
+        scoring = "accuracy" if is_classifier(parts[0]) else "neg_mean_squared_error"
+    if not callable(scoring) and scoring not in (*_OF_RECORDS, *_OF_CLASSES):
+        names = [*_OF_RECORDS, *_OF_CLASSES]
+        raise ValueError(f"scoring == {shown(scoring)}, must be callable or one of {names}.")
+    if not callable(scoring):
+        _check_estimator(parts[0], y, scoring)
+    if scoring in _OF_CLASSES:
+        if score_range is not None or groups is not None:
+            raise ValueError(f"scoring={scoring!r} takes no score_range and no score_groups.")
+        return _of_classes(parts, y, scoring)
+    low, high = _score_range(parts, scoring, score_range)
+    values = scoring if callable(scoring) else _OF_RECORDS[scoring]
+    if groups is None:
+        return Scoring(plan_kind=MeanScorePlan, values=values, low=low, high=high)
+    check_consistent_length(groups, y)
+    labels, known = _groups(parts, groups, group_names)
+    return Scoring(
+        plan_kind=partial(LabelledScoresPlan, n_labels=len(known)),
+        values=values,
+        labels=labels,
+        total="min",
+        low=low,
+        high=high,
+        is_grouped=True,
+    )
+
+
+def _check_estimator(estimator: Any, y: np.ndarray, scoring: str) -> None:
+    is_of_classes = scoring not in _POWERS
+    if is_of_classes and not is_classifier(estimator):
+        raise ValueError(f"scoring={scoring!r} is for classifiers.")
+    if not is_of_classes and y.dtype.kind not in "biuf":
+        raise ValueError(f"scoring={scoring!r} needs numbers as targets.")
+    methods = _METHODS.get(scoring, ("predict",))
+    if not any(hasattr(estimator, method) for method in methods):
+        raise ValueError(f"scoring={scoring!r} needs an estimator with {' or '.join(methods)}.")
+
+
+def _score_range(
+    parts: Sequence[Any], scoring: str | RecordScores, score_range: Any
+) -> tuple[float, float]:
+    """Check the public range of the score of a record, or find it."""
+    if score_range is None:
+        if scoring == "accuracy":
+            return 0.0, 1.0
+        ranges = {_pair(part) for part in parts if hasattr(part, "target_range")}
+        # targets in other units
+        is_turned = any(type(part).__name__ == "TransformedTargetRegressor" for part in parts)
+        if scoring not in _POWERS or len(ranges) != 1 or is_turned:
+            raise ValueError(f"scoring={scoring!r} needs score_range: a public range of the score.")
+        (pair,) = ranges
+        score_range = (-((pair[1] - pair[0]) ** _POWERS[str(scoring)]), 0.0)
+    try:
+        low, high = score_range
+    except (TypeError, ValueError):
+        raise ValueError(f"score_range == {shown(score_range)}, must be a pair.") from None
+    for end in (low, high):
+        check_real("score_range", end, -1e100, 1e100)
+    if not low < high:
+        raise ValueError(f"score_range == {shown(score_range)}, must be low < high.")
+    return float(low), float(high)
+
+
+def _pair(part: Any) -> tuple[float, float]:
+    """Return the public range of the targets of a regressor, checked by it later."""
+    low, high = (-1.0, 1.0) if part.target_range is None else part.target_range
+    for end in (low, high):
+        check_real("target_range", end)
+    return float(low), float(high)
+
+
+def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str) -> Scoring:
+    classes = _declared(parts, "classes", y)
+    if classes is None:
+        with refuse_without_values():
+            check_classification_targets(y)
+        classes = np.unique(y)
+        warn_inferred("The class labels", "classes")
+    labels, n_classes = _codes(y, classes), len(classes)
+    if scoring in ("f1", "roc_auc") and n_classes != 2:
+        instead = "f1_macro" if scoring == "f1" else "balanced_accuracy"
+        raise ValueError(f"scoring={scoring!r} is for two classes; {instead!r} is for several.")
+
+    def predicted(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+        return _codes(np.asarray(model.predict(X)), classes)
+
+    def margin(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+        if hasattr(model, "decision_function"):
+            return np.asarray(model.decision_function(X))
+        return np.asarray(model.predict_proba(X)[:, 1])
+
+    plans: dict[str, tuple[Callable[..., ScorePlan], RecordScores]] = {
+        "balanced_accuracy": (partial(LabelledScoresPlan, n_labels=n_classes), _is_correct),
+        "f1": (partial(F1ScorePlan, n_labels=1), predicted),
+        "f1_macro": (partial(F1ScorePlan, n_labels=n_classes), predicted),
+        "roc_auc": (AUCPlan, margin),
+    }
+    plan_kind, values = plans[scoring]
+    return Scoring(plan_kind=plan_kind, values=values, labels=labels)
+
+
+def _declared(parts: Sequence[Any], name: str, labels: np.ndarray) -> np.ndarray | None:
+    """Return what a part declares with a parameter, if it has all of some labels."""
+    for part in parts:
+        declared = getattr(part, name, None)
+        if declared is not None and not isinstance(part, type):
+            names = declared_labels(name, declared, 1)
+            if (_codes(labels, names) < len(names)).all():
+                return names
+    return None
+
+
+def _codes(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the position of each label in `known`, and the length of it for others."""
+    codes = np.full(len(labels), len(known))
+    for code, name in enumerate(known):
+        codes[labels == name] = code
+    return codes
+
+
+def _groups(parts: Sequence[Any], groups: Any, names: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes of groups, and their names."""
+    labels = as_labels("score_groups", groups)
+    if names is None:
+        known = _declared(parts, "group_names", labels)
+        if known is None:
+            known = np.unique(labels)
+            warn_inferred("The groups", "group_names")
+    else:
+        known = declared_labels("group_names", names, 1)
+    message = "score_groups contains labels that are not in `group_names`."
+    return encode(labels, known, message), known
