@@ -60,6 +60,7 @@ _PACKAGE_OF = {
 _PACKAGES = (
     "algorithms",
     "audit",
+    "data",
     "inspection",
     "linear_model",
     "mechanisms",

@@ -13,6 +13,7 @@ import skdp
 ROOT = Path(skdp.__file__).parent
 #: A floor imports only floors below it.
 FLOORS = {
+    "data": 0,
     "privacy": 0,
     "mechanisms": 1,
     "problems": 2,
@@ -32,6 +33,8 @@ BELOW = {"_checks", "_types", "_records", "_runtime"}
 TOP = {"_estimator": 5, "_model": 5}
 #: Stricter than the order: who must not know whom (wall 1).
 FORBIDDEN = {
+    ("data", "privacy"),  # a source knows nothing of what is done with its records
+    ("privacy", "data"),
     ("mechanisms", "problems"),
     ("solvers", "mechanisms"),
     ("problems", "mechanisms"),

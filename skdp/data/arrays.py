@@ -1,0 +1,176 @@
+"""Records in arrays, or in .npy files that are read or mapped chunk by chunk."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.data.sources import Chunk, RecordSource
+
+#: Numbers in a chunk: 8 MB of doubles.
+_CHUNK_NUMBERS = 1 << 20
+#: Rows that a chunk has at least.
+_LEAST_ROWS = 1024
+#: Bytes of arrays in memory up to which they are sent to other processes.
+_SENT = 1 << 26
+
+
+class ArrayRecords(RecordSource):
+    """Records in arrays or .npy files.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), CSR matrix, or path of a .npy file in C order
+    y, groups : array of shape (n,) or path of a .npy file, optional
+    chunk_rows : int, optional
+        Rows of a chunk; chosen for 8 MB of doubles by default.
+    mapped : bool, default=True
+        Map files into memory instead of reading chunks. A system that limits the mapped pages of a
+        process needs False.
+    n_jobs : int, optional
+        Jobs of joblib's current backend that read at the same time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.data import ArrayRecords
+    >>> source = ArrayRecords(np.ones((2500, 3)), np.ones(2500), chunk_rows=1000)
+    >>> source.chunk_sizes
+    (1000, 1000, 500)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        chunk_rows: int | None = None,
+        mapped: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        given = {"X": X, "y": y, "groups": groups}
+        self._tables = {
+            name: _table(name, data, mapped) for name, data in given.items() if data is not None
+        }
+        shape = self._tables["X"].shape
+        lengths = {name: table.shape[0] for name, table in self._tables.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"X, y and groups must have equal lengths, got {lengths}.")
+        if chunk_rows is None:
+            chunk_rows = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
+        elif chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        self.chunk_rows = chunk_rows
+        self.n_chunks = max(1, -(-shape[0] // chunk_rows))
+        self.chunk_sizes: tuple[int, ...] = tuple(
+            min(chunk_rows, shape[0] - k * chunk_rows) for k in range(self.n_chunks)
+        )
+        self.n_jobs = n_jobs
+
+    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+        first = k * self.chunk_rows
+        stop = first + self.chunk_sizes[k]
+        return Chunk(**{name: t.read(first, stop, rows) for name, t in self._tables.items()})
+
+    def for_workers(self) -> ArrayRecords:
+        """Return the source without maps, which memory monitors count; refuse large arrays."""
+        source = copy.copy(self)
+        source._tables = {name: table.for_workers() for name, table in self._tables.items()}
+        return source
+
+
+class _Held:
+    """An array in memory."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = array.shape
+
+    def read(self, first: int, stop: int, rows: slice) -> Any:
+        part = self.array[first:stop]
+        if rows == slice(None):
+            return part
+        return part[rows] if sp.issparse(part) else part[rows].copy()
+
+    def for_workers(self) -> _Held:
+        array = self.array
+        size = array.data.nbytes if sp.issparse(array) else array.nbytes
+        if size > _SENT:
+            raise ValueError(
+                f"Arrays of {size >> 20} MB are not sent to other processes: give paths of .npy "
+                "files or Dask collections, or use joblib's backend 'threading'."
+            )
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self.for_workers())
+
+
+class _File:
+    """An array in a .npy file, read through one map per process or without any."""
+
+    def __init__(self, path: str, mapped: bool) -> None:
+        self.path = os.path.abspath(path)
+        self.mapped = mapped
+        self._map: np.ndarray | None = None
+        with open(path, "rb") as file:
+            if np.lib.format.read_magic(file) == (1, 0):
+                header = np.lib.format.read_array_header_1_0(file)
+            else:
+                header = np.lib.format.read_array_header_2_0(file)
+            self.shape, in_columns, self.dtype = header
+            self.start = file.tell()
+        if self.dtype.hasobject:
+            raise ValueError(f"{path} holds Python objects: save numbers or fixed-length text.")
+        if in_columns and len(self.shape) > 1:
+            raise ValueError(f"{path} is in Fortran order: save np.ascontiguousarray(X).")
+        self.row = math.prod(self.shape[1:])
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Raise OSError for a file that was cut; a map of it would end the process."""
+        if os.path.getsize(self.path) < self.start + self.shape[0] * self.row * self.dtype.itemsize:
+            raise OSError(f"{self.path} is shorter than its header says.")
+
+    def read(self, first: int, stop: int, rows: slice) -> np.ndarray:
+        self._check_length()
+        if self.mapped and self._map is None:
+            # a new map for every read would take each page anew
+            self._map = np.memmap(self.path, self.dtype, "r", self.start, self.shape)
+        if self._map is not None:
+            return np.array(self._map[first:stop][rows])
+        start = self.start + first * self.row * self.dtype.itemsize
+        numbers = np.fromfile(self.path, self.dtype, (stop - first) * self.row, offset=start)
+        part = numbers.reshape(stop - first, *self.shape[1:])
+        return part if rows == slice(None) else part[rows].copy()
+
+    def for_workers(self) -> _File:
+        return _File(self.path, mapped=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_map": None}
+
+
+def _table(name: str, data: Any, mapped: bool) -> _Held | _File:
+    """Return the array or file of X, y or the groups."""
+    table: _Held | _File
+    if isinstance(data, (str, os.PathLike)):
+        table = _File(os.fspath(data), mapped)
+    elif hasattr(data, "columns"):
+        raise TypeError(f"{name} must be an array: a frame in memory is fitted as it is.")
+    elif sp.issparse(data):
+        if data.format != "csr":
+            raise TypeError(f"{name} must be a CSR matrix: use {name}.tocsr().")
+        table = _Held(data)
+    else:
+        table = _Held(np.asarray(data))
+    dimensions = 2 if name == "X" else 1
+    if len(table.shape) != dimensions:
+        raise ValueError(f"{name} must have {dimensions} dimension(s), got {len(table.shape)}.")
+    return table

@@ -1,0 +1,289 @@
+"""Reading: sizes, rows, order of merges, transformers, jobs."""
+
+import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import FunctionTransformer
+
+from skdp.data import ArrayRecords, Chunk, ChunkSource, DataError, RecordsChangedError
+from skdp.data.sources import failed_chunk, merge_tree, split_range
+from skdp.linear_model import DPRidge
+
+N, D = 1000, 3
+ROWS = (slice(None), slice(0, None, 12), slice(5, None, 7), slice(800, None, 3))
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(0)
+    names = np.array(["west", "east"])
+    return rng.normal(size=(N, D)), rng.integers(0, 2, N), names[rng.integers(0, 2, N)]
+
+
+class Reader:
+    """Chunks of 1, 0, 500 and 499 rows."""
+
+    EDGES = (0, 1, 1, 501, 1000)
+
+    def __init__(self, arrays, kind=np.asarray):
+        self.arrays, self.kind = arrays, kind
+
+    def __call__(self, k):
+        X, *others = (array[self.EDGES[k] : self.EDGES[k + 1]] for array in self.arrays)
+        return self.kind(X), *others
+
+
+def sources(arrays, folder):
+    """Every kind of source of the same records."""
+    paths = [folder / f"{name}.npy" for name in ("X", "y", "groups")]
+    for path, array in zip(paths, arrays, strict=True):
+        np.save(path, array)
+    X, y, groups = arrays
+    return {
+        "arrays": ArrayRecords(X, y, groups, chunk_rows=300),
+        "Fortran": ArrayRecords(np.asfortranarray(X), y, groups, chunk_rows=1),
+        "CSR": ArrayRecords(sp.csr_array(X), y, groups, chunk_rows=999),
+        "mapped": ArrayRecords(*paths, chunk_rows=64),
+        "read": ArrayRecords(*paths, chunk_rows=1000, mapped=False),
+        "mixed": ArrayRecords(str(paths[0]), y, groups),
+        "memmap": ArrayRecords(np.load(paths[0], mmap_mode="r"), y, groups, chunk_rows=77),
+        "function": ChunkSource(Reader(arrays), 4),
+        "function of CSR": ChunkSource(Reader(arrays, sp.csr_matrix), 4),
+    }
+
+
+KINDS = (
+    "arrays",
+    "Fortran",
+    "CSR",
+    "mapped",
+    "read",
+    "mixed",
+    "memmap",
+    "function",
+    "function of CSR",
+)
+
+
+@pytest.fixture
+def source(request, arrays, tmp_path):
+    return sources(arrays, tmp_path)[request.param]
+
+
+def assert_equal(chunk, arrays):
+    for part, array in zip(chunk, arrays, strict=True):
+        dense = part.toarray() if sp.issparse(part) else part
+        assert dense.dtype == array.dtype
+        np.testing.assert_array_equal(dense, array)
+
+
+@pytest.mark.parametrize("source", KINDS, indirect=True)
+def test_chunks_are_the_records(source, arrays):
+    """All rows and every m-th, before and after pickling, from two threads at once."""
+
+    def check(k, source):
+        for rows in ROWS:
+            part = slice(starts[k], starts[k + 1])
+            assert_equal(source.read(k, rows), [array[part][rows] for array in arrays])
+
+    sizes = [source.read(k).X.shape[0] for k in range(source.n_chunks)]
+    starts = np.cumsum([0, *sizes])
+    assert starts[-1] == N
+    assert source.chunk_sizes is None or list(source.chunk_sizes) == sizes
+    for each in (source, pickle.loads(pickle.dumps(source)), source.for_workers()):
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(check, range(source.n_chunks), [each] * source.n_chunks))
+    with source.opened() as opened:
+        check(0, opened)
+
+
+@pytest.mark.parametrize("source", ("arrays", "mapped", "read", "function"), indirect=True)
+def test_strided_rows_do_not_keep_the_others(source):
+    for part in source.read(source.n_chunks - 1, slice(1, None, 12)):
+        assert part.base is None or part.base.nbytes == part.nbytes
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 255, 256, 257, 4097])
+def test_a_tree_merges_in_order_and_in_few_levels(n):
+    depth, most = {}, 0
+
+    def merge(parts):
+        nonlocal most
+        most = max(most, len(parts))
+        merged = [k for part in parts for k in part]
+        depth[tuple(merged)] = 1 + max(depth.get(tuple(part), 0) for part in parts)
+        return merged
+
+    merged = merge_tree(([k] for k in range(n)), merge)
+    assert merged == list(range(n))
+    assert most <= 16
+    assert depth.get(tuple(merged), 0) == (math.ceil(math.log(n, 16) - 1e-9) if n > 1 else 0)
+
+
+def test_ranges_are_consecutive_and_even():
+    for n in (1, 7, 8, 9, 1000):
+        ranges = split_range(n, 8)
+        assert [k for each in ranges for k in each] == list(range(n))
+        assert max(map(len, ranges)) - min(map(len, ranges)) <= 1 and min(map(len, ranges)) > 0
+
+
+def column_sums(k, source):
+    chunk = source.read(k)
+    return chunk.X.sum(axis=0) + np.sum(chunk.y)
+
+
+def added(parts):
+    return np.sum(parts, axis=0)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_jobs_give_the_sums_of_the_loop(arrays, tmp_path, backend):
+    np.save(tmp_path / "X.npy", arrays[0])
+    loop = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10)
+    jobs = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10, n_jobs=2)
+    with parallel_config(backend=backend):
+        np.testing.assert_allclose(
+            jobs.reduce(column_sums, added), loop.reduce(column_sums, added), rtol=1e-12
+        )
+
+
+def doubled(X):
+    return 2 * X
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_transformers_act_where_chunks_are_read(arrays, n_jobs):
+    mapped = ChunkSource(Reader(arrays), 4, n_jobs=n_jobs).map(
+        FunctionTransformer(doubled), FunctionTransformer(np.negative)
+    )
+    with parallel_config(backend="threading"):
+        sums = mapped.reduce(column_sums, added)
+    X, y, groups = arrays
+    np.testing.assert_allclose(sums, -2 * X.sum(axis=0) + 4 * y.sum() - 3 * y.sum(), rtol=1e-9)
+    assert_equal(
+        mapped.read(2, slice(0, None, 12)), [-2 * X[1:501:12], y[1:501:12], groups[1:501:12]]
+    )
+    assert mapped.read(1).X.shape == (0, D)
+    with mapped.for_workers().opened() as opened:
+        assert_equal(opened.read(0), [-2 * X[:1], y[:1], groups[:1]])
+
+
+def test_results_of_a_function_leave_out_empty_chunks(arrays):
+    source = ChunkSource(Reader(arrays), 4)
+    parts = list(source.apply(lambda X: X[:, 0]))
+    assert [len(part) for part in parts] == [1, 500, 499]
+    np.testing.assert_array_equal(np.concatenate(parts), arrays[0][:, 0])
+
+
+def test_progress_is_told_after_each_chunk(arrays):
+    class Task:
+        pass_number = 7
+
+        def __call__(self, k, source):
+            return 1
+
+    said = []
+    mapped = ChunkSource(Reader(arrays), 4).map(FunctionTransformer())
+    mapped.progress = lambda *what: said.append(what)
+    assert mapped.reduce(Task(), sum) == 4
+    assert mapped.reduce(lambda k, source: 1, sum) == 4
+    assert said == [(number, done, 4) for number in (7, 0) for done in (1, 2, 3, 4)]
+
+
+def test_errors_know_their_chunk(arrays):
+    def task(k, source):
+        if k == 2:
+            raise OSError("gone")
+
+    source = ChunkSource(Reader(arrays), 4)
+    with pytest.raises(OSError, match="gone") as found:
+        source.reduce(task, list)
+    assert failed_chunk(found.value) == failed_chunk(pickle.loads(pickle.dumps(found.value))) == 2
+    assert failed_chunk(OSError()) is None
+    assert source.map().describe(2) == "chunk 2"
+    assert issubclass(RecordsChangedError, DataError)
+
+
+def test_functions_may_return_rows_or_chunks(arrays):
+    X, y, _ = arrays
+    assert ChunkSource(lambda k: X, 1).read(0).y is None
+    assert ChunkSource(lambda k: Chunk(X, y), 1, chunk_sizes=[N]).read(0).y is y
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"X": np.ones((3, 2)), "y": np.ones(2)}, ValueError, "equal lengths"),
+        ({"X": np.ones(3)}, ValueError, "X must have 2"),
+        ({"X": np.ones((3, 1)), "y": np.ones((3, 1))}, ValueError, "y must have 1"),
+        ({"X": np.ones((3, 1)), "chunk_rows": 0}, ValueError, "chunk_rows"),
+        ({"X": sp.csc_array(np.eye(3))}, TypeError, r"X\.tocsr"),
+        ({"X": "missing.npy"}, FileNotFoundError, "missing.npy"),
+        ({"X": "text.npy"}, ValueError, "magic"),
+        ({"X": "Fortran.npy"}, ValueError, "Fortran order"),
+        ({"X": "objects.npy"}, ValueError, "Python objects"),
+        ({"X": "short.npy"}, OSError, "shorter than its header"),
+    ],
+)
+def test_arrays_that_are_refused(arguments, error, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.npy").write_text("no array")
+    np.save("Fortran.npy", np.asfortranarray(np.ones((3, 2))))
+    np.save("objects.npy", np.array([[None]]))
+    np.save("short.npy", np.ones((30, 2)))
+    (tmp_path / "short.npy").write_bytes((tmp_path / "short.npy").read_bytes()[:-8])
+    with pytest.raises(error, match=text):
+        ArrayRecords(**arguments)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_file_that_is_cut_later_is_an_error(tmp_path, mapped):
+    """And not the end of the process, as access to a map beyond its file would be."""
+    path = tmp_path / "X.npy"
+    np.save(path, np.ones((5000, 2)))
+    source = ArrayRecords(path, chunk_rows=5000, mapped=mapped)
+    source.read(0)
+    with open(path, "r+b") as file:
+        file.truncate(4096)
+    with pytest.raises(OSError, match="shorter"):
+        source.read(0)
+
+
+def test_long_headers_and_empty_arrays(tmp_path):
+    with open(tmp_path / "X.npy", "wb") as file:
+        np.lib.format.write_array(file, np.ones((0, 2)), version=(2, 0))
+    source = ArrayRecords(tmp_path / "X.npy")
+    assert source.chunk_sizes == (0,) and source.read(0).X.shape == (0, 2)
+
+
+def test_large_arrays_do_not_travel():
+    source = ArrayRecords(np.zeros((1 << 21, 5)))
+    for send in (pickle.dumps, ArrayRecords.for_workers):
+        with pytest.raises(ValueError, match="give paths"):
+            send(source)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [((0,), "n_chunks must be at least 1"), ((2, [1]), "chunk_sizes has 1 entries for 2 chunks")],
+)
+def test_functions_without_chunks_are_refused(arguments, text):
+    n_chunks, *sizes = arguments
+    with pytest.raises(ValueError, match=text):
+        ChunkSource(lambda k: None, n_chunks, chunk_sizes=sizes[0] if sizes else None)
+
+
+def test_sources_cannot_be_indexed(arrays):
+    source = ArrayRecords(*arrays)
+    for index in (len, lambda source: source[0], list):
+        with pytest.raises(TypeError, match="cross-validation needs records in memory"):
+            index(source)
+    with pytest.raises(TypeError) as found:
+        cross_val_score(DPRidge(target_range=(0, 1)), source)
+    assert "cannot be indexed" in str(found.value.__cause__ or found.value)
