@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for type checkers and editors
     from skdp.linear_model import DPRidge as DPRidge
     from skdp.model_selection import DPLogisticRegressionCV as DPLogisticRegressionCV
     from skdp.model_selection import DPRidgeCV as DPRidgeCV
+    from skdp.model_selection import DPSearchCV as DPSearchCV
     from skdp.preprocessing import BoundedScaler as BoundedScaler
     from skdp.preprocessing import BoundedSplineTransformer as BoundedSplineTransformer
     from skdp.preprocessing import DPStandardScaler as DPStandardScaler
@@ -51,6 +52,7 @@ _PACKAGE_OF = {
     "DPMaxGroupLossRegressor": "robust",
     "DPRidge": "linear_model",
     "DPRidgeCV": "model_selection",
+    "DPSearchCV": "model_selection",
     "DPStandardScaler": "preprocessing",
     "DPSyntheticData": "synthetic",
     "PrivacyBudget": "privacy",

@@ -20,6 +20,7 @@ from skdp.privacy.ledger import Ledger
 from skdp.privacy.ledger_files import Identity, MissingLedgerError, ReplacedLedgerError, identity
 from skdp.privacy.ledger_moves import MovedLedgerError, resolve, spendable
 from skdp.privacy.overlap import part_of
+from skdp.privacy.prepaid import prepaid
 
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
@@ -60,11 +61,16 @@ def charge(
 ) -> None:
     """Enter an event in the ledger of a path and in those of all with-blocks that are open.
 
+    Inside of :meth:`skdp.privacy.prepaid.Prepaid.paying` it has been paid for.
+
     Raises
     ------
     BudgetExceededError, ValueError, LedgerError
         As for :meth:`skdp.privacy.BudgetAccountant.spend`; nothing was charged.
     """
+    paid = prepaid()
+    if paid is not None:
+        return paid.cover(event, label)
     carried = tuple(carried)
     place: Callable[[str], str] = str  # where a ledger goes on: mostly where it was
     while True:

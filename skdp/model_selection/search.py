@@ -1,0 +1,412 @@
+"""Private selection among candidates: the best of a secret, random number of private fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import check_count, check_positive, check_real
+from skdp._estimator import check_random_state, randomness, staged
+from skdp._records import take_rows
+from skdp._runtime import without_warnings
+from skdp.algorithms.plan import Run
+from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
+from skdp.mechanisms import noise_source_name, random_order
+from skdp.model_selection.cross_validation import _per_record, _scoring, _split
+from skdp.privacy.accounted import AccountedMixin
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import check_accountant
+from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdp.privacy.pipeline_steps import checked
+from skdp.privacy.prepaid import Prepaid, Rehearsed
+from skdp.privacy.report import PrivacyReport, Release
+from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_mu
+
+#: Parameters of private parts that belong to the search.
+_OWN = frozenset({"epsilon", "delta", "accountant", "random_state", "neighbouring"})
+
+
+def _has(method: str) -> Any:
+    def check(search: DPSearchCV) -> bool:
+        getattr(getattr(search, "best_estimator_", search.estimator), method)
+        return True
+
+    return available_if(check)
+
+
+class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
+    """Choose among candidates by private scores on held-out records, and keep the best model.
+
+    A random number of times, a candidate is drawn, fitted on one part of the records, and scored on
+    the other one with noise. The model with the best noisy score is the result; it is not fitted
+    again. That number stays secret, and therefore all of it costs little more than one fit and its
+    score: with ten draws expected, each may have .85 of the mu that a single fit would have at
+    ``epsilon=1``, and every further factor of ten takes about a fifth of it.
+
+    :class:`~skdp.DPRidgeCV` and :class:`~skdp.DPLogisticRegressionCV` tune penalties for less. This
+    class chooses among anything: features, methods, losses, preprocessing.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator of this package, or a pipeline around some. The search sets their
+        `epsilon`, `delta` and `random_state`; where a pipeline has several private parts, their
+        `epsilon` say in which proportion they share.
+    param_distributions : dict or list of dicts
+        As in :class:`~sklearn.model_selection.RandomizedSearchCV`: names of parameters, and lists
+        or distributions. Without distributions all combinations are candidates.
+    epsilon, delta : float, default=1.0, 1e-6
+        Budget of the whole search. ``delta=0``: all parts must be purely private.
+    n_draws : float, default=10
+        Expected number of draws, above 1 and at most 1000.
+    draws : {"logarithmic", "geometric", "poisson"}, default="logarithmic"
+        Law of the number of draws. The first one is the cheapest, but with ``n_draws=10`` ends
+        after one draw in 27 % of all searches; "geometric" in 10 %; "poisson", the dearest, hardly
+        ever.
+    n_candidates : int, default=20
+        How many candidates are sampled if there are distributions.
+    test_size : float, default=0.25
+        Part of the records that is held out for the scores, in (0, 1).
+    scoring, score_range
+        As in :func:`dp_cross_validate`.
+    accountant : BudgetAccountant or None, default=None
+        Is charged for the search, besides those of open ``with`` blocks.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws noise, order and the number of draws from secure generators; anything else is for
+        tests.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        Its own report tells the share of one draw. The price of publishing it is `privacy_`.
+    best_params_ : dict
+    best_score_ : float
+        With its noise. It is the best of several, and hence too good on average.
+    score_noise_ : float
+        Standard deviation of the noise in a score.
+    candidates_ : list of dict
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    The number of draws must stay secret, and so must the time of `fit`, which tells it. Proof:
+    ``docs/theory/accounting.md``, section 11.
+
+    References
+    ----------
+    J. Liu, K. Talwar, "Private selection from private candidates", STOC 2019.
+    N. Papernot, T. Steinke, "Hyperparameter tuning with Renyi differential privacy", ICLR 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skdp
+    >>> from skdp.model_selection import DPSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20000, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = skdp.DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+    >>> search = DPSearchCV(model, {"method": ["gradient", "statistics"]}, epsilon=1.0)
+    >>> bool(search.fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_draws: float = 10,
+        draws: str = "logarithmic",
+        n_candidates: int = 20,
+        test_size: float = 0.25,
+        scoring: Any = None,
+        score_range: tuple[float, float] | None = None,
+        accountant: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_draws = n_draws
+        self.draws = draws
+        self.n_candidates = n_candidates
+        self.test_size = test_size
+        self.scoring = scoring
+        self.score_range = score_range
+        self.accountant = accountant
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, **params: Any) -> DPSearchCV:
+        """Draw, fit and score candidates, and keep the best.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **params
+            Passed to the ``fit`` of candidates. Arrays with one entry per record are split like X.
+
+        Returns
+        -------
+        DPSearchCV
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters, also those of any candidate, and for a candidate whose releases
+            are neither Gaussian nor pure. Nothing has been paid for then.
+        BudgetExceededError
+            If an accountant refuses the search.
+        """
+        with staged(self) as fitted:
+            fitted._fit(X, y, params)
+        return self
+
+    def _fit(self, X: Any, y: Any, params: Mapping[str, Any]) -> None:
+        check_accountant(self.accountant)
+        check_random_state(self.random_state)
+        check_real("test_size", self.test_size, 0.0, 1.0, closed="neither")
+        if y is None:
+            raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
+        check_consistent_length(X, y)
+        y = column_or_1d(y, warn=True)
+        law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
+        share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
+        scores, low, high = _scoring(self.estimator, self.scoring, self.score_range)
+        n_test = max(1, round(float(self.test_size) * len(y)))
+        if n_test >= len(y):
+            raise ValueError(
+                f"test_size == {self.test_size!r} leaves no record to fit on (n_samples={len(y)})."
+            )
+        plan = NoisyScorePlan(n_records=n_test, budget=share.budget)
+        rng, noise = randomness(self.random_state)
+        self.candidates_ = self._candidates(rng)
+        order = random_order(len(y), noise)
+        test, train = order[:n_test], order[n_test:]
+        rows = take_rows(X, train), y[train], _split(params, train, len(y))
+        models = [self._candidate(each, share.budget) for each in self.candidates_]
+        with checked(self.estimator):
+            for model in models:
+                self._rehearse(model, share, *rows)
+        self._spend(self._event)
+        best: tuple[float, Any, int] | None = None
+        held_out = take_rows(X, test), y[test]
+        with without_warnings():
+            for _ in range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0]))):
+                number = int(rng.integers(len(models)))
+                model = self._seeded(clone(models[number]), rng)
+                with Prepaid(share.limit, share.is_pure).paying():
+                    model.fit(rows[0], rows[1], **rows[2])
+                unit = (_per_record(scores, model, *held_out) - low) / (high - low)
+                score = float(plan.run(unit, Run("auto", rng, noise)).point[0])
+                if best is None or score > best[0]:
+                    best = score, model, number
+        assert best is not None  # there is at least one draw
+        self.best_score_ = low + (high - low) * best[0]
+        self.score_noise_ = (high - low) * plan.noise_deviation
+        self.best_estimator_, self.best_params_ = best[1], self.candidates_[best[2]]
+        self._report(plan, law, share)
+
+    def _candidates(self, rng: np.random.Generator) -> list[dict[str, Any]]:
+        """List the candidates: all combinations, or a sample; nothing private."""
+        given = self.param_distributions
+        parts = [given] if isinstance(given, Mapping) else given
+        if not isinstance(parts, Sequence) or not all(isinstance(part, Mapping) for part in parts):
+            raise ValueError("param_distributions must be a dict or a list of dicts.")
+        for name in {name for part in parts for name in part}:
+            if name.rsplit("__", 1)[-1] in _OWN:
+                raise ValueError(f"param_distributions has {name!r}, which the search itself sets.")
+        if any(hasattr(values, "rvs") for part in parts for values in part.values()):
+            check_count("n_candidates", self.n_candidates)
+            seed = int(rng.integers(2**32))
+            return list(ParameterSampler(list(parts), self.n_candidates, random_state=seed))
+        return list(ParameterGrid(list(parts)))
+
+    def _candidate(self, parameters: Mapping[str, Any], budget: PrivacyBudget) -> Any:
+        """Set the parameters of a candidate, and the budgets of its private parts."""
+        model = clone(self.estimator).set_params(**clone(parameters, safe=False))
+        parts = _private_parts(model)
+        if not parts:
+            raise ValueError(
+                f"No part of {model!r} is a private estimator: a search would publish what it "
+                "learned without noise."
+            )
+        for part in parts:
+            check_positive(epsilon=part.epsilon)
+        asked = np.array([float(part.epsilon) for part in parts])
+        pure = budget.is_pure
+        shares = asked / (asked.sum() if pure else np.linalg.norm(asked)) * (1.0 - 1e-9)
+        for part, of_one in zip(parts, shares, strict=True):
+            if getattr(part, "neighbouring", "replace_one") != "replace_one":
+                raise ValueError(
+                    "neighbouring == 'add_remove': a record more or less moves the others to other "
+                    "parts. A search is for neighbouring='replace_one'."
+                )
+            one = (
+                PrivacyBudget(of_one * budget.epsilon, 0.0)
+                if pure
+                else _gaussian_budget(
+                    of_one * gaussian_mu(budget.epsilon, budget.delta), budget.delta
+                )
+            )
+            part.set_params(epsilon=one.epsilon, delta=one.delta, accountant=None)
+        return self._seeded(model, None)
+
+    def _seeded(self, model: Any, rng: np.random.Generator | None) -> Any:
+        """Give private parts noise of their own in every draw."""
+        for part in _private_parts(model):
+            seed = None if self.random_state is None or rng is None else int(rng.integers(2**32))
+            part.set_params(random_state=seed)
+        return model
+
+    def _rehearse(self, model: Any, share: DrawBudget, X: Any, y: Any, params: Any) -> None:
+        """Fit a candidate up to its last payment: errors and warnings come before the charge."""
+        payments = len(_private_parts(model))
+        try:
+            with Prepaid(share.limit, share.is_pure, payments).paying():
+                clone(model).fit(X, y, **params)
+        except Rehearsed:
+            return
+        raise ValueError(f"Not all private parts of {model!r} are fitted once, in its own thread.")
+
+    @property
+    def _event(self) -> PrivacyEvent:
+        relation = Neighbouring.REPLACE_ONE
+        if self.delta == 0:
+            return PureEvent(self.epsilon, relation)
+        return ApproximateEvent(self.epsilon, relation, self.delta)
+
+    def _report(self, plan: NoisyScorePlan, law: DrawsLaw, share: DrawBudget) -> None:
+        (score,) = plan.releases
+        release = Release(
+            name="best of a random number of draws",
+            mechanism=score.mechanism,
+            sensitivity=score.sensitivity,
+            noise_scale=score.noise_scale,
+            dimension=1,
+            n_records=plan.n_records,
+            reference="docs/theory/accounting.md, section 11",
+            event=self._event,
+        )
+        self.privacy_ = PrivacyReport(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            neighbouring=Neighbouring.REPLACE_ONE,
+            method="selection",
+            releases=(release,),
+            plan={
+                "n_candidates": len(self.candidates_),
+                "n_draws": float(law.mean),
+                "draws": law.name,
+                "draw_epsilon": share.budget.epsilon,
+                "draw_mu": None if share.is_pure else share.limit,
+                "n_test": plan.n_records,
+            },
+            caveats=self._caveats(),
+            noise_source=noise_source_name(self.random_state),
+        )
+
+    def _caveats(self) -> tuple[str, ...]:
+        seed = "random_state was given: the guarantee holds only if it stays secret"
+        return () if self.random_state is None else (seed,)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.asarray(self._best.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        return int(self._best.n_features_in_)
+
+    @property
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    @_has("predict")  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict with the best model."""
+        return np.asarray(self._best.predict(X))
+
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Compute probabilities of classes with the best model."""
+        return np.asarray(self._best.predict_proba(X))
+
+    @_has("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Compute scores with the best model."""
+        return np.asarray(self._best.decision_function(X))
+
+    @_has("score")  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any) -> float:
+        """Score the best model by its own ``score``, without noise."""
+        return float(self._best.score(X, y))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        of_estimator = self.estimator.__sklearn_tags__()
+        tags.estimator_type = of_estimator.estimator_type
+        tags.classifier_tags = of_estimator.classifier_tags
+        tags.regressor_tags = of_estimator.regressor_tags
+        tags.input_tags, tags.target_tags = of_estimator.input_tags, of_estimator.target_tags
+        return tags
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawBudget:
+    """What one draw may spend.
+
+    Attributes
+    ----------
+    limit : float
+        Of mu, or of epsilon if `is_pure`.
+    is_pure : bool
+    budget : PrivacyBudget
+        For the score, and for a single private part.
+    """
+
+    limit: float
+    is_pure: bool
+    budget: PrivacyBudget
+
+    @classmethod
+    def of(cls, total: PrivacyBudget, law: DrawsLaw) -> DrawBudget:
+        """Return the most that a draw may spend, if the best one is to cost `total`."""
+        if total.is_pure:
+            epsilon = selection_draw_epsilon(total.epsilon, law)
+            return cls(limit=epsilon, is_pure=True, budget=PrivacyBudget(epsilon, 0.0))
+        mu = selection_mu(total.epsilon, total.delta, law)
+        return cls(limit=mu, is_pure=False, budget=_gaussian_budget(mu, total.delta))
+
+
+def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
+    """Return a budget at `delta`, or less, whose Gaussian noise is that of mu."""
+    epsilon = gaussian_epsilon(delta, mu * (1.0 - 1e-8))
+    if epsilon == 0.0:  # so little noise is needed that delta alone covers it
+        epsilon = mu
+        delta = gaussian_delta(epsilon, mu * (1.0 - 1e-8))
+    while gaussian_mu(epsilon, delta) > mu:
+        epsilon *= 1.0 - 1e-9
+    return PrivacyBudget(epsilon, delta)
+
+
+def _private_parts(model: Any) -> list[Any]:
+    """Return the private estimators in a model, itself included, each once."""
+    found = [model, *model.get_params(deep=True).values()]
+    parts = [part for part in found if isinstance(part, AccountedMixin)]
+    return list({id(part): part for part in parts}.values())
