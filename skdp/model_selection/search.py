@@ -200,7 +200,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         rows = take_rows(X, train), y[train], _split(params, train, len(y))
         models = [self._candidate(each, share.budget) for each in self.candidates_]
         with checked(self.estimator):
-            for model in models:
+            for model in models:  # all records are valid, and the part that is fitted suffices
+                self._rehearse(model, share, X, y, params)
                 self._rehearse(model, share, *rows)
         self._spend(self._event)
         best: tuple[float, Any, int] | None = None
