@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +35,8 @@ from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_m
 
 #: Parameters of private parts that belong to the search.
 _OWN = frozenset({"epsilon", "delta", "accountant", "random_state", "neighbouring"})
+#: What fits each of its parts once.
+_ONCE = (Pipeline, FeatureUnion, ColumnTransformer)
 
 
 def _has(method: str) -> Any:
@@ -407,7 +411,18 @@ def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
 
 
 def _private_parts(model: Any) -> list[Any]:
-    """Return the private estimators in a model, itself included, each once."""
-    found = [model, *model.get_params(deep=True).values()]
-    parts = [part for part in found if isinstance(part, AccountedMixin)]
-    return list({id(part): part for part in parts}.values())
+    """Return the private estimators in a model, itself included; each of them is fitted once."""
+    if isinstance(model, AccountedMixin):
+        return [model]
+    parts, found = [model, *model.get_params(deep=True).values()], {}
+    for part in parts:
+        if isinstance(part, AccountedMixin):
+            found[id(part)] = part
+        elif hasattr(part, "get_params") and not isinstance(part, _ONCE):
+            inside = part.get_params(deep=True).values()
+            if any(isinstance(each, AccountedMixin) for each in inside):
+                raise ValueError(
+                    f"A {type(part).__name__} may fit a private estimator several times: a search "
+                    "is over private estimators, and over pipelines of them."
+                )
+    return list(found.values())

@@ -1,0 +1,253 @@
+"""DPSearchCV: one payment for a secret number of draws, within the limits of each of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import beta, loguniform
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import BaggingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BoundedScaler,
+    BudgetAccountant,
+    BudgetExceededError,
+    DPLogisticRegression,
+    DPRidge,
+    DPSearchCV,
+    DPStandardScaler,
+)
+from skdp.privacy import (
+    AccountedMixin,
+    GaussianDPAccountant,
+    Neighbouring,
+    PrivacyLeakWarning,
+    PureEvent,
+)
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.prepaid import Prepaid
+from skdp.privacy.selection import DrawsLaw, selection_epsilon, selection_pure_epsilon
+
+
+def classification(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, (n, 3))
+    return X, (X[:, 0] + 0.2 * rng.standard_normal(n) > 0.0).astype(int)
+
+
+MODEL = DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+GRID = {"method": ["gradient", "statistics"]}
+
+
+@pytest.fixture
+def payments(monkeypatch):
+    """Events of every draw that is not a rehearsal."""
+    found = []
+    original = Prepaid.cover
+
+    def cover(self, event, label):
+        if self._left is None:
+            found.append((self, event))
+        return original(self, event, label)
+
+    monkeypatch.setattr(Prepaid, "cover", cover)
+    return found
+
+
+def test_one_payment_whatever_the_number_of_draws(payments):
+    X, y = classification()
+    lengths = set()
+    for seed in range(6):
+        payments.clear()
+        with BudgetAccountant(1.0, 1e-6) as accountant:
+            search = DPSearchCV(MODEL, GRID, random_state=seed).fit(X, y)
+        assert [entry.label for entry in accountant.entries] == ["DPSearchCV"]
+        assert accountant.total() == (1.0, 1e-6)
+        assert accountant.event == search.privacy_.event
+        lengths.add(len(payments))
+    assert len(lengths) > 1  # the number of draws is random, and nobody was told
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_every_draw_and_its_score_stay_within_the_price(payments, delta):
+    X, y = classification()
+    model = make_pipeline(
+        DPStandardScaler(0.5, ranges=(-0.5, 0.5)), clone(MODEL).set_params(epsilon=2.0)
+    )
+    grid = {"dplogisticregression__alpha": [1e-3, 0.1]}
+    search = DPSearchCV(model, grid, delta=delta, n_draws=4, random_state=3).fit(X, y)
+    plan, law = search.privacy_.plan, DrawsLaw(mean=4.0)
+    for draw in {id(draw): draw for draw, _ in payments}.values():
+        events = [event for each, event in payments if each is draw]
+        assert len(events) == 2
+        if delta:
+            accountant = GaussianDPAccountant()
+            for event in events:
+                accountant.compose(event)
+            assert 0.999 * plan["draw_mu"] < accountant.mu <= plan["draw_mu"] * (1.0 + 1e-9)
+            assert selection_epsilon(delta, accountant.mu, law) <= 1.0 + 1e-8
+        else:
+            spent = sum(event.epsilon for event in (p for e in events for p in e.events))
+            assert selection_pure_epsilon(spent, law) <= 1.0 + 1e-8
+    scaler, fitted = search.best_estimator_[0], search.best_estimator_[1]
+    if delta:  # they share as their own epsilons say
+        mus = [gaussian_mu(part.epsilon, part.delta) for part in (scaler, fitted)]
+        assert mus[1] == pytest.approx(4.0 * mus[0], rel=1e-6)
+    else:
+        assert fitted.epsilon == pytest.approx(4.0 * scaler.epsilon)
+    noise = search.privacy_.releases[0].noise_scale / plan["n_test"]
+    assert search.score_noise_ == pytest.approx(noise * (1.0 if delta else np.sqrt(2.0)))
+
+
+def test_best_score_is_the_noisy_score_of_the_kept_model():
+    X, y = classification(20_000)
+    grid = [{"method": ["gradient"]}, {"alpha": [1e3], "method": ["output"], "preparation": [None]}]
+    if "preparation" not in MODEL.get_params():
+        grid[1].pop("preparation")
+    search = DPSearchCV(MODEL, grid, draws="poisson", random_state=0).fit(X, y)
+    assert search.best_params_ == {"method": "gradient"}
+    assert abs(search.best_score_ - search.score(X, y)) < 6.0 * search.score_noise_ + 0.02
+    assert search.predict_proba(X).shape == (len(X), 2)
+    assert list(search.classes_) == [0, 1]
+    assert search.n_features_in_ == 3
+
+
+def test_regression_with_distributions_of_parameters():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (4000, 2))
+    search = DPSearchCV(
+        DPRidge(data_norm=1.0, target_range=(-1, 1)),
+        {"alpha": loguniform(1e-6, 1e2)},
+        n_candidates=5,
+        score_range=(-4.0, 0.0),
+    ).fit(X, X[:, 0])
+    assert len(search.candidates_) == 5
+    assert search.best_params_ in search.candidates_
+    assert not hasattr(search, "predict_proba")
+
+
+def test_inside_of_an_outer_cross_validation():
+    X, y = classification(600)
+    search = DPSearchCV(MODEL, GRID, n_draws=2)
+    with BudgetAccountant(3.0, 1e-5) as accountant:
+        cross_val_score(search, X, y, cv=2)
+    assert len(accountant.entries) == 2
+
+
+SEVERAL = make_pipeline(BoundedScaler([(-0.5, 0.5)] * 3), MODEL)
+
+
+@pytest.mark.parametrize(
+    "estimator, grid, options, message",
+    [
+        (LogisticRegression(), {"C": [1.0]}, {}, "private estimator"),
+        (MODEL, {"epsilon": [1.0, 2.0]}, {}, "the search itself sets"),
+        (SEVERAL, {"dplogisticregression__random_state": [1]}, {}, "the search itself sets"),
+        (MODEL, {"method": ["gradient", "objective"]}, {}, "not Gaussian-DP"),
+        (MODEL, {"method": ["gradient"]}, {"delta": 0}, "delta"),
+        (MODEL, {"alpha": [-1.0, 0.1]}, {}, "alpha"),
+        (BaggingClassifier(MODEL, n_estimators=3), {"n_estimators": [3]}, {}, "BaggingClassifier"),
+        (MODEL.set_params(), {"neighbouring": ["add_remove"]}, {}, "the search itself sets"),
+        (MODEL, GRID, {"n_draws": 1}, "mean"),
+        (MODEL, GRID, {"draws": "fixed"}, "name"),
+        (MODEL, GRID, {"test_size": 1.0}, "test_size"),
+        (MODEL, GRID, {"test_size": 0.9999}, "no record to fit on"),
+        (MODEL, GRID, {"scoring": "neg_log_loss"}, "score_range"),
+        (MODEL, ["method"], {}, "dict or a list of dicts"),
+    ],
+)
+def test_refusals_come_before_the_payment(estimator, grid, options, message):
+    X, y = classification(200)
+    search = DPSearchCV(clone(estimator), grid, **options)
+    with BudgetAccountant(10.0, 1e-5) as accountant, pytest.raises(ValueError, match=message):
+        search.fit(X, y)
+    assert accountant.entries == ()
+    assert not hasattr(search, "best_estimator_")
+
+
+@pytest.mark.parametrize("bad", ["nan", "label"])
+def test_bad_records_are_found_wherever_they_are_held(bad):
+    X, y = classification(200)
+    for seed in range(4):  # one record is held out or not
+        X_bad, y_bad = X.copy(), y.copy()
+        if bad == "nan":
+            X_bad[17, 1] = np.nan
+        else:
+            y_bad[17] = 7
+        with BudgetAccountant(10.0, 1e-5) as accountant, pytest.raises(ValueError):
+            DPSearchCV(MODEL, GRID, random_state=seed).fit(X_bad, y_bad)
+        assert accountant.entries == ()
+
+
+def test_add_remove_is_refused():
+    X, y = classification(200)
+    model = clone(MODEL).set_params(neighbouring="add_remove", n_public=200)
+    with pytest.raises(ValueError, match="replace_one"):
+        DPSearchCV(model, GRID).fit(X, y)
+
+
+def test_a_budget_that_is_too_small_refuses_the_whole_search():
+    X, y = classification(200)
+    with BudgetAccountant(0.5, 1e-6) as accountant, pytest.raises(BudgetExceededError):
+        DPSearchCV(MODEL, GRID).fit(X, y)
+    assert accountant.entries == ()
+
+
+def test_warnings_do_not_tell_the_number_of_draws():
+    X, y = classification(300)
+    seen = []
+    for seed in range(5):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DPSearchCV(DPLogisticRegression(), GRID, random_state=seed).fit(X, y)
+        seen.append(sorted((w.category.__name__, str(w.message)) for w in caught))
+    assert any(name == PrivacyLeakWarning.__name__ for name, _ in seen[0])
+    assert all(each == seen[0] for each in seen)
+
+
+class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
+    """Predict 1 with a probability that one record changes by exactly epsilon; else 0."""
+
+    def __init__(self, epsilon=1.0, delta=0.0, accountant=None, random_state=None, kind="coin"):
+        self.epsilon, self.delta, self.accountant = epsilon, delta, accountant
+        self.random_state, self.kind = random_state, kind
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        self._spend(PureEvent(self.epsilon, Neighbouring.REPLACE_ONE))
+        chance = 0.15 * np.exp(self.epsilon * bool(np.any(X[:, 0] > 0.5)))
+        self.is_one_ = np.random.default_rng(self.random_state).random() < chance
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), int(self.is_one_))
+
+
+def _log_ratio(number, monkeypatch, n_fits=1500):
+    """Lower bound, wrong once in 1e3, on epsilon by how often no draw predicts 1."""
+    monkeypatch.setattr(DrawsLaw, "number", number)
+    zeros = []
+    for value in (0.0, 1.0):
+        X, y = np.zeros((4000, 1)), np.ones(4000, dtype=int)
+        X[0] = value  # it is held out in 8 of 4000 orders
+        searches = (
+            DPSearchCV(
+                Coin(), {"kind": ["coin"]}, epsilon=2.0, delta=0.0, test_size=0.002, random_state=k
+            )
+            for k in range(n_fits)
+        )
+        zeros.append(sum(not s.fit(X, y).best_estimator_.is_one_ for s in searches))
+    often, seldom = zeros
+    lowest = beta.ppf(5e-4, often, n_fits - often + 1)
+    highest = beta.ppf(1.0 - 5e-4, seldom + 1, n_fits - seldom)
+    return np.log(lowest / highest)
+
+
+@pytest.mark.audit
+def test_audit_finds_a_fixed_number_of_draws(monkeypatch):
+    """Planted defect: about as many draws as expected, in every search."""
+    assert _log_ratio(DrawsLaw.number, monkeypatch) < 2.0
+    assert _log_ratio(lambda law, happens: 12, monkeypatch) > 2.0
