@@ -167,7 +167,7 @@ def dp_cross_validate(
     ]
 
     def fit_on(rows: np.ndarray) -> tuple[Any, np.ndarray, dict[str, Any]]:
-        return take_rows(X, rows), y[rows], _split(params, rows, len(y))
+        return take_rows(X, rows), y[rows], split_params(params, rows, len(y))
 
     released, models = [], []
     with contextlib.ExitStack() as stack:
@@ -228,7 +228,7 @@ def _members(folds: list[tuple[np.ndarray, np.ndarray]], n: int) -> np.ndarray:
     return members
 
 
-def _split(params: Mapping[str, Any] | None, rows: np.ndarray, n: int) -> dict[str, Any]:
+def split_params(params: Mapping[str, Any] | None, rows: np.ndarray, n: int) -> dict[str, Any]:
     """Take the rows of parameters that have one entry per record."""
     split = {}
     for name, value in (params or {}).items():

@@ -20,16 +20,17 @@ from skdp._estimator import check_random_state, randomness, staged
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
-from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
+from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
-from skdp.model_selection.cross_validation import _per_record, _scoring, _split
+from skdp.model_selection.cross_validation import split_params
+from skdp.model_selection.scoring import resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
+from skdp.privacy.charges import Prepaid, Rehearsed
 from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
-from skdp.privacy.prepaid import Prepaid, Rehearsed
 from skdp.privacy.report import PrivacyReport, Release
 from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_mu
 
@@ -81,7 +82,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     test_size : float, default=0.25
         Part of the records that is held out for the scores, in (0, 1).
     scoring, score_range
-        As in :func:`dp_cross_validate`.
+        As in :func:`dp_cross_validate`; held-out records are scored.
     accountant : BudgetAccountant or None, default=None
         Is charged for the search, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
@@ -190,39 +191,40 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         y = column_or_1d(y, warn=True)
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
-        scores, low, high = _scoring(self.estimator, self.scoring, self.score_range)
+        parts = [self.estimator, *self.estimator.get_params(deep=True).values()]
+        scoring = resolve_scoring(parts, y, self.scoring, self.score_range)
         n_test = max(1, round(float(self.test_size) * len(y)))
         if n_test >= len(y):
             raise ValueError(
                 f"test_size == {self.test_size!r} leaves no record to fit on (n_samples={len(y)})."
             )
-        plan = NoisyScorePlan(n_records=n_test, budget=share.budget)
+        plan = scoring.plan(n_test, share.budget)
         rng, noise = randomness(self.random_state)
         self.candidates_ = self._candidates(rng)
         order = random_order(len(y), noise)
         test, train = order[:n_test], order[n_test:]
-        rows = take_rows(X, train), y[train], _split(params, train, len(y))
+        rows = take_rows(X, train), y[train], split_params(params, train, len(y))
         models = [self._candidate(each, share.budget) for each in self.candidates_]
         with checked(self.estimator):
             for model in models:  # all records are valid, and the part that is fitted suffices
                 self._rehearse(model, share, X, y, params)
                 self._rehearse(model, share, *rows)
         self._spend(self._event)
-        best: tuple[float, Any, int] | None = None
-        held_out = take_rows(X, test), y[test]
+        best: tuple[dict[str, Any], Any, int] | None = None
+        held_out = take_rows(X, test), y[test], test
         with without_warnings():
             for _ in range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0]))):
                 number = int(rng.integers(len(models)))
                 model = self._seeded(clone(models[number]), rng)
                 with Prepaid(share.limit, share.is_pure).paying():
                     model.fit(rows[0], rows[1], **rows[2])
-                unit = (_per_record(scores, model, *held_out) - low) / (high - low)
-                score = float(plan.run(unit, Run("auto", rng, noise)).point[0])
-                if best is None or score > best[0]:
+                point = plan.run(scoring.data(model, *held_out), Run("auto", rng, noise)).point
+                score = scoring.released(plan, point)
+                if best is None or score["test_score"] > best[0]["test_score"]:
                     best = score, model, number
         assert best is not None  # there is at least one draw
-        self.best_score_ = low + (high - low) * best[0]
-        self.score_noise_ = (high - low) * plan.noise_deviation
+        self.best_score_ = float(best[0]["test_score"])
+        self.score_noise_ = float(best[0]["score_noise"])
         self.best_estimator_, self.best_params_ = best[1], self.candidates_[best[2]]
         self._report(plan, law, share)
 
@@ -295,14 +297,14 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             return PureEvent(self.epsilon, relation)
         return ApproximateEvent(self.epsilon, relation, self.delta)
 
-    def _report(self, plan: NoisyScorePlan, law: DrawsLaw, share: DrawBudget) -> None:
+    def _report(self, plan: ScorePlan, law: DrawsLaw, share: DrawBudget) -> None:
         (score,) = plan.releases
         release = Release(
             name="best of a random number of draws",
             mechanism=score.mechanism,
             sensitivity=score.sensitivity,
             noise_scale=score.noise_scale,
-            dimension=1,
+            dimension=score.dimension,
             n_records=plan.n_records,
             reference="docs/theory/accounting.md, section 11",
             event=self._event,

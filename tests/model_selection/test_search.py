@@ -27,8 +27,8 @@ from skdp.privacy import (
     PrivacyLeakWarning,
     PureEvent,
 )
+from skdp.privacy.charges import Prepaid
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.privacy.prepaid import Prepaid
 from skdp.privacy.selection import DrawsLaw, selection_epsilon, selection_pure_epsilon
 
 
