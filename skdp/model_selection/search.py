@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_positive, check_real
-from skdp._estimator import check_random_state, randomness, staged
+from skdp._estimator import check_random_state, plain_labels, randomness, staged
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
@@ -188,7 +188,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
         check_consistent_length(X, y)
-        y = column_or_1d(y, warn=True)
+        y = plain_labels(column_or_1d(y, warn=True))
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
         parts = [self.estimator, *self.estimator.get_params(deep=True).values()]

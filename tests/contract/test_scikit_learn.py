@@ -20,6 +20,7 @@ from skdp import (
     DPMaxGroupLossRegressor,
     DPRidge,
     DPRidgeCV,
+    DPSearchCV,
     PrivacyLeakWarning,
 )
 
@@ -92,6 +93,20 @@ GROUPED = [
     DPMaxGroupLossMLPClassifier(hidden_units=4, n_steps=5),
 ]
 TUNED = [
+    DPSearchCV(
+        DPLogisticRegression(data_norm=10.0),
+        {"method": ["gradient", "phased"]},
+        epsilon=1e6,
+        n_draws=2,
+        random_state=0,
+    ),
+    DPSearchCV(
+        DPRidge(data_norm=10.0, target_range=(-10, 10)),
+        {"method": ["gradient"]},
+        epsilon=1e6,
+        n_draws=2,
+        random_state=0,
+    ),
     DPRidgeCV(cv=2),
     DPRidgeCV(delta=0),
     DPRidgeCV(10.0, cv=3, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),

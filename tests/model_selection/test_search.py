@@ -23,13 +23,19 @@ from skdp import (
 from skdp.privacy import (
     AccountedMixin,
     GaussianDPAccountant,
+    GaussianEvent,
     Neighbouring,
     PrivacyLeakWarning,
     PureEvent,
 )
 from skdp.privacy.charges import Prepaid
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.privacy.selection import DrawsLaw, selection_epsilon, selection_pure_epsilon
+from skdp.privacy.selection import (
+    DrawsLaw,
+    selection_epsilon,
+    selection_mu,
+    selection_pure_epsilon,
+)
 
 
 def classification(n=2000, seed=0):
@@ -180,6 +186,39 @@ def test_bad_records_are_found_wherever_they_are_held(bad):
         with BudgetAccountant(10.0, 1e-5) as accountant, pytest.raises(ValueError):
             DPSearchCV(MODEL, GRID, random_state=seed).fit(X_bad, y_bad)
         assert accountant.entries == ()
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_a_release_above_the_limit_is_refused(pure):
+    limit = 0.5 if pure else selection_mu(1.0, 1e-6, DrawsLaw(mean=10))
+    kind = PureEvent if pure else (lambda mu, relation: GaussianEvent(1.0 / mu, relation))
+    draw = Prepaid(limit, pure)
+    draw.cover(kind(0.6 * limit, "replace_one"), "")
+    with pytest.raises(ValueError, match="more than one draw"):
+        draw.cover(kind((0.5 if pure else 0.9) * limit, "replace_one"), "")
+
+
+def test_every_draw_has_noise_of_its_own(monkeypatch):
+    X, y = classification(200)
+    seen = []
+    original = DPLogisticRegression.fit
+    monkeypatch.setattr(
+        DPLogisticRegression,
+        "fit",
+        lambda self, *data: seen.append(self.random_state) or original(self, *data),
+    )
+    for state in (3, None):
+        seen.clear()
+        DPSearchCV(MODEL, GRID, draws="poisson", random_state=state).fit(X, y)
+        drawn = seen[2 * len(GRID["method"]) :]
+        assert len(drawn) > 1
+        assert len(set(drawn)) == (1 if state is None else len(drawn))
+
+
+def test_accountants_are_checked():
+    X, y = classification(50)
+    with pytest.raises(TypeError, match="accountant must be None or a BudgetAccountant"):
+        DPSearchCV(MODEL, GRID, accountant="mine").fit(X, y)
 
 
 def test_add_remove_is_refused():

@@ -1200,6 +1200,48 @@ MUTANTS = (
         "plan_temperature(loss, design, relation, mu)",
         "tests/algorithms/output/test_prepared.py",
     ),
+    Mutant(
+        "a selection by a fixed number of draws",
+        "model_selection/search.py",
+        "range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0])))",
+        "range(round(law.mean) + 2)",
+        "tests/model_selection/test_search.py -k whatever_the_number",
+    ),
+    Mutant(
+        "a selection priced without the ratio of ranks",
+        "privacy/selection.py",
+        "return ratio + gaussian_epsilon(delta / law.mean * (1.0 - 1e-9), mu)",
+        "return gaussian_epsilon(delta / law.mean * (1.0 - 1e-9), mu)",
+        "tests/privacy/test_selection.py -k no_order",
+    ),
+    Mutant(
+        "a selection priced at the delta of one draw",
+        "privacy/selection.py",
+        "gaussian_epsilon(delta / law.mean * (1.0 - 1e-9), mu)",
+        "gaussian_epsilon(delta, mu)",
+        "tests/privacy/test_selection.py -k 'profiles or no_order'",
+    ),
+    Mutant(
+        "geometric draws at the price of logarithmic ones",
+        "privacy/selection.py",
+        'power = 2.0 if self.name == "geometric" else 1.0',
+        "power = 1.0",
+        "tests/privacy/test_selection.py -k 'no_order or no_pure'",
+    ),
+    Mutant(
+        "draws above the limit that was paid for",
+        "privacy/charges.py",
+        "if total > self._limit * (1.0 + 1e-9):",
+        "if False:",
+        "tests/model_selection/test_search.py -k 'above_the_limit'",
+    ),
+    Mutant(
+        "draws of a selection that share their noise",
+        "model_selection/search.py",
+        "seed = None if self.random_state is None or rng is None else int(rng.integers(2**32))",
+        "seed = self.random_state",
+        "tests/model_selection/test_search.py -k noise_of_its_own",
+    ),
 )
 
 
