@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.descent import noisy_descent
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective
@@ -19,6 +22,17 @@ def objective(loss, n, d, relation=REPLACE, intercept=0.1):
     return Objective(EmpiricalRisk(loss), design, neighbouring=relation)
 
 
-def plan_of(loss, n, d, epsilon, delta, relation=REPLACE, **options):
+def plan_of(loss, n, d, epsilon, delta, relation=REPLACE):
     budget = PrivacyBudget(epsilon, delta)
-    return plan_noisy_gradient_descent(objective(loss, n, d, relation), budget, **options)
+    return noisy_descent.plan_noisy_gradient_descent(objective(loss, n, d, relation), budget)
+
+
+def plain_plan(goal, budget, temperature_share=None):
+    """Plan steps without second moments; a temperature as planned, or with another part."""
+    is_squared = goal.risk.loss.target_bound > 0
+    return noisy_descent._planned(goal, budget, is_squared, temperature_share, moments_share=0.0)
+
+
+def weights_of(square, size):
+    """Weights of one output with a squared norm."""
+    return np.full((1, size), math.sqrt(square / size))

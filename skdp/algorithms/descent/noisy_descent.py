@@ -14,27 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.descent import rules as step_rules
-from skdp.algorithms.descent.rules import (
-    LEAST_SIGNAL,
-    PLAIN_DRIFT_OF_SQUARES,
-    atypical_weights,
-    block_count,
-    clipping_distortion,
-    clipping_factor,
-    drift_limit,
-    largest_residual,
-    odds_factor,
-    squares_factor,
-    step_rule,
-)
+from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import (
     Schedule,
     descend,
@@ -60,29 +47,6 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.rounding import two_margins, two_norms
-
-#: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
-#: loss; by simulation.
-_UNCLIPPED = 5.0 / 3.0
-#: Path times curvature at which least squares have learnt a direction.
-_SETTLED = 30.0
-#: Part of the variance of targets that noise may cost for the sake of fewer looks at the records.
-_LOST = 5e-4
-#: Curvatures that the noise of the steps is fitted to, in units of the average one.
-_AROUND = np.array([0.125, 0.5, 2.0])
-#: The same for least squares, over the path, where path times average curvature is below a limit.
-_BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
-#: Path of accelerated steps in units of that of plain ones.
-_ACCELERATED = 0.3
-#: Path times average curvature from which on their iterates are averaged, and the largest one: they
-#: add noise to directions that have been learnt.
-_LEARNT, _LONGEST = 8.0, 24.0
-#: Rarest class that paths are made longer for.
-_RAREST = 0.02
-#: Number of directions that rows vary in, at most, for the alarm.
-_FEW = 1000
-#: Part of the squared mu for the factor of the margins of squares whose steps are missing.
-_FACTOR_SHARE = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +129,7 @@ class NoisyGradientDescentPlan(Plan):
         if not self.is_squared:
             return self.clip
         deviation = self.loss.target_bound * math.sqrt(self.target_variance)
-        return min(self.clip * deviation, largest_residual(self.loss))
+        return min(self.clip * deviation, rules.largest_residual(self.loss))
 
     @property
     def sensitivity(self) -> float:
@@ -176,9 +140,9 @@ class NoisyGradientDescentPlan(Plan):
     def schedule(self) -> Schedule:
         schedule = self._steps
         path, typical = schedule.path, self._typical_curvature
-        curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
-        if self.is_squared and path * typical < _BRIEF_PATH:
-            curvatures = _BRIEF / path
+        curvatures = np.array(rules.CURVATURES) * min(typical, 0.5 / schedule.step_size)
+        if self.is_squared and path * typical < rules.BRIEF_PATH:
+            curvatures = np.array(rules.BRIEF_CURVATURES) / path
         return replace(schedule, curvatures=tuple(curvatures.tolist()))
 
     @property
@@ -187,9 +151,9 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_accelerated:
             unit = 1.0 / self._typical_curvature
             return plan_accelerated(
-                min(_ACCELERATED * self._horizon * self.rate, _LONGEST * unit),
+                min(rules.ACCELERATED_PATH * self._horizon * self.rate, rules.LONGEST_PATH * unit),
                 self.mu,
-                learnt=_LEARNT * unit,
+                learnt=rules.LEARNT_PATH * unit,
                 step_size=self.rate,
                 products=self._products,
             )
@@ -211,15 +175,15 @@ class NoisyGradientDescentPlan(Plan):
         damping = self.damping
         if self.moments is None and self.is_squared:
             # noise that no curvature holds back, as of the floor
-            limit = PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance)
+            limit = rules.PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance)
             damping = max(damping, 0.5 / limit)
         horizon = self.objective.design.n_records / (damping * noise * self.rate)
         if not self.is_preconditioned:
             return horizon
         horizon *= self.ridge
         if self.is_squared and self.least_moment > 0.0:  # no direction is that slow
-            horizon = min(horizon, _SETTLED * self.slowness / self.least_moment)
-        return max(horizon, (10.0 if self.is_squared else 20.0) * self.slowness)
+            horizon = min(horizon, rules.SETTLED * self.slowness / self.least_moment)
+        return max(horizon, rules.LEAST_HORIZON[not self.is_squared] * self.slowness)
 
     @property
     def floor(self) -> float:
@@ -234,9 +198,9 @@ class NoisyGradientDescentPlan(Plan):
         unit /= self.n_records * self.mu
         if self.loss.target_bound:  # margins in standard deviations of the targets
             unit /= self.loss.target_bound * math.sqrt(self.target_variance)
-        limit = drift_limit(self.loss, self.largest_factor > 1.0)
+        limit = rules.drift_limit(self.loss, self.largest_factor > 1.0)
         if self.rarer_share is not None and self.largest_factor <= 1.0:
-            share = max(self.rarer_share, _RAREST)  # noise costs less where losses are flatter
+            share = max(self.rarer_share, rules.RAREST)  # noise costs less where losses are flatter
             limit *= max(1.0, 1.0 / math.sqrt(8.0 * share * (1.0 - share)))
         return 0.5 * self._steps.path * unit / limit
 
@@ -247,7 +211,8 @@ class NoisyGradientDescentPlan(Plan):
         if not self.is_squared or relation is not Neighbouring.REPLACE_ONE:
             return self.n_blocks
         lost = (self.clip * self.relative_noise) ** 2 * design.n_features
-        return max(self.n_blocks, block_count(design.n_records, _LOST * self.least_moment / lost))
+        wanted = rules.LOST_VARIANCE * self.least_moment / lost
+        return max(self.n_blocks, rules.block_count(design.n_records, wanted))
 
     @property
     def _products(self) -> int:
@@ -307,7 +272,7 @@ class NoisyGradientDescentPlan(Plan):
         return records * math.sqrt(design.n_features) / self.mu
 
     def alarms(self) -> tuple[str, ...]:
-        if self._noise_in_few_directions <= (0.25 if self.loss.target_bound else 0.4):
+        if self._noise_in_few_directions <= rules.ALARM_NOISE[not self.loss.target_bound]:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
@@ -326,7 +291,7 @@ class NoisyGradientDescentPlan(Plan):
     def _noise_in_few_directions(self) -> float:
         """The relative noise if rows of many features vary in few directions."""
         d = self.objective.design.n_features
-        return self.relative_noise * math.sqrt(min(d, _FEW) / d)
+        return self.relative_noise * math.sqrt(min(d, rules.DIRECTIONS) / d)
 
     def to_dict(self) -> dict[str, Any]:
         schedule = self.schedule
@@ -370,7 +335,7 @@ class NoisyGradientDescentPlan(Plan):
             )
         if loss.link == "logit":
             share = float(expit(-abs(centering.offsets[0])))
-            frequency = max(share, _RAREST)
+            frequency = max(share, rules.RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
             if self.centering is not None and data.intercept:
                 plan = replace(plan, rarer_share=share)
@@ -398,8 +363,9 @@ class NoisyGradientDescentPlan(Plan):
         loss = self.loss
         flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         # clipped gradients have no curvature
-        share = self.clip**_UNCLIPPED if loss.has_odds else 1.0
-        return 0.8 * share / flatness / self.objective.design.n_features * self._amplified
+        share = self.clip**rules.UNCLIPPED_POWER if loss.has_odds else 1.0
+        curvature = rules.TYPICAL_CURVATURE * share / flatness
+        return curvature / self.objective.design.n_features * self._amplified
 
     def noise_variance(self) -> float:
         """Variance of the averaged weights in a direction of average curvature."""
@@ -407,20 +373,20 @@ class NoisyGradientDescentPlan(Plan):
         variance = self.schedule.average_variance(self._typical_curvature, unit)
         return self._amplified**2 * variance
 
-    def shrinkage(self, square: float, size: int, variance: float) -> float:
-        """Factor of the margins by what the noise of their weights is."""
-        signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
+    def shrinkage(self, weights: np.ndarray, variance: float) -> float:
+        """Factor of the margins of weights by the variance of their noise."""
+        square, signal = float((weights**2).sum()), signal_share(weights, variance)
         if self.is_squared:
-            return squares_factor(signal, self.relative_noise)
-        factor = odds_factor(self.loss, signal, self.relative_noise)
+            return rules.squares_factor(signal, self.relative_noise)
+        factor = rules.odds_factor(self.loss, signal, self.relative_noise)
         if self.loss.n_margins == 1 and square > 0.0:
-            factor *= clipping_factor(self.distortion, self.slowness, square)
+            factor *= rules.clipping_factor(self.distortion, self.slowness, square)
         return factor
 
     @property
     def distortion(self) -> float:
         """How much log odds are changed by clipping, on their log scale; less where noise rules."""
-        return clipping_distortion(self.loss, self.clip, self.relative_noise)
+        return rules.clipping_distortion(self.loss, self.clip, self.relative_noise)
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -428,16 +394,15 @@ class NoisyGradientDescentPlan(Plan):
         """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
         if not (self.loss.has_odds or self.is_squared):
             return weights, offsets
-        square = float((weights**2).sum())
-        shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
+        shrinkage = self.shrinkage(weights, self.noise_variance())
         if self.loss.n_margins == 1:  # squares have no distortion
-            offsets = (1.0 - 0.2 * self.distortion) * offsets
+            offsets = (1.0 - rules.OFFSET_DISTORTION * self.distortion) * offsets
         if self.temperature is None:
             return shrinkage * weights, offsets
         spread = 1.0
         if self.is_squared:
             spread = self.loss.target_bound * math.sqrt(self.target_variance)
-            shrinkage = max(shrinkage, 0.05)  # a factor of 0 cannot be corrected
+            shrinkage = max(shrinkage, rules.LEAST_FACTOR)  # a factor of 0 cannot be corrected
         shrinkage, offset = self.temperature.release(
             rows, weights, offsets, shrinkage, noise, spread
         )
@@ -467,7 +432,7 @@ def balanced(
     weights : ndarray of shape (n_outputs, width)
     rows : CenteredRows
     """
-    weights = max(signal_share(raw, variance), LEAST_SIGNAL) * weights
+    weights = max(signal_share(raw, variance), rules.LEAST_SIGNAL) * weights
     if rows.has_intercept:
         weights[:, -1] = 0.0
     return weights
@@ -502,7 +467,7 @@ class Descent:
         start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
         if plan.loss.link == "logit" and self.rows.has_intercept:
             odds, error = float(self.offsets[0]), plan.relative_noise
-            start[0, :-1] = atypical_weights(odds, self.rows.shift, error)
+            start[0, :-1] = rules.atypical_weights(odds, self.rows.shift, error)
         return start
 
     def weights(
@@ -554,13 +519,7 @@ class Descent:
 
 
 def plan_noisy_gradient_descent(
-    objective: Objective,
-    budget: PrivacyBudget,
-    *,
-    damping: float | None = None,
-    temperature_share: float | None = None,
-    moments_share: float | None = None,
-    reserved: float = 0.0,
+    objective: Objective, budget: PrivacyBudget, *, reserved: float = 0.0
 ) -> NoisyGradientDescentPlan:
     """Choose clipping, steps and the parts of the budget from public numbers.
 
@@ -570,48 +529,48 @@ def plan_noisy_gradient_descent(
         Of a smooth loss. It has no part for a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
-    damping, temperature_share, moments_share : float, optional
-        In place of the planned numbers, for tests.
     reserved : float, default=0.0
-        Part of the squared mu that is left to other releases.
+        Part of the squared mu that is left to other releases. If there are any, they correct the
+        margins, and there is no temperature.
     """
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
     if not objective.risk.is_smooth:
         objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
-    given = objective, budget, is_squared, damping, temperature_share
-    if moments_share is not None:
-        return _planned(*given, moments_share, reserved=reserved)
-    plan = _planned(*given, 0.03, reserved=reserved)
+    planned = partial(_planned, objective, budget, is_squared, reserved=reserved)
+    least, most = rules.MOMENTS_SHARES
+    temperature_share = 0.0 if reserved else None
+    plan = planned(temperature_share, least)
     if plan.missing_steps <= 1.0:
         return plan
     if plan.is_preconditioned:
         # better second moments make up for steps: their noise falls as the root of the share,
         # and with it the square of the number of steps
-        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3), reserved=reserved)
-    if temperature_share is None and objective.risk.loss.is_quadratic:
-        temperature_share = _FACTOR_SHARE  # margins are too small in directions not learnt yet
-    given = objective, budget, is_squared, damping, temperature_share
-    return _planned(*given, 0.03, is_projected=True, reserved=reserved)
+        return planned(temperature_share, min(least * plan.missing_steps**4, most))
+    if not reserved and objective.risk.loss.is_quadratic:
+        temperature_share = rules.FACTOR_SHARE  # margins are too small in directions not learnt yet
+    return planned(temperature_share, least, is_projected=True)
 
 
 def _planned(
     objective: Objective,
     budget: PrivacyBudget,
     is_squared: bool,
-    damping: float | None,
     temperature_share: float | None,
     moments_share: float,
     is_projected: bool = False,
     reserved: float = 0.0,
 ) -> NoisyGradientDescentPlan:
-    """Plan with a part of the budget for second moments of rows, or of a projection of them."""
+    """Plan with a part of the budget for second moments of rows, or of a projection of them.
+
+    `temperature_share` is None for that of the rule.
+    """
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
     n, d, n_changes = design.n_records, design.n_features, relation.n_changes
     mu = gaussian_mu(budget.epsilon, budget.delta)
     error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
-    means_share, moves_rows = step_rules.centering_share(loss, error, n_changes / (n * mu))
+    means_share, moves_rows = rules.centering_share(loss, error, n_changes / (n * mu))
     if temperature_share is None:
-        temperature_share = step_rules.temperature_share(loss, n_changes / (n * mu))
+        temperature_share = rules.temperature_share(loss, n_changes / (n * mu))
     centering = moments = temperature = None
     if means_share:
         mu_means = mu * math.sqrt(means_share)
@@ -625,12 +584,12 @@ def _planned(
     parts = reserved + means_share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 
-    rule = step_rule(loss, is_squared, error, d, n_changes / mu_steps)
+    rule = rules.step_rule(loss, is_squared, error, d, n_changes / mu_steps)
     rate, n_blocks = rule.rate, 1
     if moments is not None:  # accelerated steps are stable up to the inverse of the curvature
         rate = 1.0 if is_projected else rule.preconditioned_rate
     if relation is Neighbouring.REPLACE_ONE and not (moments and is_projected):
-        n_blocks = block_count(n, rule.block_limit / (error**2 * d))
+        n_blocks = rules.block_count(n, rule.block_limit / (error**2 * d))
     return NoisyGradientDescentPlan(
         objective=objective,
         centering=centering,
@@ -638,7 +597,7 @@ def _planned(
         temperature=temperature,
         mu=mu_steps,
         clip=rule.clip,
-        damping=rule.damping if damping is None else damping,
+        damping=rule.damping,
         rate=rate * (1.0 / loss.curvature),
         n_blocks=n_blocks,
         is_squared=is_squared,

@@ -1,8 +1,10 @@
 """Rules for clipping, steps, parts of the budget and margins of noisy gradient descent.
 
-Functions of public numbers and of earlier releases. Their constants were chosen on synthetic
-families, and those of the log loss and of least squares on real data as well:
-docs/theory/noisy_gradient_descent.md says which.
+Functions of public numbers and of earlier releases, and tuned numbers. No guarantee depends on
+them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They were chosen on
+synthetic families, and those of the log loss and of least squares on real data as well:
+docs/theory/noisy_gradient_descent.md says which; ``benchmarks/run.py linear_families`` and
+``linear_real`` show what the choices give.
 """
 
 from __future__ import annotations
@@ -28,6 +30,46 @@ _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 
 _DRIFT_OF_ODDS, _DRIFT_OF_NUMBERS, _WEIGHTED_DRIFT = 1.0, 1.5, 0.5
 #: The same for squares without a preconditioner, where every direction has this noise.
 PLAIN_DRIFT_OF_SQUARES = 0.75
+
+#: Part of the squared mu for second moments: least, and largest where steps are missing.
+MOMENTS_SHARES = (0.03, 0.3)
+#: Part of the squared mu for the factor of the margins of squares whose steps are missing.
+FACTOR_SHARE = 0.03
+#: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
+#: loss, by simulation; and curvature in an average direction over the mean second moment.
+UNCLIPPED_POWER, TYPICAL_CURVATURE = 5.0 / 3.0, 0.8
+#: Path times curvature at which least squares have learnt a direction.
+SETTLED = 30.0
+#: Least path in largest steps where curvatures are those of a constant model; of squares, others.
+LEAST_HORIZON = (10.0, 20.0)
+#: Part of the variance of targets that noise may cost for the sake of fewer looks at the records.
+LOST_VARIANCE = 5e-4
+#: Curvatures that the noise of the steps is fitted to, in units of the average one.
+CURVATURES = (0.125, 0.5, 2.0)
+#: The same for least squares, over the path, where path times average curvature is below a limit.
+BRIEF_CURVATURES, BRIEF_PATH = (0.0, 0.5, 2.0, 8.0), 12.0
+#: Path of accelerated steps in units of that of plain ones.
+ACCELERATED_PATH = 0.3
+#: Path times average curvature from which on their iterates are averaged, and the largest one: they
+#: add noise to directions that have been learnt.
+LEARNT_PATH, LONGEST_PATH = 8.0, 24.0
+#: The least number of steps.
+LEAST_STEPS = 10
+#: For each kind of steps: the number of steps is at most a power of a number over the products of
+#: records, features and outputs in one of them, between two bounds.
+STEP_LIMITS = {
+    "plain": (1.2e9, 1.0, 60, 150),
+    "preconditioned": (1e8, 1.0, 12, 60),
+    "accelerated": (2.8e15, 0.25, 40, 120),
+}
+#: Rarest class that paths are made longer for.
+RAREST = 0.02
+#: Least factor of margins of squares that is corrected, and part of the distortion by which offsets
+#: of log odds are smaller.
+LEAST_FACTOR, OFFSET_DISTORTION = 0.05, 0.2
+#: Noise of a mean of rows from which on there is an alarm, of numbers and of classes, where rows
+#: vary in so many directions at most.
+ALARM_NOISE, DIRECTIONS = (0.25, 0.4), 1000
 
 
 @dataclass(frozen=True, kw_only=True)

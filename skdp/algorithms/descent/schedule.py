@@ -14,19 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from skdp.algorithms.descent import rules
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 
 #: Norm that no iterate exceeds, in units of the targets: margins of finite rows stay finite.
 WEIGHT_LIMIT = 1e6
-#: The least number of steps.
-_MIN_STEPS = 10
-#: For each kind of steps: the number of steps is at most a power of a number over the products of
-#: records, features and outputs in one of them, between two bounds.
-_LIMITS = {
-    "plain": (1.2e9, 1.0, 60, 150),
-    "preconditioned": (1e8, 1.0, 12, 60),
-    "accelerated": (2.8e15, 0.25, 40, 120),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +159,7 @@ def plan_schedule(
         Fewer steps do then.
     """
     limit = step_limit(products / n_blocks, "preconditioned" if is_preconditioned else "plain")
-    n_steps = int(min(max(math.ceil(2.0 * math.sqrt(horizon)), _MIN_STEPS), limit))
+    n_steps = int(min(max(math.ceil(2.0 * math.sqrt(horizon)), rules.LEAST_STEPS), limit))
     step_size, momentum = rate, 0.0
     if horizon <= n_steps:
         step_size = rate * horizon / n_steps
@@ -207,7 +199,7 @@ def plan_accelerated(
         Products of records, features and outputs in a step.
     """
     wanted = _steps_for_path(path / step_size)
-    n_steps = min(max(wanted, _MIN_STEPS), step_limit(products, "accelerated"))
+    n_steps = min(max(wanted, rules.LEAST_STEPS), step_limit(products, "accelerated"))
     step_size = min(step_size, path / _accelerated_path(n_steps))
     n_skipped = min(_steps_for_path(learnt / step_size), n_steps) - 1
     return Schedule(
@@ -239,7 +231,7 @@ def step_limit(products: float, kind: str) -> int:
     products : float
     kind : {"plain", "preconditioned", "accelerated"}
     """
-    work, power, low, high = _LIMITS[kind]
+    work, power, low, high = rules.STEP_LIMITS[kind]
     return int(min(max(math.floor((work / products) ** power), low), high))
 
 

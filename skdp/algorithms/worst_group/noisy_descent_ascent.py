@@ -362,8 +362,7 @@ class NoisyDescentAscentPlan(GroupPlan):
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
         if not (self.loss.has_odds or self.plain.is_squared):
             return 1.0
-        square = float((weights**2).sum())
-        return self.plain.shrinkage(square, weights.size, variance)
+        return self.plain.shrinkage(weights, variance)
 
     def _group_losses(
         self,
@@ -516,7 +515,7 @@ def plan_noisy_descent_ascent(
     if fits_scale and n_looks == 1:
         spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
     reserved = sizes_share * has_sizes + losses_share + scale_share
-    plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
+    plain = plan_noisy_gradient_descent(objective, budget, reserved=reserved)
     in_groups = partial(NoisySum, design=design, neighbouring=relation, n_entries=n_groups)
     sizes = None
     if has_sizes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, plan_of
+from descent_plans import ADD, RELATIONS, REPLACE, objective, plain_plan, plan_of, weights_of
 from laboratory import Laboratory
 from plain_noise import Scales, Silent, seeded
 from scipy import stats
@@ -96,12 +96,11 @@ REFERENCE = [
 def test_reference_plans(case, expected, monkeypatch):
     n, d, classes, epsilon, delta, relation = case
     monkeypatch.setattr(step_rules, "_TARGETS_NOISE", math.inf)  # the page has no such rules
-    monkeypatch.setattr(module, "PLAIN_DRIFT_OF_SQUARES", math.inf)
+    monkeypatch.setattr(step_rules, "PLAIN_DRIFT_OF_SQUARES", math.inf)
     losses = {1: HalfSquaredLoss(1.0), 2: LogisticLoss()}
     loss = losses.get(classes) or SoftmaxLoss(classes)
-    options = {"temperature_share": 0.0, "moments_share": 0.0}
-    options["damping"] = 2.0 if classes == 1 else 0.2
-    plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
+    plan = plain_plan(objective(loss, n, d, relation), PrivacyBudget(epsilon, delta), 0.0)
+    plan = replace(plan, damping=2.0 if classes == 1 else 0.2)
     # the numbers of the page are those of longer clips and of noise that falls as a root
     error = (2.0 if relation is REPLACE else 1.0) * math.sqrt(d) / (n * gaussian_mu(epsilon, delta))
     page = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
@@ -159,29 +158,31 @@ def test_noise_of_squares_with_much_noise_is_fitted_to_the_path():
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)])
 def test_margins_are_shrunk_by_the_share_of_the_signal(loss):
     plan = replace(plan_of(loss, 2000, 10, 1.0, 1e-6), clip=1.0)
-    assert plan.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**0.3)
-    assert plan.shrinkage(0.0, 8, 0.5) == pytest.approx(0.05**0.3)
+    assert plan.shrinkage(weights_of(10.0, 8), 0.5) == pytest.approx(0.6**0.3)
+    assert plan.shrinkage(weights_of(0.0, 8), 0.5) == pytest.approx(0.05**0.3)
     squares = plan_of(HalfSquaredLoss(1.0), 10**6, 10, 1.0, 1e-6)
     noisy = plan_of(HalfSquaredLoss(1.0), 100, 10, 0.3, 1e-6)
-    assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6)
-    assert noisy.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**2)
-    assert squares.shrinkage(1.0, 8, 0.5) == 0.0
+    assert squares.shrinkage(weights_of(10.0, 8), 0.5) == pytest.approx(0.6)
+    assert noisy.shrinkage(weights_of(10.0, 8), 0.5) == pytest.approx(0.6**2)
+    assert squares.shrinkage(weights_of(1.0, 8), 0.5) == 0.0
 
 
 def test_clipped_log_odds_are_corrected_by_the_clipping_norm_and_the_frequency():
     plan = replace(plan_of(LogisticLoss(), 2000, 10, 1.0, 1e-6), clip=math.exp(-1.0), slowness=2.0)
     assert plan.relative_noise < 0.06 and plan.distortion == pytest.approx(1.0)
     expected = math.exp(-1.0 + 0.33 * math.log(2.0) + 0.25 * math.log(3.0))
-    assert plan.shrinkage(9.0, 8, 0.0) == pytest.approx(expected)
+    assert plan.shrinkage(weights_of(9.0, 8), 0.0) == pytest.approx(expected)
     noisy = replace(plan, mu=0.5 * plan.mu * plan.relative_noise / 0.06)
     assert noisy.distortion == pytest.approx(0.5)
     several = replace(plan_of(SoftmaxLoss(4), 2000, 10, 1.0, 1e-6), clip=0.3)
-    assert several.shrinkage(9.0, 8, 0.0) == 1.0
+    assert several.shrinkage(weights_of(9.0, 8), 0.0) == 1.0
     assert replace(plan_of(huber_loss(1.0, 0.5), 2000, 10, 1.0, 1e-6), clip=0.3).distortion == 0.0
     no_release = replace(plan, temperature=None)
     weights, offsets = no_release._rescaled(None, np.ones((1, 9)), np.array([-2.0]), None)
     assert offsets == pytest.approx([-1.6])
-    assert weights == pytest.approx(np.full((1, 9), plan.shrinkage(9.0, 9, plan.noise_variance())))
+    assert weights == pytest.approx(
+        np.full((1, 9), plan.shrinkage(weights_of(9.0, 9), plan.noise_variance()))
+    )
     several = replace(several, temperature=None)
     assert several._rescaled(None, np.ones((3, 9)), np.ones(3), None)[1] == pytest.approx(
         np.ones(3)

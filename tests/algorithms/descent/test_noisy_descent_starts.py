@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import RELATIONS, REPLACE, plan_of
+from descent_plans import RELATIONS, REPLACE, objective, plan_of, weights_of
 from plain_noise import Silent, seeded
 from scipy import stats
 
@@ -111,9 +111,9 @@ def test_shrinkage_of_two_classes_is_stronger_where_noise_rules():
     """Powers of the share of the signal: 0.3 up to an error of 0.03, 0.4 from 0.13 on."""
     for error, power in ((0.02, 0.3), (0.08, 0.35), (0.2, 0.4), (1.0, 0.4)):
         plan = replace(descent_of(LogisticLoss(), 0.0, relative_noise=error).plan, clip=1.0)
-        assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**power, rel=1e-3)
+        assert plan.shrinkage(weights_of(1.0, 3), 0.25) == pytest.approx(0.25**power, rel=1e-3)
     plan = descent_of(SoftmaxLoss(3), 0.0, relative_noise=0.2).plan
-    assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**0.3, rel=1e-9)
+    assert plan.shrinkage(weights_of(1.0, 3), 0.25) == pytest.approx(0.25**0.3, rel=1e-9)
 
 
 def test_steps_are_accelerated_where_too_many_features_hide_their_moments():
@@ -195,7 +195,11 @@ def test_squares_whose_steps_are_missing_are_scaled(relation):
     assert plan_of(HalfSquaredLoss(1.0), 10_000, 20, 1.0, 1e-6, relation).temperature is None
     assert plan_of(huber_loss(1.0, 0.5), 10**5, 10**4, 1.0, 1e-6, relation).temperature is None
     given = HalfSquaredLoss(1.0), 10**5, 10**4, 1.0, 1e-6, relation
-    assert plan_of(*given, temperature_share=0.0).temperature is None  # of groups
+    goal = objective(*given[:3], relation)
+    assert (
+        plan_noisy_gradient_descent(goal, PrivacyBudget(1.0, 1e-6), reserved=0.1).temperature
+        is None
+    )
     plan = plan_of(*given)
     assert plan.missing_steps > 1.0 and plan.temperature is not None
     mus = [1.0 / release.event.noise_multiplier for release in plan.releases]

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from descent_plans import plan_of
+from descent_plans import objective, plain_plan, plan_of
 
 from skdp.algorithms.preparation.second_moments import Preconditioner
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss, huber_loss
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
@@ -72,7 +73,7 @@ def test_noise_moves_no_margin_further_than_planned(loss, limit, n, epsilon, fac
     ],
 )
 def test_noise_of_plain_steps_is_bounded_in_every_direction(loss, n, epsilon, limit):
-    plan = plan_of(loss, n, 12, epsilon, 1e-6, moments_share=0.0)
+    plan = plain_plan(objective(loss, n, 12), PrivacyBudget(epsilon, 1e-6))
     assert not plan.is_preconditioned
     unit = 1.0
     if loss.target_bound:

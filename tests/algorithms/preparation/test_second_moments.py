@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
+from descent_plans import ADD, RELATIONS, REPLACE, objective, plain_plan, plan_of
 from laboratory import Laboratory
 from plain_noise import PlainNoise, Silent, seeded
 
@@ -77,7 +77,7 @@ def planned(loss, records, relation, branch, n_blocks, clip):
     budget = PrivacyBudget(1e4, 0.01)
     share = 0.0 if branch == "none" else 0.2
     is_squared = loss.target_bound > 0
-    plan = module._planned(goal, budget, is_squared, None, None, share, branch == "projected")
+    plan = module._planned(goal, budget, is_squared, None, share, branch == "projected")
     n_blocks = n_blocks if relation is REPLACE else 1
     return replace(plan, n_blocks=n_blocks, clip=clip or plan.clip), budget
 
@@ -441,8 +441,8 @@ def test_steps_are_fewer_and_models_better_on_rows_of_decaying_spectrum():
     records = Records(X[:10_000], 1.0, 0.1, targets=y[:10_000])
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
     scores, steps = [], []
-    for share in (None, 0.0):
-        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(10.0, 1e-6), moments_share=share)
+    for make in (plan_noisy_gradient_descent, plain_plan):
+        plan = make(goal, PrivacyBudget(10.0, 1e-6))
         w = plan.run(records, Run(noise=seeded())).point
         errors = y[10_000:] - X[10_000:] @ w[:-1] - 0.1 * w[-1]
         scores.append(1.0 - np.mean(errors**2) / y[10_000:].var())
@@ -465,8 +465,8 @@ def test_a_few_long_rows_do_not_make_the_steps_too_large(epsilon):
     records = Records(X, 1.0, 0.1, targets=y)
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
     scores = []
-    for share in (None, 0.0):
-        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6), moments_share=share)
+    for make in (plan_noisy_gradient_descent, plain_plan):
+        plan = make(goal, PrivacyBudget(epsilon, 1e-6))
         w = plan.run(records, Run(noise=seeded(3))).point
         scores.append(1.0 - np.mean((y - X @ w[:-1] - 0.1 * w[-1]) ** 2) / y.var())
     assert scores[0] > scores[1] - 0.05
