@@ -8,7 +8,6 @@ which sees released numbers only. :func:`skdp.algorithms.plan_dp_rgda` makes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -142,13 +141,8 @@ class RGDAPlan(Plan):
             **{name: chosen[name] for name in _OUTER_NUMBERS},
         }
 
-    def run(
-        self,
-        data: MinimaxProblem,
-        run: Run,
-        start: Point | None = None,
-        observe: Callable[[Point, np.ndarray, np.ndarray], None] | None = None,
-    ) -> RGDAResult:
+    @without_warnings()
+    def run(self, data: MinimaxProblem, run: Run, start: Point | None = None) -> RGDAResult:
         """Carry out the plan.
 
         Parameters
@@ -158,28 +152,16 @@ class RGDAPlan(Plan):
             Its noise draws batches and noise, its rng the perturbations of the escape phase.
         start : (ndarray, ndarray), optional
             Public; default: 0.
-        observe : callable ``((x, y), v, u)``, optional
-            Sees the released numbers of each outer step; for tests and diagnostics.
         """
-        with without_warnings():
-            return self._run(data, run, start, observe)
-
-    def _run(
-        self,
-        problem: MinimaxProblem,
-        run: Run,
-        start: Point | None,
-        observe: Callable[[Point, np.ndarray, np.ndarray], None] | None,
-    ) -> RGDAResult:
-        _check_problem(problem, self)
+        _check_problem(data, self)
         settings = self.settings
         if start is None:
             start = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
-        oracle = NoisyGradientOracle(problem, self.ledger, run.noise)
+        oracle = NoisyGradientOracle(data, self.ledger, run.noise)
         x = kept_in_ball(
             np.asarray(start[0], dtype=float), settings.radius, np.zeros(self.dimension_x)
         )
-        y = problem.project_y(np.asarray(start[1], dtype=float))
+        y = data.project_y(np.asarray(start[1], dtype=float))
         outer = OuterLoop(
             x,
             settings.step_size,
@@ -190,13 +172,11 @@ class RGDAPlan(Plan):
             settings.momentum,
             settings.n_steps if settings.decay else None,
         )
-        estimate = _Estimate(oracle, problem)
+        estimate = _Estimate(oracle, data)
         updated = _dual_solved if self.is_linear_dual else _ascent
         best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
         for step in range(settings.n_steps):
-            y = updated(self, problem, estimate, (outer.x, y), step % settings.period == 0)
-            if observe is not None:
-                observe((outer.x, y), estimate.v, estimate.u)
+            y = updated(self, data, estimate, (outer.x, y), step % settings.period == 0)
             norm = float(np.linalg.norm(estimate.v))
             if norm < best[0]:
                 best = norm, (outer.x, y)

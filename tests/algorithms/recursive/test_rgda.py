@@ -1,5 +1,6 @@
 """DP-RGDA: ledger, clipping, noise, and what the printed form gets wrong."""
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from plain_noise import PlainNoise, Silent, seeded
 
 from skdp._runtime import without_warnings
 from skdp.algorithms import EscapePhase, RGDASettings, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
+from skdp.algorithms.recursive import plan as module
 from skdp.algorithms.recursive.oracle import Ledger, NoisyGradientOracle
 from skdp.algorithms.recursive.outer_loop import OuterLoop, uniform_in_ball
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
@@ -57,13 +59,31 @@ def plan(problem, budget=None, noise_multiplier=1.0, n_public=None, **options):
     )
 
 
+@contextlib.contextmanager
+def watched_steps():
+    """A list of ``((x, y), v, u)``, the released numbers of each outer step of the runs inside."""
+    seen, estimates = [], []
+    made, moved = module._Estimate.__init__, OuterLoop.move
+
+    def make(estimate, *args):
+        estimates.append(estimate)
+        made(estimate, *args)
+
+    def move(loop, y, v):
+        seen.append(((loop.x, y), v, estimates[-1].u))
+        moved(loop, y, v)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Estimate, "__init__", make)
+        patch.setattr(OuterLoop, "move", move)
+        yield seen
+
+
 # 1. the estimates are always for the anchor
 def test_without_noise_estimates_are_the_exact_gradients():
-    problem, seen = quadratic(), []
-    start = np.ones(3), np.zeros(3)
-    plan(problem, period=10, inner_steps=3).run(
-        problem, Run(noise=Silent()), start, observe=lambda point, v, u: seen.append((point, v, u))
-    )
+    problem, start = quadratic(), (np.ones(3), np.zeros(3))
+    with watched_steps() as seen:
+        plan(problem, period=10, inner_steps=3).run(problem, Run(noise=Silent()), start)
     assert len(seen) == 20
     for (x, y), v, u in seen:
         # y is after the last ascent step: both estimates belong to the y before it
@@ -138,14 +158,15 @@ def test_difference_is_clipped_and_not_its_parts():
 
 # 5. the outer loop needs no data
 def test_outer_loop_replays_from_released_numbers():
-    problem, seen = quadratic(), []
+    problem = quadratic()
     escape = EscapePhase(alpha=0.5, step_size=0.1, radius=0.1, n_steps=5, movement=1e-3)
     made = plan(problem, clip=5.0, n_steps=40, escape=escape, normalise=True, step_size=0.05)
-    result = made.run(problem, run(3), observe=lambda point, v, u: seen.append((point, v)))
+    with watched_steps() as seen:
+        result = made.run(problem, run(3))
     loop = OuterLoop(
         np.zeros(3), 0.05, True, escape, made.settings.radius, np.random.default_rng(3)
     )
-    for (x, y), v in seen:
+    for (x, y), v, _ in seen:
         assert_allclose(loop.x, x, rtol=0, atol=0)
         loop.move(y, v)
     assert loop.status == result.status
@@ -505,11 +526,12 @@ def test_every_coordinate_of_a_shared_dual_gets_noise():
         own[np.arange(len(positions)), positions] = 1.0
         return np.hstack([np.ones((len(positions), 2)), own])
 
-    problem, seen = RecordGradients(n, 2, n, gradients), []
+    problem = RecordGradients(n, 2, n, gradients)
     made = plan(problem, n_steps=6, period=3, clip=1.0, sampling_rate=0.2)
-    made.run(problem, run(), observe=lambda point, v, u: seen.append(u))
+    with watched_steps() as seen:
+        made.run(problem, run())
     batch = 0.2 * n
-    for u in seen:
+    for _, _, u in seen:
         assert (np.abs(u * batch - np.round(u * batch)) > 1e-9).all()
 
 
