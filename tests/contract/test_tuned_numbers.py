@@ -11,23 +11,41 @@ import math
 import pkgutil
 import re
 import warnings
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from every_fit import make, records
 from fit_cases import CASES
 from laboratory import Laboratory
+from plain_noise import seeded
+from sklearn.base import BaseEstimator
 
 import skdp.algorithms
 from skdp import BudgetAccountant
-from skdp.privacy import tightest_epsilon
+from skdp.algorithms import Run, plan_localized_gd
+from skdp.algorithms.tuning import bilevel
+from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
+from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 
 #: Small fits that read the numbers of a family.
 FITS = {
-    "descent": ("ridge, gradient, replace-one", "logistic, gradient, replace-one"),
+    "bilevel": ("localized descent",),
+    "descent": (
+        "ridge, gradient, replace-one",
+        "logistic, gradient, replace-one",
+    ),
+    "exponential": ("logistic, exponential", "logistic, localised exponential"),
+    "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
+    "output": (
+        "logistic, output, delta 0",
+        "ridge, three phases",
+        "ridge, prepared, replace-one",
+        "corrected factor",
+    ),
+    "preparation": ("ridge, prepared, little noise", "logistic, prepared, add/remove"),
     "queries": ("table of queries", "triples"),
     "tuning": (
         "ridge, statistics, replace-one, delta 0",
@@ -37,31 +55,62 @@ FITS = {
         "tuned ridge, hypergradient, groups, delta 0.01",
         "tuned ridge, exponential, delta 0.01",
     ),
+    "worst_group": ("groups of classes", "groups of numbers"),
 }
-#: Fits that read some numbers which no other does; Poisson samples cost no sum over the draws.
+#: Fits that read some numbers which no other of the family does.
 SPECIAL = {
-    **dict.fromkeys(
-        ("BATCH_STEPS", "SAMPLING_RATE"), ("tuned ridge, bilevel_minibatch, delta 0.01",)
-    ),
-    **dict.fromkeys(
-        ("FEWEST_ROUNDS", "MOST_ROUNDS", "SHARPEST_STEP", "MOST_DRAWS"), ("pure tables",)
-    ),
-    "ENOUGH_RECORDS": ("pure ridge",),
-    "SEARCH_SPREAD": ("tuned ridge, hypergradient, delta 0.01",),
+    "descent": {
+        "ridge, gradient, accelerated": "ACCELERATED_PATH LEARNT_PATH LONGEST_PATH FACTOR_SHARE "
+        "LEAST_FACTOR",
+        "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
+        "noisy classes": "LEAST_SIGNAL",
+    },
+    "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
+    "output": {
+        "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
+        "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
+    },
+    "preparation": {"ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES"},
+    "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
+    "tuning": {
+        "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
+        "pure ridge": "ENOUGH_RECORDS",
+        "tuned ridge, hypergradient, delta 0.01": "SEARCH_SPREAD",
+    },
+    "worst_group": {
+        "several looks": "TOO_FAR NOT_FAR",
+        "classes": "CLASS_PRICE",
+        "given share": "LARGEST_SHARE",
+        "groups of hinges": "LARGEST_HINGE",
+        "phases of hinges": "LEAST_MARGIN_SPREAD",
+        "vertices, max-group classifier, delta 0": "FEWEST_ROUNDS MOST_ROUNDS HALVINGS",
+        "rgda, regressor": "MOMENTUM INPUT_SCALE LARGEST_LOSS LOSSES_SHARE BALANCE_OF_NUMBERS "
+        "RADIUS",
+        "rgda, network": "SIGNAL",
+        "max-group classifier, gradient, proportions": "LARGE LEAST_GAP MIX_PRIOR LARGEST_MIX",
+    },
 }
 #: Fits here that are others with some parameters changed.
-SAME = {
-    "pure tables": "table of queries",
-    "triples": "table of queries",
-    "pure ridge": "ridge, statistics, replace-one, delta 0",
-}
 CHANGES = {
-    "triples": {"queries": "3-way"},
-    "pure tables": {"delta": 0.0, "epsilon": 1e4},
-    "pure ridge": {"method": "auto"},
-}
+    "triples": ("table of queries", {"queries": "3-way"}),
+    "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
+    "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
+    "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
+    "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
+    "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
+    "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
+    "groups of hinges": (
+        "max-group classifier, gradient, histogram", {"epsilon": 1e4, "loss": "hinge"}),
+    "given share": (
+        "max-group classifier, gradient, histogram", {"epsilon": 1e4, "histogram_share": 0.1}),
+    "several looks": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
+    "classes": (
+        "max-group classifier, one group, delta 0.01", {"method": "gradient", "epsilon": 1e4}),
+    "noisy classes": ("max-group classifier, one group, delta 0.01", {"method": "gradient"}),
+    "phases of hinges": ("max-group classifier, proportions, delta 0.01", {"loss": "hinge"}),
+}  # fmt: skip
 #: Numbers between 0 and 1, of which the odds are doubled and halved.
-PARTS = re.compile("SHARE|RATE|DECAY|CLIP|TRUST")
+PARTS = re.compile("SHARE|RATE|DECAY|CLIP|TRUST|MOMENTUM")
 
 
 def families():
@@ -82,13 +131,55 @@ def numbers(rules):
 def changed(name, value, factor):
     if isinstance(value, tuple):
         return tuple(changed(name, each, factor) for each in value)
+    if isinstance(value, dict):
+        return {key: changed(name, each, factor) for key, each in value.items()}
     if isinstance(value, int):
         return max(1, round(value * factor))
     return value * factor / (1.0 + value * (factor - 1.0)) if PARTS.search(name) else value * factor
 
 
+class LocalizedDescent(AccountedMixin, BaseEstimator):
+    """Localised gradient descent with the rounds and the steps that its planner chooses."""
+
+    def __init__(self, accountant=None):
+        self.accountant = accountant
+
+    def fit(self, X, y):
+        budget = PrivacyBudget(1.0, 0.01)
+        data = Records(X, 1.0, targets=np.clip(y, -3.0, 3.0))
+        problem = FiniteSumProblem(data, HalfSquaredLoss(3.0), 0.1, Ball(1.0))
+        plan = plan_localized_gd(problem.constants, budget)
+        self._spend(plan.event)
+        plan.run(problem, Run(noise=seeded()))
+        self.privacy_ = SimpleNamespace(
+            epsilon=budget.epsilon, delta=budget.delta, event=plan.event
+        )
+
+
+def case_of(name):
+    """The case of a fit, and the estimator."""
+    if name == "localized descent":
+        return CASES["ridge, output, delta 0.01"], LocalizedDescent()
+    name, parameters = CHANGES.get(name, (name, {}))
+    return CASES[name], CASES[name].make(**parameters)
+
+
+def records(name):
+    """Arguments of two fits on very different records of one public shape."""
+    case, _ = case_of(name)
+    return [_given(case.records(0)), _given(case.records(1, "wild"))]
+
+
 def fits_of(family, number):
-    return SPECIAL.get(number, FITS[family])
+    special = SPECIAL.get(family, {}).items()
+    return [fit for fit, read in special if number in read.split()] or FITS[family]
+
+
+def is_sum(family, name):
+    """Whether what a fit costs is the sum over its draws."""
+    if family in ("descent", "preparation", "worst_group"):
+        return getattr(case_of(name)[1], "method", None) == "gradient"
+    return family == "tuning" and name in FITS[family]
 
 
 TUNED = [(family, name) for family, rules in families() for name in numbers(rules)]
@@ -96,13 +187,25 @@ TUNED = [(family, name) for family, rules in families() for name in numbers(rule
 
 def test_every_family_has_fits_here():
     assert {family for family, _ in TUNED} == set(FITS)
-    assert all(SAME.get(fit, fit) in CASES for fits in FITS.values() for fit in fits)
+    fits = [fit for family in (*FITS.values(), *SPECIAL.values()) for fit in family]
+    assert all(case_of(fit)[0].name in CASES for fit in fits)
+
+
+@pytest.fixture(autouse=True)
+def _remembered(remembered_calibrations):
+    """Calibrations of sampled releases are made once, but plans are not remembered."""
+    bilevel._noise_of_steps.cache_clear()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered_schedules():
+    """Schedules of phases are searched each time, unlike in other modules."""
 
 
 def fit(name, arguments, releases=None):
     """The fitted model, what it paid, and the laboratory that watched."""
     accountant = BudgetAccountant(math.inf, 0.1)
-    estimator = make(SAME.get(name, name)).set_params(**CHANGES.get(name, {}))
+    estimator = case_of(name)[1]
     with warnings.catch_warnings(), Laboratory(releases=releases) as laboratory, accountant:
         warnings.simplefilter("ignore")
         estimator.fit(**arguments)
@@ -118,7 +221,7 @@ def cost(draw, is_pure):
 
 def check_draws(name, report, laboratory):
     """Replace one record, and compare what it moves with what the draws are charged for."""
-    case = CASES[SAME.get(name, name)]
+    case, _ = case_of(name)
     plain, wild = case.records(0), case.records(1, "wild")
     other = fit(name, _given(plain.replaced(3, wild, 3)), laboratory.releases)[2]
     is_pure, total = report.delta == 0, 0.0
@@ -143,16 +246,14 @@ def test_the_guarantee_is_the_same(family, number, factor, monkeypatch):
     rules = dict(families())[family]
     monkeypatch.setattr(rules, number, changed(number, getattr(rules, number), factor))
     for name in fits_of(family, number):
-        one, other = records(SAME.get(name, name))
+        one, other = records(name)
         model, paid, laboratory = fit(name, one)
         assert paid == fit(name, other)[1] and len(paid) == 1
         report = model.privacy_
         claim = report.epsilon * (1 + 1e-6)
         for event in (*paid, report.event):
             assert tightest_epsilon(event, report.delta, enough=claim) <= claim
-        if (
-            family in ("descent", "tuning") and number not in SPECIAL
-        ):  # of the others, the cost is no sum over the draws
+        if is_sum(family, name):
             check_draws(name, report, laboratory)
 
 
@@ -167,12 +268,14 @@ class Watched(ModuleType):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("family", [family for family in FITS if family != "descent"])
+@pytest.mark.parametrize("family", FITS)
 def test_every_number_is_read_by_a_fit_here(family, monkeypatch):
-    """Else the check above would prove nothing. The table "descent" has functions that read it."""
+    """Else the check above would prove nothing. Functions of a table read its private numbers."""
     rules = dict(families())[family]
     monkeypatch.setattr(rules, "__class__", Watched)
     READ.clear()
-    for name in {fit for each in numbers(rules) for fit in fits_of(family, each)}:
-        fit(name, records(SAME.get(name, name))[0])
-    assert set(numbers(rules)) <= READ
+    public = {name for name in numbers(rules) if not name.startswith("_")}
+    for name in {fit for each in public for fit in fits_of(family, each)}:
+        for given in records(name):
+            fit(name, given)
+    assert public <= READ

@@ -99,7 +99,7 @@ class PreparedOutputPlan(Plan):
     def clip(self) -> float:
         """Bound on the norm of the gradient of a record."""
         if self.is_squared:
-            unit, least, largest = rules.CLIP_OF_NUMBERS
+            unit, least, largest = rules.SLOPES_OF_NUMBERS
             return self.spread * min(max(unit / self.weights_noise, least), largest)
         return odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
 

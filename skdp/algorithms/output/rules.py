@@ -38,7 +38,7 @@ LITTLE_NOISE, SOLVES = 0.15, 3
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
 #: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
-CLIP_OF_NUMBERS = (0.015, 0.15, 2.5)
+SLOPES_OF_NUMBERS = (0.015, 0.15, 2.5)
 #: Least second derivative of log odds that clipping leaves.
 LEAST_CURVATURE = 0.01
 #: Penalty of a solve in units of the mean curvature: of one with much noise, of others, and of one

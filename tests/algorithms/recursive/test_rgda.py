@@ -558,10 +558,9 @@ def test_linear_dual_follows_the_path_of_many_inner_steps():
     long = plan(base, n_steps=12, period=4, inner_steps=60, step_size_y=0.5)
     paths = []
     for made, problem in ((short, solved), (long, base)):
-        paths.append([])
-        made.run(
-            problem, Run(noise=Silent()), start, lambda point, v, u: paths[-1].append(point[0])
-        )
+        with watched_steps() as seen:
+            made.run(problem, Run(noise=Silent()), start)
+        paths.append([point[0] for point, *_ in seen])
     assert_allclose(paths[0], paths[1], atol=1e-8)
 
 
