@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
+from refusals import one_at_a_time
 
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -15,11 +16,6 @@ LINEAR = (DPLogisticRegression, DPRidge, DPLinearClassifier, DPLinearRegressor)
 LOSSES = (DPLinearClassifier, DPLinearRegressor)
 ADVERSARIAL = (DPAdversarialClassifier, DPAdversarialRegressor)
 TUNED = (DPRidgeCV, DPLogisticRegressionCV)
-
-
-def one_at_a_time(message=None, **values):
-    """Values of one parameter after the other; the message names it."""
-    return [({key: value}, message or key) for key, each in values.items() for value in each]
 
 
 #: Estimators and what each of them refuses: parameters, and a part of the message.
