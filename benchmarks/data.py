@@ -105,8 +105,7 @@ def numbers_and_codes(dataset: Dataset, X: np.ndarray) -> tuple[np.ndarray, np.n
     return numbers, np.column_stack(codes)
 
 
-# ---------------------------------------------------------------------------------------------
-# bundled with scikit-learn
+# ------------------------------------------------------------------------ bundled with scikit-learn
 
 #: Ranges of the ten measurements (mean, standard error, worst) in the order of the columns, from
 #: the "Summary Statistics" of the data set's description, rounded outwards.
@@ -168,8 +167,7 @@ def diabetes(unit_rows: bool = True) -> Dataset:
     return Dataset("diabetes", _unit_rows(X) if unit_rows else X, y, target_range=(25.0, 346.0))
 
 
-# ---------------------------------------------------------------------------------------------
-# synthetic
+# ---------------------------------------------------------------------------------------- synthetic
 
 
 def synthetic_logistic(
@@ -235,8 +233,7 @@ def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# given as files
+# ----------------------------------------------------------------------------------- given as files
 
 #: Categories of the UCI documentation (file adult.names).
 _ADULT_CATEGORIES = {
@@ -259,12 +256,9 @@ _ADULT_CATEGORIES = {
 #: Ages of the census' top coding, coded years of schooling, hours a week; the two amounts of
 #: capital enter as log10(1 + dollars).
 _ADULT_RANGES = {
-    "age": (17, 90),
-    "education_num": (1, 16),
-    "hours_per_week": (1, 99),
-    "capital_gain": (0, 5),
+    "age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99), "capital_gain": (0, 5),
     "capital_loss": (0, 5),
-}
+}  # fmt: skip
 
 
 def read_adult(path: str, unit_rows: bool = True) -> Dataset:

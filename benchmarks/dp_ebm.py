@@ -46,12 +46,9 @@ def unfitted(
 
     settings = {
         "feature_types": ["continuous"] * n_numbers + ["nominal"] * n_codes,
-        "privacy_bounds": dict.fromkeys(range(n_numbers), (-1.0, 1.0)),
-        "epsilon": epsilon,
-        "delta": delta,
-        "random_state": seed,
-        "n_jobs": 1,
-    }
+        "privacy_bounds": dict.fromkeys(range(n_numbers), (-1.0, 1.0)), "epsilon": epsilon,
+        "delta": delta, "random_state": seed, "n_jobs": 1,
+    }  # fmt: skip
     if len(target_range):
         low, high = target_range
         return privacy.DPExplainableBoostingRegressor(

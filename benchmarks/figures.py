@@ -37,12 +37,9 @@ def curves(
     n_columns = min(columns, len(names))
     n_rows = math.ceil(len(names) / n_columns)
     figure, axes = plt.subplots(
-        n_rows,
-        n_columns,
-        figsize=(3.8 * n_columns, 3.2 * n_rows + 1.0),
-        squeeze=False,
+        n_rows, n_columns, figsize=(3.8 * n_columns, 3.2 * n_rows + 1.0), squeeze=False,
         layout="constrained",
-    )
+    )  # fmt: skip
     if styles is None:
         lines = enumerate(dict.fromkeys(table[line]))
         styles = {name: (f"C{i % 10}", "-" if i < 10 else "--") for i, name in lines}

@@ -112,18 +112,14 @@ QUICK = (Setting(1, 20, 0.1, 2, 0.5), Setting(1, 10, 0.1, 1, 1))
 def noise_scale(relation: str, epsilon: float, sampling_rate: float, n_steps: int) -> float:
     """Standard deviation of a step's noise in units of the clipping norm."""
     mechanism = SampledGaussianMechanism.calibrated(
-        PrivacyBudget(epsilon, DELTA),
-        None,
-        Neighbouring(relation),
-        sensitivity=1.0 if relation == ADD_REMOVE else 2.0,
-        sampling_rate=sampling_rate,
+        PrivacyBudget(epsilon, DELTA), None, Neighbouring(relation),
+        sensitivity=1.0 if relation == ADD_REMOVE else 2.0, sampling_rate=sampling_rate,
         n_steps=n_steps,
-    )
+    )  # fmt: skip
     return mechanism.noise_multiplier * mechanism.sensitivity
 
 
-# ---------------------------------------------------------------------------------------------
-# DP-SGD
+# ------------------------------------------------------------------------------------------- DP-SGD
 
 
 def dp_sgd(
@@ -310,8 +306,7 @@ def sign(metric: str) -> float:
     return -1.0 if metric == "log loss" else 1.0
 
 
-# ---------------------------------------------------------------------------------------------
-# the others
+# --------------------------------------------------------------------------------------- the others
 
 
 def adassp(split: Split, relation: str, epsilon: float) -> np.ndarray:

@@ -104,8 +104,7 @@ def _area(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return (ranks - n * (n + 1) / 2) / (n * (len(positive) - n))
 
 
-# ---------------------------------------------------------------------------------------------
-# score files
+# -------------------------------------------------------------------------------------- score files
 
 
 @dataclass

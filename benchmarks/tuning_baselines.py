@@ -65,8 +65,7 @@ ORDERS = (*np.linspace(1.05, 3.0, 20), *np.geomspace(3.1, 3000.0, 120))
 Penalty = float | tuple[float, ...]
 
 
-# ---------------------------------------------------------------------------------------------
-# accounting
+# --------------------------------------------------------------------------------------- accounting
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,7 @@ def repetition_law(mean: float, shape: float) -> np.ndarray:
     return law(float(brentq(excess, low, math.log1p(-1e-9), xtol=1e-10)))
 
 
-# ---------------------------------------------------------------------------------------------
-# base fits
+# ---------------------------------------------------------------------------------------- base fits
 
 
 @dataclass(frozen=True)
@@ -248,12 +246,9 @@ class BaseFits:
                 problem, 0.5 * plan.accuracy, resolve_solver("auto"), rng=np.random.default_rng(0)
             ).point
             self._solutions[penalty] = Solution(
-                np.array(point),
-                unit,
-                radius,
-                plan.mechanism.sensitivity,
+                np.array(point), unit, radius, plan.mechanism.sensitivity,
                 time.perf_counter() - start,
-            )
+            )  # fmt: skip
         return self._solutions[penalty]
 
     def release(self, penalty: Penalty, multiplier: float, rng: np.random.Generator) -> np.ndarray:
@@ -300,8 +295,7 @@ class Choice:
 Baseline = Callable[[BaseFits, float, float, np.random.Generator], Choice]
 
 
-# ---------------------------------------------------------------------------------------------
-# baselines: (fits, epsilon, delta, rng) -> Choice
+# ------------------------------------------------- baselines: (fits, epsilon, delta, rng) -> Choice
 
 
 def fixed(penalty: float) -> Baseline:

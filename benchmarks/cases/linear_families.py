@@ -73,8 +73,7 @@ def cells(quick: bool) -> Iterator[tuple[str, str, int, int, float]]:
                     yield task, family, n, d, level
 
 
-# ---------------------------------------------------------------------------------------------
-# made tables
+# -------------------------------------------------------------------------------------- made tables
 
 
 def made_rows(
@@ -143,8 +142,7 @@ def made(task: str, family: str, n: int, d: int, level: float, seed: int) -> Spl
     return Split(Dataset(family, X, y, **kind), seed, X[:n], y[:n], X[n:], y[n:])
 
 
-# ---------------------------------------------------------------------------------------------
-# the two sides
+# ------------------------------------------------------------------------------------ the two sides
 
 
 def compared(
@@ -224,8 +222,7 @@ def peer_scores(
     return found
 
 
-# ---------------------------------------------------------------------------------------------
-# report
+# ------------------------------------------------------------------------------------------- report
 
 
 def summarise(table: pd.DataFrame) -> str:

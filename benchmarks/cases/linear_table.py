@@ -4,10 +4,7 @@ Every side gets the same records (rows of unit norm, prepared with public knowle
 ``benchmarks/data.py``), the same 80/20 splits, and the neighbours of the cell. Ours are the default
 estimators. The peers are in ``linear_peers.py`` and ``linear_apart.py``.
 
-The scores of all seeds are kept in two files beside the table, ``linear_table_skdp.csv.gz`` and
-``linear_table_peers.csv.gz``: ``--only skdp`` fits ours again and compares it with the peers' file,
-``--only peers`` the other way round, ``--redraw`` fits nothing. ``--page docs/comparison.md``
-writes the page.
+Files of scores, and what ``--only`` and ``--redraw`` fit: benchmarks/README.md.
 """
 
 from __future__ import annotations

@@ -3,17 +3,8 @@
 ``min over U, V of max over y of (1/n) sum_i y_i (<A_i, U V'> - b_i) - y_i^2 / 2``, with p = q = 20,
 rank 3, n = 400, so that ``Phi = (1 / 2n) sum_i (<A_i, U V'> - b_i)^2``; x = 0 is a strict saddle.
 The targets are scaled to a Frobenius norm of 20. All runs are (epsilon, 1e-6)-private under
-replace-one neighbours, by the accounting of the package, unless the row says "paper's noise".
-
-- ``shared dual``: y has one released coordinate per record, as in the paper; noise on all of them.
-- all others eliminate y within the record (``y_i`` is its residual): DP-GD on Phi.
-
-The settings of each method are the best of a grid of equal size, by Phi on an instance of another
-seed (that cost is not charged); scores are of 20 seeds of noise on the instance of seed 0. Each
-method has its null control: the same run with all gradients 0. Phi(x_0), Phi(0) and a run without
-privacy stand beside. `wide` is a larger instance (n = 5,000, p = q = 6). The paper leaves out: the
-scale of its targets, Phi(x_0), the numbers of the escape phase, the sampling scheme, whether the
-step is normalised, and how the budget is split.
+replace-one neighbours, by the accounting of the package, unless the row says "paper's noise". Rows,
+settings and what the paper leaves out: benchmarks/README.md. `wide` has n = 5,000, p = q = 6.
 """
 
 from __future__ import annotations
@@ -214,12 +205,9 @@ def settings(name: str, n: int) -> Iterator[dict[str, Any]]:
 def multiplier(epsilon: float, **schedule: Any) -> float:
     """Calibrate the noise of a schedule of queries."""
     plan = plan_dp_rgda(
-        PrivacyBudget(epsilon, DELTA),
-        settings=RGDASettings(**schedule),
-        n_public=1,
-        dimension_x=1,
+        PrivacyBudget(epsilon, DELTA), settings=RGDASettings(**schedule), n_public=1, dimension_x=1,
         dimension_y=0,
-    )
+    )  # fmt: skip
     return plan.ledger.refresh.noise_multiplier
 
 

@@ -43,13 +43,10 @@ class Shape:
 
 
 SHAPES = (
-    Shape("C", "float64", 200_000, 50),
-    Shape("F", "float64", 200_000, 50),
-    Shape("C", "float32", 200_000, 50),
-    Shape("CSR", "float64", 100_000, 5000, 0.005),
-    Shape("CSR", "float32", 100_000, 5000, 0.005),
-    Shape("mapped", "float64", 1_000_000, 20),
-)
+    Shape("C", "float64", 200_000, 50), Shape("F", "float64", 200_000, 50),
+    Shape("C", "float32", 200_000, 50), Shape("CSR", "float64", 100_000, 5000, 0.005),
+    Shape("CSR", "float32", 100_000, 5000, 0.005), Shape("mapped", "float64", 1_000_000, 20),
+)  # fmt: skip
 QUICK = (Shape("C", "float64", 20_000, 20), Shape("mapped", "float64", 20_000, 20))
 MODELS = ("logistic", "ridge", "logistic, 10 classes")
 

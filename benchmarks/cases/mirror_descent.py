@@ -47,12 +47,9 @@ RADIUS = 3.0
 #: The algorithm is the first, but for "bias reduced": the third, which has the row of Table 1 for
 #: functions that are smooth of the second order.
 TABLE_1 = {
-    "bilinear": -0.5,
-    "quadratic": -0.5,
-    "second-order": -0.5,
-    "second-order, bias reduced": -0.5,
+    "bilinear": -0.5, "quadratic": -0.5, "second-order": -0.5, "second-order, bias reduced": -0.5,
     "first-order": -1.0 / 3.0,
-}
+}  # fmt: skip
 SMOOTHNESS = {"second-order": "second_order", "first-order": "first_order"}
 
 

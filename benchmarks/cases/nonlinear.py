@@ -1,13 +1,9 @@
 """Accuracy or R2 of splines before the default models against linear ones, DP-SGD and DP-EBM.
 
-The default model of each task, after ``BoundedSplineTransformer`` and on the plain features;
-DP-SGD on the plain features with the best of its settings on the test score, which is not private;
-DP-EBM with its defaults, if ``--ebm-python`` names a Python that has ``interpret-core``. DP-SGD and
-DP-EBM are private for add/remove neighbours, so ours are shown under both relations.
-
-Splits are 80/20, one for each seed. R2 is that of predictions clipped to the public range of y, for
-every method, since that is free; ``unclipped_mean`` is without. A method of several settings has
-a row for each ("candidate") and one for the best of them on the mean *test* score.
+Peers, and what flatters whom: benchmarks/README.md. Splits are 80/20, one for each seed. R2 is that
+of predictions clipped to the public range of y, which is free; ``unclipped_mean`` is without. A
+method of several settings has a row for each ("candidate") and one for the best of them on the mean
+*test* score.
 """
 
 from __future__ import annotations
@@ -131,8 +127,7 @@ def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
         yield data.read_california(options.california, unit_rows=False)
 
 
-# ---------------------------------------------------------------------------------------------
-# the methods
+# -------------------------------------------------------------------------------------- the methods
 
 
 def methods(dataset: Dataset, options: argparse.Namespace) -> Iterator[Method]:
@@ -262,8 +257,7 @@ def fit_dp_ebm(python: str, setting: Any, epsilon: float, split: Split) -> np.nd
         return np.load(predicted)
 
 
-# ---------------------------------------------------------------------------------------------
-# table and figure
+# --------------------------------------------------------------------------------- table and figure
 
 #: Colour and line; add/remove is solid.
 _STYLES = {

@@ -41,12 +41,9 @@ from skdp.robust import (
 MEAN, WORST, FEWEST = 0.05, 0.3, 20
 N_NEW, SPREAD = 20_000, 0.1
 MODELS = {
-    "logistic": DPLogisticRegression,
-    "ridge": DPRidge,
-    "groups": DPMaxGroupLossClassifier,
-    "network": DPMaxGroupLossMLPClassifier,
-    "groups_ridge": DPMaxGroupLossRegressor,
-}
+    "logistic": DPLogisticRegression, "ridge": DPRidge, "groups": DPMaxGroupLossClassifier,
+    "network": DPMaxGroupLossMLPClassifier, "groups_ridge": DPMaxGroupLossRegressor,
+}  # fmt: skip
 ALONE, GROUPED = ("logistic", "ridge"), ("groups", "groups_ridge")
 #: Shares of the groups but the largest one.
 SHARES = {"1%": [0.01], "5%": [0.05], "8 x 1%": [0.01] * 8}

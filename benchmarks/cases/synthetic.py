@@ -12,10 +12,8 @@ records for marginals, its split for classifiers); without it made data. All bud
 - "small": both methods of ``DPSyntheticData`` on random tables of six columns with 5760
   combinations; "mirror_descent" also with ``delta=0``.
 
-MST of dpmm runs in an environment of its own, that of ``--dpmm-python``: ``synthetic_peer.py``. Its
-guarantee is for add/remove neighbours, so its noise is smaller than that of the same budget for
-replace-one neighbours. ``--only peers`` runs it alone, ``--only skdp`` all but it; other rows of
-the results are kept.
+MST of dpmm (``--dpmm-python``, ``synthetic_peer.py``) is private for add/remove neighbours, with
+less noise than replace-one neighbours need. ``--only skdp`` leaves it out and keeps its rows.
 """
 
 from __future__ import annotations

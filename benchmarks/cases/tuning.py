@@ -84,8 +84,7 @@ class Point:
         return 1 if self.groups is None else len(np.unique(self.groups))
 
 
-# ---------------------------------------------------------------------------------------------
-# data
+# --------------------------------------------------------------------------------------------- data
 
 
 def synthetic(kind: str, logistic: bool, n: int, d: int) -> Callable[[int], Records]:
@@ -189,8 +188,7 @@ def points(options: argparse.Namespace) -> Iterator[Point]:
                 yield Point(kind, logistic, synthetic(kind, logistic, n, d), seeds, groups)
 
 
-# ---------------------------------------------------------------------------------------------
-# methods
+# ------------------------------------------------------------------------------------------ methods
 
 
 def estimator(logistic: bool) -> Any:
@@ -251,8 +249,7 @@ def losses(logistic: bool, records: Records, weights: np.ndarray) -> tuple[float
     return float(((clipped - y) ** 2).mean()), float(((margins - y) ** 2).mean())
 
 
-# ---------------------------------------------------------------------------------------------
-# the case
+# ----------------------------------------------------------------------------------------- the case
 
 
 @dataclass
@@ -381,15 +378,12 @@ def summary(found: Result, default: Result | None) -> dict[str, Any]:
     """Columns of a row; `default_minus` compares seed by seed."""
     values = np.array(found.losses)
     columns = {
-        "n_seeds": len(values),
-        "mean": values.mean(),
+        "n_seeds": len(values), "mean": values.mean(),
         "std": values.std(ddof=1) if len(values) > 1 else math.nan,
-        "unclipped_or_error": float(np.mean(found.others)),
-        "alpha": float(np.median(found.alphas)),
-        "seconds": float(np.median(found.seconds)),
-        "runs": float(np.mean(found.runs)),
+        "unclipped_or_error": float(np.mean(found.others)), "alpha": float(np.median(found.alphas)),
+        "seconds": float(np.median(found.seconds)), "runs": float(np.mean(found.runs)),
         "epsilon_spent": found.spent,
-    }
+    }  # fmt: skip
     if default is not None and len(default.losses) == len(values):
         difference = np.array(default.losses) - values
         columns["default_minus"] = difference.mean()
@@ -413,8 +407,7 @@ def times(logistic: bool, n: int, d: int, pairs: int) -> Iterator[dict[str, Any]
         yield row | {"time_ratio": ours / theirs}
 
 
-# ---------------------------------------------------------------------------------------------
-# table
+# -------------------------------------------------------------------------------------------- table
 
 _KEYS = ["model", "dataset", "n", "d", "penalty_groups", "epsilon"]
 

@@ -13,9 +13,7 @@ Methods
 - ``plain``: ``DPLogisticRegression`` at its defaults, which does not know the groups;
 - ``private sizes``, ``declared sizes``: ``DPMaxGroupLossClassifier`` at its defaults, the latter
   with ``group_proportions``;
-- ``DP-SGDA, tuned``: `skdp.algorithms.dp_sgda` with declared proportions. Learning rates are those
-  of a grid that have the best log loss of the worst group on the *test* records of one seed, for
-  every cell, without privacy;
+- ``DP-SGDA, tuned``: `skdp.algorithms.dp_sgda` with declared proportions (benchmarks/README.md);
 - ``no privacy``: the largest loss of a group in the training records minimised exactly.
 
 All budgets are (epsilon, 1e-6) under replace-one neighbours. Differences are paired over the seeds;
@@ -303,10 +301,8 @@ def page(table: pd.DataFrame) -> str:
                 line.append(f"**{cell}**" if worse else cell)
             lines.append(line)
         for rival in (PLAIN, SGDA):
-            key, line = (
-                f"worst_log_loss_minus_{rival}",
-                [f"log loss, private - {rival.split(',')[0]}"],
-            )
+            key = f"worst_log_loss_minus_{rival}"
+            line = [f"log loss, private - {rival.split(',')[0]}"]
             rows = (index.loc[(OURS, epsilon)] for epsilon in epsilons)
             line += [f"{row[key]:+.3f} ± {row[f'{key}_error']:.3f}" for row in rows]
             lines.append(line)

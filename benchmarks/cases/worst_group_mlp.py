@@ -4,8 +4,7 @@
   one feature with opposite signs: no linear model serves both. DP-RGDA is
   ``DPMaxGroupLossMLPClassifier`` at its defaults; "with differences" releases changes of gradients
   in three of four steps; "DP-GD on Phi" is the same objective with steps that are not normalised;
-  DP-SGDA takes Poisson batches of 10 % and steps in x and y at once. Step sizes of the latter two:
-  the best of two on other records of the same kind, which is not charged.
+  DP-SGDA takes Poisson batches of 10 % and steps in x and y at once.
 - ``conflict``: that of the case ``worst_group``, a minority of a tenth that a linear model serves.
 - ``breast_cancer``: 426 records, the classes are the groups; what few records do to the network.
 - ``slopes``: numbers; two groups (a fifth and the rest) whose slopes differ in one feature, n =
@@ -157,13 +156,10 @@ class Bench:
             return np.hstack([first, residuals * features, 0.1 * own])
 
         return RecordGradients(
-            self.records.n_records,
-            network.dimension,
-            k,
-            gradients,
+            self.records.n_records, network.dimension, k, gradients,
             public_gradient=lambda point: (np.zeros(network.dimension), 0.03 * (1 / k - point[1])),
             project_y=Simplex(k).project,
-        )
+        )  # fmt: skip
 
     def fit(self, kind: str, epsilon: float, seed: int, **options: Any) -> np.ndarray:
         problem = {"solved": self.solved, "null": NullControl(self.solved)}.get(kind)
@@ -172,13 +168,10 @@ class Bench:
         if kind != "joint":
             shared |= {"share_y": 0.1, "unit_y": 2.0}
         plan = plan_dp_rgda(
-            PrivacyBudget(epsilon, DELTA),
-            settings=RGDASettings(**shared, **options),
-            n_public=problem.n_records,
-            dimension_x=problem.dimension_x,
-            dimension_y=problem.dimension_y,
-            linear_dual=kind != "joint",
-        )
+            PrivacyBudget(epsilon, DELTA), settings=RGDASettings(**shared, **options),
+            n_public=problem.n_records, dimension_x=problem.dimension_x,
+            dimension_y=problem.dimension_y, linear_dual=kind != "joint",
+        )  # fmt: skip
         rng = np.random.default_rng(seed)
         run = Run(rng=rng, noise=NoiseSource(np.random.default_rng([seed, 1]).bytes))
         k = problem.dimension_y

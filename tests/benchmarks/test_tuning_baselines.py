@@ -46,8 +46,7 @@ def fits(baselines, logistic=False, n=2000, d=6, groups=None):
     return baselines.BaseFits(X, y, logistic, groups)
 
 
-# ---------------------------------------------------------------------------------------------
-# accounting
+# --------------------------------------------------------------------------------------- accounting
 
 
 @pytest.mark.mostly("slow", 1)
@@ -142,8 +141,7 @@ def test_repeat_and_select_formula_of_papernot_and_steinke(baselines):
         assert baselines.total_epsilon(event, DELTA) == pytest.approx(epsilon.min(), rel=1e-4)
 
 
-# ---------------------------------------------------------------------------------------------
-# number of runs
+# ----------------------------------------------------------------------------------- number of runs
 
 
 @pytest.mark.mostly("audit", 1)
@@ -176,8 +174,7 @@ def test_special_repetition_laws(baselines):
     assert law[0] == pytest.approx(0.5 * q / ((1 - q) ** -0.5 - 1), rel=1e-6)
 
 
-# ---------------------------------------------------------------------------------------------
-# fits
+# --------------------------------------------------------------------------------------------- fits
 
 
 @pytest.mark.parametrize("logistic", [False, True])
@@ -263,8 +260,7 @@ def test_adassp_is_least_squares_without_noise_to_speak_of(baselines):
     np.testing.assert_allclose(choice.weights, exact, atol=1e-3)
 
 
-# ---------------------------------------------------------------------------------------------
-# the case
+# ----------------------------------------------------------------------------------------- the case
 
 
 def test_the_summary_counts_points_and_names_those_that_are_lost(case):
@@ -300,8 +296,7 @@ def test_synthetic_records_keep_their_public_bounds(case, kind):
         assert constant > 0.1
 
 
-# ---------------------------------------------------------------------------------------------
-# noise
+# -------------------------------------------------------------------------------------------- noise
 
 
 class Zeros:

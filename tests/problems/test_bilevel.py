@@ -59,8 +59,7 @@ def moments(rows, t, part):
     return A.T @ A / len(A), A.T @ t[part] / len(A)
 
 
-# -----------------------------------------------------------------------------------------------
-# identities
+# --------------------------------------------------------------------------------------- identities
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -245,8 +244,7 @@ def test_copies_hold_rows_of_their_own():
         assert not np.shares_memory(found, problem.lower(first).records.materialise())
 
 
-# -----------------------------------------------------------------------------------------------
-# sensitivities
+# ------------------------------------------------------------------------------------ sensitivities
 
 
 def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
@@ -414,8 +412,7 @@ def test_record_bound_needs_constants():
     assert (problem.metric(np.zeros(2)), problem.noise_energy(np.zeros(2), 1.0)) == (1.0, 0.0)
 
 
-# -----------------------------------------------------------------------------------------------
-# noise
+# -------------------------------------------------------------------------------------------- noise
 
 
 def test_noise_energy_is_exact():

@@ -42,12 +42,6 @@ def seeded(seed: int = 0) -> NoiseSource:
     return NoiseSource(np.random.default_rng(seed).bytes)
 
 
-def use_plain_noise(patch: pytest.MonkeyPatch) -> None:
-    """Let every source of noise add its numbers in floating point."""
-    for name in ("add_normal", "add_spherical_laplace"):
-        patch.setattr(NoiseSource, name, getattr(PlainNoise, name))
-
-
 def scale_noise(patch: pytest.MonkeyPatch, part: float) -> None:
     """Let mechanisms draw and add only a part of their noise, behind the back of all plans."""
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):

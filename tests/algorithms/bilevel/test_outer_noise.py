@@ -35,8 +35,7 @@ class Remembering(OutputPerturbation):
         return mechanism.release(self.points[which], run.noise), mechanism.noise_scale**2
 
 
-# -----------------------------------------------------------------------------------------------
-# errata
+# ------------------------------------------------------------------------------------------- errata
 
 
 class Printed(Mixed):

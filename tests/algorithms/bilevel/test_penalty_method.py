@@ -31,8 +31,7 @@ from skdp.problems import (
 )
 from skdp.solvers import LBFGS, Newton, Solver
 
-# -----------------------------------------------------------------------------------------------
-# the leak
+# ----------------------------------------------------------------------------------------- the leak
 
 
 def test_leak_closed_forms():
@@ -97,8 +96,7 @@ def test_leak_is_covered_by_the_inner_noise():
         assert np.std([o[part] for o in outputs]) == pytest.approx(known, rel=5 / math.sqrt(1800))
 
 
-# -----------------------------------------------------------------------------------------------
-# accounting
+# --------------------------------------------------------------------------------------- accounting
 
 
 def test_reference_values():
@@ -235,8 +233,7 @@ def test_minibatch_run():
     assert tightest_epsilon(result.plan.event, 1e-6) <= 1.0
 
 
-# -----------------------------------------------------------------------------------------------
-# the run
+# ------------------------------------------------------------------------------------------ the run
 
 
 def tuning_problem(n=400, seed=0, low=1e-3):

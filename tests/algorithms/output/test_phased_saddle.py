@@ -35,8 +35,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
 from skdp.solvers import BestResponse, Catalyst, SaddleSolver, solve_certified
 
-# ---------------------------------------------------------------------------------------------
-# own moduli, penalty, results
+# --------------------------------------------------------------------- own moduli, penalty, results
 
 
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
@@ -156,8 +155,7 @@ def test_single_records_and_blocks():
         assert 1 <= sum(paper.plan.block_sizes) <= n
 
 
-# ---------------------------------------------------------------------------------------------
-# refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

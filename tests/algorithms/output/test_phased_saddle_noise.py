@@ -59,8 +59,7 @@ def assignment_of(problem, plan, seed=3):
     return assign_blocks(seeded(seed), problem.n_records, plan.block_sizes)
 
 
-# ---------------------------------------------------------------------------------------------
-# what the phases spend
+# ---------------------------------------------------------------------------- what the phases spend
 
 
 def test_joint_noise_is_that_of_the_norm_of_the_moduli():
@@ -151,8 +150,7 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         assert phase.mechanism.sensitivity >= total / ulp
 
 
-# ---------------------------------------------------------------------------------------------
-# what one record can change
+# ----------------------------------------------------------------------- what one record can change
 
 
 #: What the solvers below have seen; they are copied for each phase, so it cannot be in them.

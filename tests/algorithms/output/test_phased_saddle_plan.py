@@ -29,8 +29,7 @@ from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import Ball
 from skdp.solvers import solve_certified
 
-# ---------------------------------------------------------------------------------------------
-# published numbers
+# -------------------------------------------------------------------------------- published numbers
 
 
 def test_published_algorithms_4_and_5():
@@ -148,8 +147,7 @@ def test_gain_at_epsilon_4():
     assert printed / (2.02 * gaussian_noise_multiplier(4.0, 1e-5)) == pytest.approx(4.7, abs=0.05)
 
 
-# ---------------------------------------------------------------------------------------------
-# the planner
+# -------------------------------------------------------------------------------------- the planner
 
 
 @pytest.mark.parametrize(("cross", "known"), [(0.0, 0.029), (1.0, 0.041)], ids=["weak", "primal"])
