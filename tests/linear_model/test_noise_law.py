@@ -20,15 +20,13 @@ from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss, ball_problem
-from skdp.solvers import Newton, Solver
+from skdp.solvers import Newton
 
 N_RECORDS, N_FEATURES, DATA_NORM, SCALING, ALPHA = 100, 2, 5.0, 0.3, 30.0
 LOW, HIGH = 10.0, 14.0
 
 #: Model by name: number of classes (0: ridge) and whether an intercept is fitted.
 MODELS = {"binary": (2, True), "flat": (2, False), "multinomial": (3, True), "ridge": (0, True)}
-#: delta by name of the mechanism.
-DELTAS = {"gaussian": 0.01, "spherical_laplace": 0.0}
 
 every_model = pytest.mark.parametrize("model", MODELS)
 
@@ -130,65 +128,7 @@ def test_generators_decide_the_noise_and_move_on(make):
     assert (first[0] != first[1]).all()
 
 
-class _Drawing(Solver):
-    """Draws from its own generator before it solves, the way noise is drawn; keeps the draws.
-
-    In a class attribute: a fit works on a copy of the solver.
-    """
-
-    drawn = None
-
-    def __init__(self, n_draws):
-        self.n_draws = n_draws
-
-    def _solve(self, problem, accuracy, start, rng):
-        type(self).drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
-        return Newton()._solve(problem, accuracy, start, rng)
-
-
-@pytest.mark.parametrize("mechanism", DELTAS)
-def test_solver_randomness_does_not_touch_the_noise(mechanism):
-    """However much a solver draws, the noise stays the same, bit for bit. No false alarms."""
-    X, y = data(2)
-    points = []
-    for n_draws in (0, 1, 1000):
-        fitted = estimator(
-            "binary", delta=DELTAS[mechanism], random_state=5, solver=_Drawing(n_draws)
-        )
-        points.append(weights_of(fitted.fit(X, y)))
-    np.testing.assert_array_equal(points[0], points[1])
-    np.testing.assert_array_equal(points[0], points[2])
-
-
 # ---------------------------------------------------------- release = solution + scale * draw
-
-
-@every_model
-def test_release_is_solution_plus_scaled_draw(model, monkeypatch):
-    """Each fit draws once and adds exactly ``noise_scale`` times that. No false alarms.
-
-    Up to the certified accuracy; this ties the fine tests of the source below to the fits.
-    """
-    drawn = []
-    original = NoiseSource.add_normal
-
-    def recorded(self, value, scale):
-        released = original(self, value, scale)
-        drawn.append((released - value) / scale)
-        return released
-
-    monkeypatch.setattr(NoiseSource, "add_normal", recorded)
-    n_classes = MODELS[model][0]
-    X, y = data(n_classes)
-    fitted = estimator(model, delta=DELTAS["gaussian"]).fit(X, y)
-    (draw,) = drawn
-    release = fitted.privacy_.releases[0]
-    if model == "multinomial":
-        draw = (SoftmaxLoss(n_classes).basis @ draw.reshape(n_classes - 1, -1)).ravel()
-    added = weights_of(fitted) - exact_weights(model)
-    distance = np.linalg.norm(added - release.noise_scale * draw)
-    assert distance <= 1.001 * fitted.privacy_.plan["accuracy"]
-    assert distance <= 0.001 * release.noise_scale
 
 
 @pytest.mark.mostly("slow", 1)

@@ -5,10 +5,8 @@ That the whole state of a fit follows from its releases: tests/contract/test_sta
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
-import math
 import re
 import weakref
 from dataclasses import replace
@@ -120,18 +118,6 @@ def test_records_out_of_range_are_bounded_silently(model, records, storage):
                 assert np.isfinite(fitted.intercept_).all()
 
 
-@pytest.mark.parametrize("storage", CONTAINERS)
-@every_model
-def test_largest_doubles_are_bounded_silently(model, storage):
-    """Sums over the records overflow in both directions: not even a floating-point warning."""
-    largest = np.finfo(np.float64).max
-    signs = np.random.default_rng(1).choice([-1.0, 1.0], size=(64, 2))
-    for container in CONTAINERS[storage]:
-        y = np.arange(64) % 2 if MODELS[model] else signs[:, 0] * largest
-        fitted = estimator(model, alpha=1.0).fit(container(signs * largest), y)
-        assert np.isfinite(fitted.coef_).all()
-
-
 @every_model
 def test_duplicate_entries_that_overflow_are_bounded_silently(model):
     """Finite stored entries of a CSR matrix whose sum is infinite are a long row like others."""
@@ -192,29 +178,6 @@ def test_undisclosed_size_is_not_in_the_report():
 # ------------------------------------------------------------------------ what a fit leaves behind
 
 
-def floats_in(thing, seen=None):
-    """Every number reachable from an object through containers, arrays and attributes."""
-    seen = set() if seen is None else seen
-    if id(thing) in seen or isinstance(thing, (str, bytes, type)) or callable(thing):
-        return
-    seen.add(id(thing))
-    if isinstance(thing, np.ndarray):
-        if thing.dtype.kind in "fiub":
-            yield from thing.astype(float).ravel()
-        return
-    if isinstance(thing, (bool, int, float, np.number)):
-        yield float(thing)
-    elif isinstance(thing, dict):
-        for key, value in thing.items():
-            yield from floats_in(key, seen)
-            yield from floats_in(value, seen)
-    elif isinstance(thing, (list, tuple, set)):
-        for part in thing:
-            yield from floats_in(part, seen)
-    elif dataclasses.is_dataclass(thing) or hasattr(thing, "__dict__"):
-        yield from floats_in(vars(thing), seen)
-
-
 @pytest.fixture
 def secret_data():
     rng = np.random.default_rng(8)
@@ -248,4 +211,3 @@ def test_statement_is_made_of_plain_finite_numbers(model, secret_data):
     y = random_targets(model, np.random.default_rng(9), 30)
     report = estimator(model).fit(secret_data, y).privacy_.to_dict()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
-    assert all(math.isfinite(value) for value in floats_in(report))

@@ -1,14 +1,11 @@
 """The network for the worst group: gradients, sensitivity, and what scikit-learn expects."""
 
-import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.base import clone
 
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.mechanisms import NoiseSource
@@ -277,23 +274,6 @@ def test_several_classes_and_probabilities():
     assert (model.group_names_ == [0, 1, 2]).all()
 
 
-def test_report_pays_for_all_steps_and_names_public_numbers():
-    X, y, groups = conflict(60)
-    found = []
-    for rows in (X, 100.0 * X[::-1]):
-        model = DPMaxGroupLossMLPClassifier(
-            1.5, 1e-5, **FAST, classes=[0, 1], group_names=[0, 1], group_proportions=[0.3, 0.7]
-        ).fit(rows, y, groups=groups)
-        found.append(model.privacy_)
-    assert found[0] == found[1]  # a function of public numbers
-    report = found[0]
-    assert report.method == "rgda" and report.plan["n_refresh"] == 6
-    assert tightest_epsilon(report.event, 1e-5) == pytest.approx(1.5, rel=1e-6)
-    assert report.plan["largest_group_weights"] == pytest.approx([1 / 0.3, 1 / 0.7])
-    assert "sosp" not in str(report)
-    assert "groups (proportions) and their largest weights: 0 3.33, 1 1.43" in str(report)
-
-
 @pytest.mark.parametrize(
     "parameters, message",
     [
@@ -493,28 +473,6 @@ def test_group_weights_of_linear_models_are_kept_if_asked_for():
         found.append(model)
     assert found[1].group_weights_.sum() == pytest.approx(1.0)
     assert_allclose(found[0].coef_, found[1].coef_, rtol=0, atol=0)  # they cost nothing more
-
-
-@pytest.mark.parametrize("kind", [DPMaxGroupLossMLPClassifier, DPMaxGroupLossClassifier])
-def test_clones_pickles_and_seeds_give_the_same_model(kind):
-    own = {"hidden_units": 3, "n_steps": 4} if kind is DPMaxGroupLossMLPClassifier else {}
-    own |= {} if own else {"method": "rgda"}
-    X, y, groups = sized(200)
-    y = (y > 0).astype(int)
-    model = kind(**GROUPS, classes=[0, 1], **own).fit(X, y, groups=groups)
-    scores = model.decision_function(X)
-    copies = [
-        pickle.loads(pickle.dumps(model)),
-        clone(model).fit(X, y, groups=groups),
-        clone(pickle.loads(pickle.dumps(model))).fit(X, y, groups=groups),
-    ]
-    for each in copies:
-        assert_allclose(each.decision_function(X), scores, rtol=0, atol=0)
-        assert each.get_params() == model.get_params() and each.privacy_ == model.privacy_
-    others = [clone(model).set_params(random_state=state) for state in (1, None, None)]
-    different = [each.fit(X, y, groups=groups).decision_function(X) for each in others]
-    for first, second in itertools.combinations([scores, *different], 2):
-        assert (first != second).all()
 
 
 def test_parameters_of_linear_models_are_no_attributes():
