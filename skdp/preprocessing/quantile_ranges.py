@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from skdp._checks import check_real
@@ -21,6 +24,14 @@ from skdp.preprocessing.ranges import (
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
+
+_ALARM = (
+    "The quantiles {low:g} and {high:g} are closer to the ends of the records than the draws are "
+    "exact: {rank:.0f} of {size} records, for {width} columns and epsilon == {epsilon:g}. {remedy} "
+    "Use more records, fewer columns, a larger epsilon or public ranges."
+)
+_INNER = "The quantiles {:.3g} and {:.3g} are drawn instead, and the ranges widened."
+_OUTER = "The outer ranges are returned, and nothing is charged."
 
 
 class _Columns(BaseEstimator):
@@ -68,6 +79,14 @@ def private_ranges(
     ndarray of shape (n_features, 2)
         Low and high end of each feature, low < high, within the outer range.
 
+    Warns
+    -----
+    UserWarning
+        If there are too few records for the quantiles, before anything is paid for. A quantile that
+        lies closer to the end of the sorted records than the draws are exact is replaced by the
+        outermost one that does not, and the range is widened as a normal law's would be. If even
+        quartiles are too close, the outer ranges are returned; nothing is then read or charged.
+
     Raises
     ------
     ValueError
@@ -78,8 +97,9 @@ def private_ranges(
     Notes
     -----
     Each end is a draw by the exponential mechanism over the candidates, by their distance in ranks
-    from the quantile (Smith 2011, Algorithm 2). It is within about ``2 log(n_candidates) / e``
-    ranks, e the share of one draw: many features need many records.
+    from the quantile (Smith 2011, Algorithm 2). All ends are within ``2 log(20 n_candidates
+    n_draws) / e`` ranks with probability 95 %, e the share of one draw: many features need many
+    records. All decisions but the draws follow from the sizes and the budget.
 
     Examples
     --------
@@ -109,6 +129,27 @@ def private_ranges(
         budget=budget,
         n_candidates=n_candidates,
     )
+    rank, size = plan.rank_error, plan.n_records
+    is_close = rank > size * low, rank > size * (1.0 - high)
+    drawn = (rank / size if is_close[0] else low), (1.0 - rank / size if is_close[1] else high)
+    if any(is_close):
+        found = drawn[0] <= 0.25 and drawn[1] >= 0.75
+        warnings.warn(
+            _ALARM.format(
+                low=low,
+                high=high,
+                rank=rank,
+                size=size,
+                width=X.shape[1],
+                epsilon=float(epsilon),
+                remedy=_INNER.format(*drawn) if found else _OUTER,
+            ),
+            UserWarning,
+            stacklevel=2,
+        )
+        if not found:
+            return ranges
+    plan = replace(plan, quantiles=drawn)
     spend(plan.event, accountant, label="private_ranges")
     with without_warnings():  # the ranges are paid for
         ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point
@@ -116,5 +157,16 @@ def private_ranges(
         step = 2.0 / (n_candidates - 1)
         narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
         ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
+        if any(is_close):
+            ends = np.clip(_widened(ends, drawn, (low, high)), -1.0, 1.0)
         middle, half = middle_and_half(*ranges.T)
         return np.asarray(middle[:, None] + half[:, None] * ends)
+
+
+def _widened(
+    ends: np.ndarray, drawn: tuple[float, float], wanted: tuple[float, float]
+) -> np.ndarray:
+    """Return the quantiles `wanted` of normal laws whose quantiles `drawn` are some ends."""
+    positions, targets = ndtri(drawn), ndtri(wanted)
+    widths = np.diff(ends) / np.diff(positions)
+    return np.asarray(ends + widths * (targets - positions))

@@ -193,8 +193,8 @@ def _tables() -> list[Case]:
     return [
         TableCase("scaler", DPStandardScaler, n=20, d=3),
         TableCase("scaler, delta 0", DPStandardScaler, {"delta": 0.0}, n=20, d=3),
-        TableCase("ranges, delta 0", Ranges, {"delta": 0.0}, n=21),
-        TableCase("ranges", Ranges, {"delta": 0.01}, n=21, whole_budget=False),
+        TableCase("ranges, delta 0", Ranges, {"delta": 0.0}, n=201),
+        TableCase("ranges", Ranges, {"delta": 0.01}, n=201, whole_budget=False),
         TableCase("table of queries", DPSyntheticData, categories, n=200, d=3),
         TableCase("table of queries, delta 0", DPSyntheticData, categories | {"delta": 0.0},
                   n=200, d=3),

@@ -31,13 +31,14 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from skdp.algorithms.plan import Run
+from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.audit import audit_estimator, released_parameters
 from skdp.audit.outputs import fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.mechanisms.softmax import SoftmaxMechanism
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV, dp_cross_validate
-from skdp.preprocessing import DPStandardScaler, private_ranges
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import GaussianEvent, flatten_event
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records
@@ -230,16 +231,18 @@ class _Ball(BaseEstimator):
 
 
 class _Ranges(BaseEstimator):
-    """What private_ranges returns."""
+    """What private_ranges draws."""
 
     def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
         self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
-        self.coef_ = private_ranges(
-            X, (-1.0, 1.0), quantiles=(0.25, 0.75), epsilon=self.epsilon, delta=self.delta,
-            n_candidates=5, random_state=self.random_state,
+        plan = QuantilesPlan(
+            n_records=len(X), n_features=X.shape[1], quantiles=(0.25, 0.75), n_candidates=5,
+            budget=PrivacyBudget(self.epsilon, self.delta),
         )  # fmt: skip
+        noise = NoiseSource(np.random.default_rng(self.random_state).bytes)
+        self.coef_ = plan.run(X, Run(noise=noise)).point
         return self
 
 

@@ -60,6 +60,7 @@ _COUNTS = "tests/algorithms/descent/test_counts.py"
 _CENTERING = "tests/algorithms/preparation/test_centering.py -k"
 _CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
+_RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
 _SCORES = "tests/algorithms/statistics/test_noisy_score.py"
 _FOLDS = "tests/model_selection/test_cross_validation.py -k"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
@@ -802,6 +803,27 @@ MUTANTS = (
         "order = random_order(n, noise)",
         "order = np.arange(n)",
         "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "ranges are drawn where ranks are noise",
+        "preprocessing/quantile_ranges.py",
+        "found = drawn[0] <= 0.25 and drawn[1] >= 0.75",
+        "found = True",
+        f"{_RANGES} are_noise",
+    ),
+    Mutant(
+        "quantiles are drawn where they cannot be found",
+        "preprocessing/quantile_ranges.py",
+        "plan = replace(plan, quantiles=drawn)\n",
+        "",
+        f"{_RANGES} 'extrapolated or extremes'",
+    ),
+    Mutant(
+        "ranges that were found for other quantiles are not widened",
+        "preprocessing/quantile_ranges.py",
+        "ends = np.clip(_widened(ends, drawn, (low, high)), -1.0, 1.0)",
+        "pass",
+        f"{_RANGES} 'extrapolated or extremes'",
     ),
     Mutant(
         "a score by labels moves as one sum",

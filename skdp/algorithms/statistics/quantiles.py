@@ -12,6 +12,7 @@ References
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,6 +66,16 @@ class QuantilesPlan(Plan):
         """Parameter of each draw: plain addition, or if there are many, Gaussian DP."""
         plain = self.budget.epsilon / self.n_draws
         return max(plain, draw_epsilon(self.budget, 1.0 / self.n_draws))
+
+    @property
+    def rank_error(self) -> float:
+        """Bound on the distance of all draws from their ranks, with probability 95 %.
+
+        A draw is more than t ranks worse than the best candidate with a probability of at most
+        ``n_candidates exp(-t draw_epsilon / 2)``: each candidate that is worse by t is less likely
+        than the best one by that exponential (McSherry and Talwar 2007, Theorem 6).
+        """
+        return 2.0 * math.log(20.0 * self.n_candidates * self.n_draws) / self.draw_epsilon
 
     @property
     def grid(self) -> np.ndarray:
