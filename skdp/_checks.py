@@ -1,4 +1,4 @@
-"""Checks of numbers and options: one wording for all errors about parameters."""
+"""Checks of numbers, options and lengths: one wording for all errors about parameters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils import check_consistent_length
 
 _Closed = Literal["both", "left", "right", "neither"]
 
@@ -111,3 +112,13 @@ def check_bool(name: str, value: Any) -> None:
     """Raise InvalidTypeError unless `value` is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"{name} == {shown(value)}, must be True or False.")
+
+
+def check_lengths(*arrays: Any) -> None:
+    """Raise unless arrays have the same length; None is left out, and no value is quoted."""
+    try:
+        check_consistent_length(*arrays)
+    except TypeError:  # goes on with what has no length
+        raise InvalidTypeError(
+            "X must have one row per record, and y and groups one entry; got a single value."
+        ) from None

@@ -36,8 +36,9 @@ from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Reco
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (
     " Meta-estimators such as VotingClassifier, StackingClassifier, BaggingClassifier and "
-    "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), encode labels as 0, "
-    "..., K - 1: inside of them declare classes=range(K)."
+    "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), may encode labels as "
+    "0, ..., K - 1. Labels that are encoded before work in all of them: "
+    "y = np.searchsorted(names, y) with the sorted names, and classes=range(K)."
 )
 
 
@@ -50,7 +51,8 @@ def _mismatch(y: np.ndarray, classes: np.ndarray) -> str:
         text = f" y holds {words[0]}, `classes` {words[1]}: declare the labels as they are in y."
     elif y.dtype.kind == "f" and (y != np.rint(y)).any():
         return " y holds fractional numbers: bin them by public edges, or use a regressor."
-    return text + (_ENCODED if y.dtype.kind in "iu" else "")
+    are_codes = numeric[1] and np.array_equal(classes, np.arange(len(classes)))
+    return text + (_ENCODED if y.dtype.kind in "iu" or are_codes else "")
 
 
 class PrivateModel(PrivateEstimator):

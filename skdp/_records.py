@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn import config_context
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 #: Errors of scikit-learn and numpy that go on with values of the records, and what is said instead.
@@ -59,6 +60,18 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
                 raise ValueError("Input y contains NaN or infinity.")
         return X, y
+
+
+def validate_array(X: Any) -> np.ndarray:
+    """Return numbers that no estimator has seen, checked as by :func:`validate_records`."""
+    options = {"dtype": [np.float64, np.float32]}
+    _refuse_dates(X)
+    with (
+        _naming_the_column(X, options),
+        refuse_without_values(),
+        config_context(assume_finite=False),
+    ):
+        return np.asarray(check_array(X, **options))
 
 
 @contextlib.contextmanager

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_consistent_length
 
-from skdp._checks import check_count
+from skdp._checks import check_count, check_lengths
 from skdp._estimator import check_random_state, randomness
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
@@ -153,7 +152,7 @@ def dp_cross_validate(
             "neighbouring == 'add_remove': a record more or less moves the others to other folds. "
             "Cross-validation is for neighbouring='replace_one'."
         )
-    check_consistent_length(X, y)
+    check_lengths(X, y)
     y = np.asarray(y)
     scoring_ = resolve_scoring(parts, y, scoring, score_range, score_groups, group_names)
     rng, noise = randomness(random_state)

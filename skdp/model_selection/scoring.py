@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from skdp._checks import check_real, shown
+from skdp._checks import check_lengths, check_real, shown
 from skdp._estimator import declared_labels, encode, warn_inferred
 from skdp._records import refuse_without_values
 from skdp._runtime import without_warnings
@@ -139,7 +138,7 @@ def resolve_scoring(
     values = scoring if callable(scoring) else _OF_RECORDS[scoring]
     if groups is None:
         return Scoring(plan_kind=MeanScorePlan, values=values, low=low, high=high)
-    check_consistent_length(groups, y)
+    check_lengths(groups, y)
     labels, known = _groups(parts, groups, group_names)
     return Scoring(
         plan_kind=partial(LabelledScoresPlan, n_labels=len(known)),

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import shown
-from skdp._records import refuse_without_values
+from skdp._records import validate_array
 
 
 def check_ranges(ranges: Any) -> None:
@@ -89,8 +88,7 @@ def middle_and_half(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.n
 def validated_inverse(transformer: Any, X: Any) -> np.ndarray:
     """Return rows that a fitted transformer may have made, for its ``inverse_transform``."""
     check_is_fitted(transformer)
-    with refuse_without_values():
-        X = check_array(X, dtype=[np.float64, np.float32])
+    X = validate_array(X)
     if X.shape[1] != transformer.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(transformer).__name__} was fitted with "

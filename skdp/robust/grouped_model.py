@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_lengths
 from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import take_rows
@@ -87,7 +87,7 @@ class GroupedModel(PrivateModel):
                 if labels is None and is_declared:
                     raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
             model._group_column = groups if isinstance(groups, str) else None
-            check_consistent_length(X, labels)
+            check_lengths(X, labels)
             codes = None if labels is None else model._encoded(labels)
             model._fit(model._without_groups(X), y, codes)
         return self
@@ -137,7 +137,7 @@ class GroupedModel(PrivateModel):
         labels = group_labels(X, groups)
         if isinstance(groups, str) and groups not in getattr(self, "feature_names_in_", ()):
             X = without_column(X, groups)
-        check_consistent_length(X, y, labels)
+        check_lengths(X, y, labels)
         y = np.asarray(y)
         codes = encode(labels, self.group_names_, "groups contains labels not seen in fit.")
         values = np.full(len(self.group_names_), np.nan)

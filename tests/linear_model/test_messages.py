@@ -8,9 +8,11 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import KFold, cross_val_predict
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp.model_selection import DPLogisticRegressionCV
+from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
 
@@ -65,6 +67,22 @@ def test_one_row_is_not_quoted(kind):
     with pytest.raises(ValueError, match="Reshape your data") as caught:
         model.predict(row)
     assert "123456789" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lone", [np.array(SECRET), SECRET, np.array("top secret", dtype=object)])
+@every_estimator
+def test_a_lone_value_is_not_quoted(kind, lone):
+    """As X or y of `fit`, with groups, and of cross-validation."""
+    X, y = records(kind, n=10)
+    model = declared(kind)
+    for first, second in ((lone, y), (X, lone)):
+        message_of(model, first, second)
+        with pytest.raises(ValueError) as caught:
+            dp_cross_validate(model, first, second, score_range=(0, 1), cv=2)
+        assert "123456789" not in str(caught.value) and "secret" not in str(caught.value)
+    if hasattr(kind, "group_scores"):
+        message_of(model, lone, y, groups=np.zeros(10, int))
+        message_of(model, X, y, groups=lone)
 
 
 def test_the_scaler_quotes_nothing():
@@ -294,4 +312,40 @@ def test_kinds_of_labels_that_differ_are_said(kind):
     message = message_of(strings, X, y)
     assert "y holds numbers, `classes` strings" in message
     assert "CalibratedClassifierCV" in message and "classes=range(K)" in message
+    assert "classes=range(K)" in message_of(declared(kind, classes=[0, 1]), X, y.astype(str))
     assert "fractional numbers" in message_of(declared(kind), X, y + 0.25)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature", "cross_val_predict"])
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("names", [["no", "yes"], ["a", "b", "c"], [3, 7]])
+def test_labels_in_meta_estimators_work_or_name_what_works(names, ensemble, method):
+    """Labels as they are are fitted or refused with the remedy; so are their codes for them."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
+    codes = (X[:, 0] > 0).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
+
+    def fit(y, classes):
+        model = DPLogisticRegression(data_norm=1.0, classes=classes, epsilon=10.0)
+        if method == "cross_val_predict":
+            return cross_val_predict(model, X, y, method="predict_proba", cv=KFold(3))
+        options = {"method": method, "ensemble": ensemble, "cv": KFold(3)}
+        return CalibratedClassifierCV(model, **options).fit(X, y).predict_proba(X)
+
+    for classes in (names, range(len(names))):
+        try:
+            fit(np.array(names)[codes], classes)
+        except ValueError as error:
+            assert "y = np.searchsorted(names, y)" in str(error)
+            assert "classes=range(K)" in str(error)
+    assert fit(np.searchsorted(names, np.array(names)[codes]), range(len(names))).shape[0] == 300
+
+
+@pytest.mark.parametrize("kind", [BoundedScaler, DPStandardScaler])
+@pytest.mark.parametrize("problem", FAULTS)
+def test_inverse_transforms_name_the_column(kind, problem):
+    scaler = kind().fit(np.linspace(-1.0, 1.0, 30).reshape(10, 3))
+    rows = [[0.1, FAULTS[problem], 0.2]] * 4
+    for table in (*frames(rows, ["age", "TotalCharges", "last"]), np.array(rows, dtype=object)):
+        name = "'TotalCharges'" if hasattr(table, "columns") else 1
+        with pytest.raises((TypeError, ValueError), match=f"Column {name} {problem}"):
+            scaler.inverse_transform(table)

@@ -29,7 +29,7 @@ def labelled():
 def test_string_classes_name_the_remedy(k):
     X, y = labelled()
     model = meta_estimators(declared(DPLogisticRegression, classes=["no", "yes"]))[k]
-    with pytest.raises(ValueError, match=r"inside of them declare classes=range\(K\)"):
+    with pytest.raises(ValueError, match=r"classes=range\(K\)"):
         model.fit(X, y)
 
 
