@@ -84,6 +84,11 @@ class ArrayRecords(RecordSource):
         source._tables = {name: table.for_workers() for name, table in self._tables.items()}
         return source
 
+    def close(self) -> None:
+        """Give up the maps, and with them the room of files that were deleted."""
+        for table in self._tables.values():
+            table.close()
+
 
 class _Held:
     """An array in memory."""
@@ -107,6 +112,9 @@ class _Held:
                 "files or Dask collections, or use joblib's backend 'threading'."
             )
         return self
+
+    def close(self) -> None:
+        pass
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self.for_workers())
@@ -152,6 +160,9 @@ class _File:
 
     def for_workers(self) -> _File:
         return _File(self.path, mapped=False)
+
+    def close(self) -> None:
+        self._map = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_map": None}

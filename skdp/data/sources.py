@@ -144,9 +144,12 @@ class RecordSource(ABC):
         """Return the source as other processes should read it."""
         return self
 
-    def opened(self) -> AbstractContextManager[RecordSource]:
-        """Return a context whose value is the source that a fit reads; it ends with the fit."""
-        return contextlib.nullcontext(self)
+    def opened(self, *transformers: Any) -> AbstractContextManager[RecordSource]:
+        """Return a context whose value is what a fit reads: this source, or a copy for the fit.
+
+        With transformers it is the source mapped by them.
+        """
+        return contextlib.nullcontext(self.map(*transformers) if transformers else self)
 
     def describe(self, k: int) -> str:
         """Name chunk k in messages."""
@@ -199,10 +202,9 @@ class MappedRecords(RecordSource):
     def for_workers(self) -> RecordSource:
         return MappedRecords(self.source.for_workers(), *self.transformers)
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[RecordSource]:
-        with self.source.opened() as source:
-            yield MappedRecords(source, *self.transformers)
+    def opened(self, *transformers: Any) -> AbstractContextManager[RecordSource]:
+        """Open the source, which may keep a copy of the transformed records."""
+        return self.source.opened(*self.transformers, *transformers)
 
     def describe(self, k: int) -> str:
         return self.source.describe(k)

@@ -142,7 +142,7 @@ def added(parts):
     return np.sum(parts, axis=0)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_jobs_give_the_sums_of_the_loop(arrays, tmp_path, backend):
     np.save(tmp_path / "X.npy", arrays[0])
     loop = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10)
