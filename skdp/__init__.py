@@ -32,6 +32,12 @@ if TYPE_CHECKING:  # for type checkers and editors
     from skdp.robust import DPMaxGroupLossMLPClassifier as DPMaxGroupLossMLPClassifier
     from skdp.robust import DPMaxGroupLossRegressor as DPMaxGroupLossRegressor
     from skdp.synthetic import DPSyntheticData as DPSyntheticData
+    from skdp.tabular import Category as Category
+    from skdp.tabular import Date as Date
+    from skdp.tabular import Flag as Flag
+    from skdp.tabular import Number as Number
+    from skdp.tabular import TableEncoder as TableEncoder
+    from skdp.tabular import Text as Text
 
 __version__ = "0.1.0"
 
@@ -41,6 +47,7 @@ _PACKAGE_OF = {
     "BoundedSplineTransformer": "preprocessing",
     "BudgetAccountant": "privacy",
     "BudgetExceededError": "privacy",
+    "Category": "tabular",
     "DPAdversarialClassifier": "robust",
     "DPAdversarialRegressor": "robust",
     "DPLinearClassifier": "linear_model",
@@ -55,9 +62,14 @@ _PACKAGE_OF = {
     "DPSearchCV": "model_selection",
     "DPStandardScaler": "preprocessing",
     "DPSyntheticData": "synthetic",
+    "Date": "tabular",
+    "Flag": "tabular",
+    "Number": "tabular",
     "PrivacyBudget": "privacy",
     "PrivacyLeakWarning": "privacy",
     "PrivacyReport": "privacy",
+    "TableEncoder": "tabular",
+    "Text": "tabular",
 }
 _PACKAGES = (
     "algorithms",
@@ -73,6 +85,7 @@ _PACKAGES = (
     "robust",
     "solvers",
     "synthetic",
+    "tabular",
 )
 __all__ = [*_PACKAGE_OF, "__version__"]
 

@@ -24,6 +24,7 @@ FLOORS = {
     "robust": 5,
     "model_selection": 5,
     "synthetic": 5,
+    "tabular": 5,
     "audit": 6,
     "inspection": 6,
 }

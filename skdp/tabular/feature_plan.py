@@ -1,0 +1,223 @@
+"""Which features of a table a budget pays for: a function of public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from skdp._checks import check_count, check_option
+from skdp._types import Relation
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.tabular.columns import Part, declarations
+
+#: A model may have ``BUDGET (e - OFFSET)^POWER`` features at the effective size e, chosen on made
+#: families and corrected once on real tables (docs/curves.md); never more than MOST, nor
+#: more than fill 2 GB.
+BUDGET, OFFSET, POWER, MOST, CELLS = 1.2, 40.0, 2.0 / 3.0, 1000, 2**28
+#: Weights of the blocks: a number, a flag, products, the sketch, and two frequencies in it. Rows
+#: are divided by ``sqrt(SPREAD T)``, so that few are longer than 1.
+NUMBER_WEIGHT, FLAG_WEIGHT, PRODUCT_WEIGHT, SKETCH_WEIGHT = 1.25, math.sqrt(0.5), 0.35, 0.3
+SKETCHED = {2: 0.7, 3: 0.47}
+SPREAD = 1.15
+#: Blocks in the order in which they are added: frequencies of curves, products P, sketch C.
+ORDER: tuple[int | str, ...] = (2, 3, "P", 4, 5, 6, "C", 7, 8, 9, 10, 11, 12)
+#: The sketch takes this part of what is left, within these sizes.
+SKETCH_PART, SKETCH_LEAST, SKETCH_MOST = 0.7, 30, 500
+#: Frequencies of the curves of a plan that is not made for a budget.
+CURVES = (2, 3, 4, 5, 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeaturePlan:
+    """Blocks of features of a table. The linear block is always there.
+
+    Attributes
+    ----------
+    frequencies : tuple of int, default=()
+        Of the cosines of each number.
+    products : bool, default=False
+        Whether there are products of each two numbers.
+    n_sketch : int, default=0
+        Number of columns of the sketch of all products of features.
+    effective_size : float or None, default=None
+        Number of records times the budget that the plan was made for.
+
+    Examples
+    --------
+    >>> from skdp.tabular import FeaturePlan
+    >>> columns = {"age": (18, 90), "job": ["clerk", "cook"], "pay": (0, 9000)}
+    >>> plan = FeaturePlan.for_budget(1.0, 1e-6, n_records=3000, columns=columns)
+    >>> plan.frequencies, plan.products, plan.n_sketch
+    ((2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12), True, 0)
+    """
+
+    frequencies: tuple[int, ...] = ()
+    products: bool = False
+    n_sketch: int = 0
+    effective_size: float | None = None
+
+    def __post_init__(self) -> None:
+        for q in self.frequencies:
+            check_count("a frequency", q, 2, 100)
+        check_count("n_sketch", self.n_sketch, 0, 2**20)
+        object.__setattr__(self, "frequencies", tuple(self.frequencies))
+
+    @classmethod
+    def fixed(cls, features: str) -> FeaturePlan:
+        """Return the plan of a name: "linear", "curves" or "pairs"."""
+        check_option("features", features, ("linear", "curves", "pairs"))
+        if features == "linear":
+            return cls()
+        is_pairs = features == "pairs"
+        sketch = SKETCH_MOST if is_pairs else 0
+        return cls(frequencies=CURVES, products=is_pairs, n_sketch=sketch)
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        n_records: int,
+        columns: Any,
+        neighbouring: Relation = "replace_one",
+    ) -> FeaturePlan:
+        """Plan for a budget, a public number of records and declarations.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The budget of the model behind the encoder. With ``delta=0`` there are curves at most.
+        n_records : int
+            Public number of records; of add/remove neighbours a nominal one.
+        columns : dict or list of declarations
+        neighbouring : {"replace_one", "add_remove"}, default="replace_one"
+
+        Returns
+        -------
+        FeaturePlan
+        """
+        given = declarations(columns)
+        if not given:
+            raise ValueError("columns must declare each column, in a dict or a list.")
+        parts = [part for name, each in given.items() for part in each.expand(str(name))]
+        check_count("n_records", n_records)
+        size = effective_size(epsilon, delta, n_records, neighbouring)
+        return plan_of_parts(size, parts, n_records, is_pure=delta == 0)
+
+
+def effective_size(epsilon: float, delta: float, n_records: int, neighbouring: str) -> float:
+    """Return the number of records times the budget, ``n mu / c``.
+
+    mu is the parameter of the Gaussian mechanism with this budget (with ``delta == 0`` half of
+    epsilon), and c is 2 for replaced records and 1 for added or removed ones.
+    """
+    budget = PrivacyBudget(epsilon, delta)
+    pure = budget.delta == 0.0
+    mu = 0.5 * budget.epsilon if pure else gaussian_mu(budget.epsilon, budget.delta)
+    return n_records * mu / (2.0 if neighbouring == "replace_one" else 1.0)
+
+
+def plan_of_parts(
+    size: float, parts: Sequence[Part], n_records: int, is_pure: bool = False
+) -> FeaturePlan:
+    """Plan for an effective size and the parts that declarations expand to."""
+    n_numbers = sum(part.kind == "number" for part in parts)
+    width = sum(part.n_counted for part in parts)
+    order = tuple(step for step in ORDER if step in CURVES) if is_pure else ORDER
+    return plan_features(size, n_numbers, len(parts), width, n_records, order)
+
+
+def plan_features(
+    effective_size: float,
+    n_numbers: int,
+    n_columns: int,
+    width: int,
+    n_records: int,
+    order: Sequence[int | str] = ORDER,
+) -> FeaturePlan:
+    """Add blocks in a fixed order while the number of features is below a bound.
+
+    A block that does not fit is left out, and later ones are tried. Public numbers alone decide.
+
+    Parameters
+    ----------
+    effective_size : float
+        See :func:`effective_size`.
+    n_numbers, n_columns : int
+        Numbers, and all columns; trends and parts of dates count one each.
+    width : int
+        Features of the linear block, which is always there.
+    n_records : int
+        Public number of records.
+    order : sequence
+        Frequencies, "P" and "C".
+    """
+    left = feature_bound(effective_size, n_records) - width
+    frequencies, products, n_sketch = [], False, 0
+    n_pairs = n_numbers * (n_numbers - 1) // 2
+    for step in order:
+        if step == "P":
+            products = 0 < n_pairs <= left
+            left -= n_pairs if products else 0
+        elif step == "C":
+            m = _fast_length(int(min(SKETCH_PART * left, SKETCH_MOST)))
+            if m >= SKETCH_LEAST and n_columns > 1:
+                n_sketch = m
+                left -= m
+        elif 0 < n_numbers <= left:
+            frequencies.append(int(step))
+            left -= n_numbers
+    return FeaturePlan(
+        frequencies=tuple(frequencies),
+        products=products,
+        n_sketch=n_sketch,
+        effective_size=float(effective_size),
+    )
+
+
+def feature_bound(effective_size: float, n_records: int) -> float:
+    """Return the number of features that a budget pays for."""
+    most = min(MOST, CELLS // n_records)
+    return float(min(BUDGET * max(effective_size - OFFSET, 0.0) ** POWER, most))
+
+
+def _fast_length(m: int) -> int:
+    """Return the largest number up to m with no prime factor above 5, for the transforms."""
+    for length in range(max(m, 1), 0, -1):
+        rest = length
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return length
+    return 1
+
+
+def plan_to_dict(plan: FeaturePlan, parts: Sequence[Part], n_features: int) -> dict[str, Any]:
+    """Return a plan and the sizes of its blocks, for the report of a fit."""
+    n_numbers = sum(part.kind == "number" for part in parts)
+    return {
+        **asdict(plan),
+        "frequencies": list(plan.frequencies),
+        "n_linear": sum(part.n_features for part in parts),
+        "n_curves": n_numbers * len(plan.frequencies),
+        "n_products": n_numbers * (n_numbers - 1) // 2 if plan.products else 0,
+        "n_features": n_features,
+    }
+
+
+def squared_norm(plan: FeaturePlan, n_numbers: int, n_columns: int) -> float:
+    """Return the typical squared norm T of a row before it is divided, a public number."""
+    share = n_numbers / n_columns
+    curves = sum(curve_weight(q) ** 2 for q in plan.frequencies) * share / 2.0
+    products = PRODUCT_WEIGHT**2 * share if plan.products else 0.0
+    return 1.0 + curves + products + (SKETCH_WEIGHT**2 if plan.n_sketch else 0.0)
+
+
+def curve_weight(q: int) -> float:
+    """Weight of the cosine of frequency q in the features."""
+    return 0.45 * 2.0 / q

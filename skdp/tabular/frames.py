@@ -1,0 +1,223 @@
+"""Columns of tables of any library as numpy arrays.
+
+No data frame library is imported: pandas, polars and pyarrow are known by their methods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skdp._records import validate_records
+
+#: The part of an ISO 8601 date that is read; time zones are dropped, so that times are local.
+_ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?")
+
+
+class Table:
+    """Columns of a frame or of an array, by position.
+
+    Parameters
+    ----------
+    X : frame of pandas, polars or pyarrow, or ndarray of shape (n_samples, n_columns)
+
+    Attributes
+    ----------
+    names : list or None
+        Names of the columns; None for arrays.
+    n_rows, n_columns : int
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        self.names: list[Any] | None = None
+        self._read: Callable[[int, slice], Any] = lambda j, rows: X[rows, j]
+        if hasattr(X, "iloc") and hasattr(X, "columns"):
+            self.names = list(X.columns)
+            self._read = lambda j, rows: _of_pandas(X.iloc[rows, j])
+        elif hasattr(X, "get_columns"):
+            self.names = list(X.columns)
+            self._read = lambda j, rows: _of_polars(X.to_series(j)[rows])
+        elif hasattr(X, "column_names") and hasattr(X, "num_rows"):
+            self.names = list(X.column_names)
+            self._read = lambda j, rows: _of_arrow(X.column(j)[rows])
+        self.n_rows, self.n_columns = (int(size) for size in X.shape)
+
+    def column(self, j: int, rows: slice = slice(None)) -> np.ndarray:
+        """Return values of column j: numbers, datetime64 or objects."""
+        return np.asarray(self._read(j, rows))
+
+    def dtype(self, j: int) -> Any:
+        """Return the type of column j in its library."""
+        X = self._X
+        if self.names is None:
+            return X.dtype
+        if hasattr(X, "num_rows"):
+            return X.schema.field(j).type
+        return X.iloc[:, j].dtype if hasattr(X, "iloc") else X.to_series(j).dtype
+
+    def position_of(self) -> dict[Any, int]:
+        """Map the name of each column to its position; names that occur twice are refused."""
+        names = self.names or []
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"X has two columns named {twice[0]!r}.")
+        return {name: j for j, name in enumerate(names)}
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X has named columns."""
+    is_pandas = hasattr(X, "iloc") and hasattr(X, "columns")
+    is_arrow = hasattr(X, "column_names") and hasattr(X, "num_rows")
+    return is_pandas or is_arrow or hasattr(X, "get_columns")
+
+
+def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, reset: bool) -> Table:
+    """Check the shape and the names of X as scikit-learn does; values are checked by column.
+
+    With `by_name` a frame may have its columns in another order than in `fit`. With `numeric` all
+    columns of an array are numbers.
+    """
+    if is_frame(X):
+        table = Table(X)
+        table.position_of()
+        if table.n_rows == 0 or table.n_columns == 0:
+            raise ValueError(
+                f"Found array with {table.n_rows} sample(s) and {table.n_columns} feature(s) "
+                f"(shape={(table.n_rows, table.n_columns)}) while a minimum of 1 is required."
+            )
+        if not by_name:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        elif reset:
+            estimator.n_features_in_ = table.n_columns
+            if all(isinstance(name, str) for name in table.names or ()):
+                estimator.feature_names_in_ = np.array(table.names, dtype=object)
+            elif hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        return table
+    options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
+    if not numeric and isinstance(X, (list, tuple)):
+        X = np.array(X, dtype=object)
+    try:
+        found = validate_records(estimator, X, **options, **({} if numeric else {"dtype": None}))
+    except ValueError:
+        if not (numeric and np.asarray(X).dtype.kind in "OU" and np.ndim(X) == 2):
+            raise
+        # text among numbers, which declarations may read, or name the column
+        found = validate_records(estimator, np.asarray(X, dtype=object), dtype=None, **options)
+    return Table(found)
+
+
+def _of_pandas(series: Any) -> Any:
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return series.to_numpy()
+    kind = getattr(dtype, "kind", "O")
+    if kind == "M":
+        if getattr(series.dt, "tz", None) is not None:
+            series = series.dt.tz_localize(None)
+        return series.to_numpy(dtype="datetime64[s]")
+    if kind in "iuf" and hasattr(dtype, "numpy_dtype"):
+        if not series.hasnans:
+            return series.to_numpy(dtype=dtype.numpy_dtype)
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    return series.to_numpy(dtype=object)
+
+
+def _of_polars(series: Any) -> Any:
+    dtype = series.dtype
+    if dtype.is_temporal() and getattr(dtype, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone(None)
+    name = str(dtype)
+    if name.startswith(("Int", "UInt", "Float", "Date")):
+        return series.to_numpy()
+    return objects(series.to_list())
+
+
+def _of_arrow(column: Any) -> Any:
+    name = str(column.type)
+    if name.startswith(("int", "uint", "float", "double", "halffloat")):
+        values = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(False)
+        return values
+    if name.startswith("date"):
+        return np.array(column.to_pylist(), dtype="datetime64[s]")
+    return objects(column.to_pylist())
+
+
+def objects(values: Iterable[Any]) -> np.ndarray:
+    """Return a 1-d array of Python objects, which may be sequences themselves."""
+    return np.fromiter(values, dtype=object)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA has no truth value
+        return True
+    except ValueError:  # of arrays
+        return False
+
+
+def numbers_of(values: np.ndarray) -> np.ndarray:
+    """Return values as doubles: text is parsed, and what is no number is NaN."""
+    if values.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return values.astype(np.float64)
+    if values.dtype.kind in "mMc":
+        return np.full(len(values), np.nan)
+    items = values.tolist()
+    try:
+        return np.array(items, dtype=np.float64).reshape(len(values))
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(value) for value in items], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+    except Exception:  # of any object
+        return np.nan
+
+
+def dates_of(values: np.ndarray) -> np.ndarray:
+    """Return values as datetime64[s]: ISO 8601 text is parsed, and what is no date is NaT."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[s]")
+    if values.dtype.kind in "biufmc":
+        return np.full(len(values), "NaT", dtype="datetime64[s]")
+    texts = [value if isinstance(value, str) else _iso(value) for value in values.tolist()]
+    known = {text: date_of(text) for text in set(texts)}
+    return np.array([known[text] for text in texts], dtype="datetime64[s]")
+
+
+def _iso(value: Any) -> str:
+    """Return the local time of a date, or nothing."""
+    try:
+        return str(value.isoformat()) if hasattr(value, "isoformat") else str(np.datetime64(value))
+    except Exception:
+        return ""
+
+
+def date_of(text: str) -> np.datetime64:
+    """Return the local time that ISO 8601 text begins with, or NaT."""
+    found = _ISO.match(text)
+    try:
+        return np.datetime64("T".join(filter(None, found.groups())) if found else "NaT", "s")
+    except ValueError:
+        return np.datetime64("NaT", "s")
+
+
+def level_text(value: Any) -> str:
+    """Return the text by which categories match: 1, 1.0, " 1" and "1.0" are the same."""
+    if isinstance(value, (float, np.floating)) and value == np.rint(value):
+        value = int(value)
+    text = str(value).strip()
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text)

@@ -1,0 +1,285 @@
+"""The features of rows whose columns were read: positions, curves, products and their sketch.
+
+Let D be the number of parts (:class:`skdp.tabular.columns.Part`) and d that of numbers, u the
+position of a number in [-1, 1] and t = pi (u + 1) / 2. A row has the blocks
+
+- E: ``1.25 u`` of each number, 1 of the level of a category, +-sqrt(1/2) of a flag, hashed words of
+  norm 1 of a text, and 1 in a feature of its own where a value is missing; over sqrt(D);
+- F: ``0.9 / q cos(q t)`` of each number and each frequency q, over sqrt(D);
+- P: ``0.35 * 3 sqrt(d / D) / sqrt(d (d - 1) / 2) u_i u_j`` of each two numbers;
+- C: 0.3 times the sketch of all products of two entries of
+  ``phi = (E without texts, 0.7 cos(2 t), 0.47 cos(3 t))``, the curves over sqrt(D),
+
+all divided by sqrt(1.15 T), where T is the typical squared norm. Rows that are then longer than 1
+are shortened to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.tabular.columns import Part
+from skdp.tabular.feature_plan import (
+    FLAG_WEIGHT,
+    NUMBER_WEIGHT,
+    PRODUCT_WEIGHT,
+    SKETCH_WEIGHT,
+    SKETCHED,
+    SPREAD,
+    FeaturePlan,
+    curve_weight,
+    squared_norm,
+)
+from skdp.tabular.pair_sketch import PairSketch
+
+#: Rows whose features are made at once: they stay in the cache. Their number is filled up to a
+#: multiple of _LANES, so that no row is computed in another way than others.
+_CHUNK, _LANES = 256, 16
+#: Rows are sparse if fewer of their features are expected not to be zero.
+_SPARSE_PART, _WORDS = 0.1, 30
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class RowFeatures:
+    """The map from parts to features.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    plan : FeaturePlan
+
+    Attributes
+    ----------
+    numbers : list of int
+        Positions of the numbers among the parts.
+    offsets : list of int
+        First feature of each part in the linear block.
+    n_features : int
+    """
+
+    def __init__(self, parts: Sequence[Part], plan: FeaturePlan) -> None:
+        self.parts, self.plan = list(parts), plan
+        self.numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
+        *self.offsets, self.n_linear = np.cumsum([0, *(p.n_features for p in parts)]).tolist()
+        d, n_parts = len(self.numbers), len(self.parts)
+        self.n_curves = d * len(plan.frequencies)
+        self.n_products = d * (d - 1) // 2 if plan.products else 0
+        self.n_narrow = self.n_linear + self.n_curves + self.n_products
+        self.n_features = self.n_narrow + plan.n_sketch
+        #: Public number that rows are divided by.
+        self.divisor = math.sqrt(SPREAD * squared_norm(plan, d, n_parts))
+        #: Weight of a feature of one part.
+        self.unit = 1.0 / (math.sqrt(n_parts) * self.divisor)
+        if plan.products and d > 1:
+            share = math.sqrt(d / n_parts) / math.sqrt(d * (d - 1) / 2)
+            self.product_weight = 3.0 * PRODUCT_WEIGHT * share / self.divisor
+        self.sketch_weight = SKETCH_WEIGHT / self.divisor
+        self._place_sketched()
+
+    def _place_sketched(self) -> None:
+        """Number the entries of phi: the linear block without texts, then curves of numbers."""
+        self.phi_offsets, n = [], 0
+        for part in self.parts:
+            self.phi_offsets.append(n)
+            n += part.n_features if part.kind != "text" else 0
+        self.n_phi_linear, d = n, len(self.numbers)
+        self.n_phi = n + d * len(SKETCHED)
+        self.sketch = PairSketch.of(self.n_phi, self.plan.n_sketch) if self.plan.n_sketch else None
+
+    def phi_of(self, k: int) -> list[int]:
+        """Return the entries of phi that belong to a part."""
+        part, start = self.parts[k], self.phi_offsets[k]
+        found = list(range(start, start + part.n_features)) if part.kind != "text" else []
+        if part.kind == "number":
+            i, d = self.numbers.index(k), len(self.numbers)
+            found += [self.n_phi_linear + d * j + i for j in range(len(SKETCHED))]
+        return found
+
+    def names(self) -> list[str]:
+        """Return a name for each feature, no two of them the same."""
+        found: list[str] = []
+        for part in self.parts:
+            if part.kind == "levels":
+                found += [f"{part.name}_{label}" for label in part.labels]
+            elif part.kind == "text":
+                found += [f"{part.name}_{j}" for j in range(part.n_features)]
+            else:
+                found += [part.name, *[f"{part.name}_missing"] * part.has_missing]
+        numbers = [self.parts[k].name for k in self.numbers]
+        found += [f"{name}_cos{q}" for q in self.plan.frequencies for name in numbers]
+        if self.plan.products:
+            found += [f"{one}*{other}" for one, other in combinations(numbers, 2)]
+        found += [f"pairs_{j}" for j in range(self.plan.n_sketch)]
+        seen: set[str] = set()
+        for j in range(len(found)):  # a category may be called "missing"
+            while found[j] in seen:
+                found[j] += "_"
+            seen.add(found[j])
+        return found
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether few features are expected not to be zero."""
+        words = sum(part.kind == "text" for part in self.parts) * (_WORDS - 1)
+        expected = len(self.parts) + words
+        return self.n_features == self.n_linear and expected < _SPARSE_PART * self.n_features
+
+    def dense(self, values: Sequence[Any], out: np.ndarray) -> None:
+        """Write the features of rows to `out`, shape (n_rows, n_features)."""
+        for start in range(0, len(out), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            part = out[rows]
+            wide = np.empty(part.shape) if part.dtype != np.float64 else part
+            self._fill([each[rows] for each in values], wide)
+            _shorten(wide, part.dtype)
+            if wide is not part:
+                part[:] = wide
+
+    def unbounded(self, values: Sequence[Any]) -> np.ndarray:
+        """Return the features of few rows before they are shortened."""
+        out = np.empty((_length(values), self.n_features))
+        self._fill(values, out)
+        return out
+
+    def phi(self, values: Sequence[Any]) -> np.ndarray:
+        """Return phi of few rows, shape (n_rows, n_phi)."""
+        n = _length(values)
+        block, cosines = self._narrow(values, n)
+        kept = [part.kind != "text" for part in self.parts]
+        linear = np.repeat(kept, [part.n_features for part in self.parts])
+        curves = [weight * self.unit * cosines[q] for q, weight in SKETCHED.items()]
+        return np.vstack([block[: self.n_linear][linear], *curves]).T * self.divisor
+
+    def _fill(self, values: Sequence[Any], out: np.ndarray) -> None:
+        n = len(out)
+        lanes = -(-n // _LANES) * _LANES
+        block, cosines = self._narrow(values, lanes)
+        out[:, : self.n_narrow] = block[:, :n].T
+        if self.sketch is not None:
+            # phi is divided by the divisor here, twice in the products
+            found = self._sketched(values, block, cosines)[:n]
+            np.multiply(found, self.sketch_weight * self.divisor**2, out=out[:, self.n_narrow :])
+
+    def _narrow(
+        self, values: Sequence[Any], lanes: int
+    ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        """Compute E, F and P, a row for each feature, and the cosines of each frequency."""
+        block = np.zeros((self.n_narrow, lanes))
+        d = len(self.numbers)
+        positions, present = np.zeros((d, lanes)), np.ones((d, lanes))
+        i = 0
+        for part, read, start in zip(self.parts, values, self.offsets, strict=True):
+            n = read.shape[0]
+            if part.kind == "levels":
+                at = np.flatnonzero(read >= 0)
+                block[start + read[at], at] = self.unit
+            elif part.kind == "text":
+                block[start : start + part.n_features, :n] = self.unit * read.toarray().T
+            else:
+                lost = np.isnan(read)
+                known = np.where(lost, 0.0, read)
+                weight = NUMBER_WEIGHT if part.kind == "number" else FLAG_WEIGHT
+                block[start, :n] = weight * self.unit * known
+                if part.has_missing:
+                    block[start + 1, :n] = self.unit * lost
+                if part.kind == "number":
+                    positions[i, :n], present[i, :n] = known, ~lost
+                    i += 1
+        cosines = self._cosines(positions, present)
+        for j, q in enumerate(self.plan.frequencies):
+            at = self.n_linear + j * d
+            np.multiply(cosines[q], curve_weight(q) * self.unit, out=block[at : at + d])
+        if self.plan.products and d > 1:
+            at = self.n_linear + self.n_curves
+            for i in range(d - 1):
+                end = at + d - 1 - i
+                np.multiply(positions[i] * self.product_weight, positions[i + 1 :], block[at:end])
+                at = end
+        return block, cosines
+
+    def _cosines(self, positions: np.ndarray, present: np.ndarray) -> dict[int, np.ndarray]:
+        """Compute cos(q t) by the recursion of Chebyshev polynomials; 0 where missing."""
+        first = -np.sin(0.5 * np.pi * positions)  # cos t
+        found = {0: np.ones_like(first), 1: first}
+        for q in range(2, max([*SKETCHED, *self.plan.frequencies]) + 1):
+            found[q] = 2.0 * first * found[q - 1] - found[q - 2]
+        return {q: cosine * present for q, cosine in found.items()}
+
+    def _sketched(
+        self, values: Sequence[Any], block: np.ndarray, cosines: dict[int, np.ndarray]
+    ) -> np.ndarray:
+        """Compute the sketch of phi over the divisor, a row for each row."""
+        sketch = self.sketch
+        assert sketch is not None
+        lanes = block.shape[1]
+        sums = np.zeros((2, sketch.n_columns, lanes))
+        for side, buckets, signs in zip(sums, sketch.buckets, sketch.signs, strict=True):
+            for part, read, start, at in zip(
+                self.parts, values, self.offsets, self.phi_offsets, strict=True
+            ):
+                if part.kind == "levels":
+                    found = np.flatnonzero(read >= 0)
+                    entry = at + read[found]
+                    side[buckets[entry], found] += self.unit * signs[entry]
+                elif part.kind != "text":
+                    for j in range(part.n_features):
+                        side[buckets[at + j]] += signs[at + j] * block[start + j]
+            entry = self.n_phi_linear
+            for q, weight in SKETCHED.items():
+                for cosine in cosines[q]:
+                    side[buckets[entry]] += (signs[entry] * weight * self.unit) * cosine
+                    entry += 1
+        first, second = (np.ascontiguousarray(side.T) for side in sums)
+        return sketch.convolve(first, second)
+
+    def sparse(self, values: Sequence[Any], dtype: Any) -> sp.csr_matrix:
+        """Return the linear block of rows as CSR."""
+        blocks: list[Any] = []
+        for part, read in zip(self.parts, values, strict=True):
+            if part.kind == "text":
+                blocks.append(self.unit * read)
+            elif part.kind == "levels":
+                at = np.flatnonzero(read >= 0)
+                entries = np.full(len(at), self.unit), (at, read[at])
+                blocks.append(sp.csr_matrix(entries, shape=(len(read), part.n_features)))
+            else:
+                lost = np.isnan(read)
+                weight = NUMBER_WEIGHT if part.kind == "number" else FLAG_WEIGHT
+                found = [weight * self.unit * np.where(lost, 0.0, read)]
+                found += [self.unit * lost] * part.has_missing
+                blocks.append(sp.csr_matrix(np.column_stack(found)))
+        out = sp.csr_matrix(sp.hstack(blocks, format="csr"))
+        factors = _factors(np.asarray(out.power(2).sum(axis=1)).ravel(), out.shape[1], dtype)
+        out.data *= np.repeat(factors, np.diff(out.indptr))
+        return out.astype(dtype)
+
+
+def _length(values: Sequence[Any]) -> int:
+    return int(values[0].shape[0])
+
+
+def _shorten(rows: np.ndarray, dtype: Any) -> None:
+    """Divide rows that may be longer than 1 by their norm, rounded up."""
+    squares = np.add.reduce(np.square(rows), axis=1)
+    factors = _factors(squares, rows.shape[1], dtype)
+    long = np.flatnonzero(factors < 1.0)
+    rows[long] *= factors[long, None]
+
+
+def _factors(squares: np.ndarray, width: int, dtype: Any) -> np.ndarray:
+    """Return what takes rows of these squared norms to norm at most 1 in the given precision.
+
+    A computed norm of p doubles is off by less than (p / 2 + 2) eps, a product and a cast by an eps
+    of their precision: docs/theory/tabular.md, Theorem 1.
+    """
+    slack = (width + 8) * _EPS
+    if dtype != np.float64:
+        slack += 2.0 * float(np.finfo(dtype).eps)
+    norms = np.sqrt(squares)
+    return np.where(norms > 1.0 - slack, (1.0 - slack) / np.maximum(norms, 0.5), 1.0)

@@ -1,0 +1,246 @@
+"""Features of the rows of a table by public declarations, of Euclidean norm at most 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import check_bool, check_option, shown
+from skdp._estimator import staged
+from skdp._types import Self
+from skdp.tabular.columns import Column, are_numbers, is_by_name, matched
+from skdp.tabular.feature_plan import FeaturePlan
+from skdp.tabular.frames import Table, validated_table
+from skdp.tabular.row_features import RowFeatures
+
+#: Rows that are read at once.
+_SLAB = 2**14
+COLUMNS_LEFT = ("error", "drop")
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Map the rows of a table to features of norm at most 1, by public declarations.
+
+    Numbers become a position in their range and curves, categories one indicator for each value;
+    products of numbers and a sketch of the products of all features may follow. The map is a
+    function of one row, of the declarations and of the plan: nothing is learned, it costs no
+    budget, and it may stand before any private estimator with ``data_norm=1.0``.
+
+    Parameters
+    ----------
+    columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
+        Public. A dict for data frames; a list in the order of the columns, or one range for all,
+        for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
+    features : {"linear", "curves", "pairs"} or FeaturePlan, default="curves"
+        "linear": the positions and indicators. "curves": these, and cosines of each number up to
+        frequency 6. "pairs": also the products. :meth:`FeaturePlan.for_budget` takes what a budget
+        pays for.
+    columns_left : {"error", "drop"}, default="error"
+        What to do with columns of X that are not declared.
+    sparse_output : bool or "auto", default="auto"
+        Whether to return CSR. "auto": where there are no curves and no products, and less than a
+        tenth of the features is expected not to be zero.
+    dtype : numpy dtype, default=numpy.float64
+        Of the features: float64 or float32.
+
+    Attributes
+    ----------
+    schema_ : dict of {name: declaration}
+    feature_plan_ : FeaturePlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where X has column names that are all strings.
+
+    See Also
+    --------
+    DPTabularClassifier : A model of the features that the budget pays for.
+    describe_columns : Print declarations to fill in.
+
+    Notes
+    -----
+    Rows are bounded, and neighbouring tables are mapped to neighbouring rows:
+    docs/theory/tabular.md, Theorem 1.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.tabular import Number, TableEncoder
+    >>> frame = pd.DataFrame({"age": [20.0, None], "job": ["cook", "clerk"]})
+    >>> columns = {"age": Number(20, 80, missing=True), "job": ["clerk", "cook"]}
+    >>> encoder = TableEncoder(columns, features="linear").set_output(transform="pandas")
+    >>> encoder.fit_transform(frame).round(2)
+        age  age_missing  job_clerk  job_cook
+    0 -0.78         0.00       0.00      0.62
+    1  0.00         0.66       0.66      0.00
+    """
+
+    def __init__(
+        self,
+        columns: Any = (-1.0, 1.0),
+        *,
+        features: Any = "curves",
+        columns_left: str = "error",
+        sparse_output: Any = "auto",
+        dtype: Any = np.float64,
+    ) -> None:
+        self.columns = columns
+        self.features = features
+        self.columns_left = columns_left
+        self.sparse_output = sparse_output
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Match the declarations with the columns of X; nothing is learned from the values.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : TableEncoder
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, or if the declarations do not fit X.
+        """
+        with staged(self) as encoder:
+            table = encoder._table(X, reset=True)
+            encoder._fit_table(table)
+            for _ in _read(table, encoder._columns(table)):
+                pass
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and compute the features of each row; values are read once.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+        y : None
+            Ignored.
+        **fit_params : dict
+            Ignored.
+
+        Returns
+        -------
+        ndarray or CSR of shape (n_samples, n_features_out)
+        """
+        with staged(self) as encoder:
+            table = encoder._table(X, reset=True)
+            encoder._fit_table(table)
+            features = encoder._encode(table)
+        return features
+
+    def _table(self, X: Any, *, reset: bool) -> Table:
+        return table_of(self, X, reset=reset)
+
+    def _fit_table(self, table: Table) -> None:
+        check_option("columns_left", self.columns_left, COLUMNS_LEFT)
+        is_plan = isinstance(self.features, FeaturePlan)
+        self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
+        if self.sparse_output != "auto":
+            check_bool("sparse_output", self.sparse_output)
+        if np.dtype(self.dtype) not in (np.float64, np.float32):
+            raise ValueError(f"dtype == {shown(self.dtype)}, must be float64 or float32.")
+        found = matched(self.columns, table, self.columns_left)
+        self.schema_ = {column.name: column.declaration for column in found}
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features of each row.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+
+        Returns
+        -------
+        ndarray or CSR of shape (n_samples, n_features_out)
+            Rows of Euclidean norm at most 1.
+
+        Raises
+        ------
+        ValueError
+            For values that the declarations do not allow; the message names the column.
+        """
+        check_is_fitted(self)
+        return self._encode(self._table(X, reset=False))
+
+    def _encode(self, table: Table) -> Any:
+        """Compute the features of a validated table."""
+        features, columns = self.row_features, self._columns(table)
+        asked = self.sparse_output
+        if features.is_sparse if isinstance(asked, str) else asked:
+            slabs = [features.sparse(v, np.dtype(self.dtype)) for _, v in _read(table, columns)]
+            return sp.vstack(slabs, format="csr")
+        out = np.empty((table.n_rows, features.n_features), dtype=self.dtype)
+        for rows, values in _read(table, columns):
+            features.dense(values, out[rows])
+        return out
+
+    def _columns(self, table: Table) -> list[Column]:
+        """Find the columns of the fit in a table; by name they may be in another order."""
+        if not is_by_name(self.columns):
+            return [Column(n, j, each) for j, (n, each) in enumerate(self.schema_.items())]
+        return list(matched(self.columns, table, self.columns_left))
+
+    @property
+    def row_features(self) -> RowFeatures:
+        """The map from columns that were read to features."""
+        given = self.schema_.items()
+        parts = [part for name, each in given for part in each.expand(str(name))]
+        return RowFeatures(parts, self.feature_plan_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Name the features: age, age_missing, job_clerk, age_cos2, age*pay, pairs_17, ...
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the declarations have the names.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        return np.array(self.row_features.names(), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def table_of(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """Validate X for an estimator with the parameter `columns`."""
+    columns = estimator.columns
+    return validated_table(
+        estimator, X, by_name=is_by_name(columns), numeric=are_numbers(columns), reset=reset
+    )
+
+
+def _read(table: Table, columns: list[Column]) -> Iterator[tuple[slice, list[Any]]]:
+    """Read some rows after the other: for each part of the columns one array.
+
+    Raises
+    ------
+    ValueError
+        For values that a declaration does not allow, with the name of the column.
+    """
+    for start in range(0, table.n_rows, _SLAB):
+        rows, values = slice(start, min(start + _SLAB, table.n_rows)), []
+        for column in columns:
+            values += column.declaration.read(table.column(column.position, rows), column.where)
+        yield rows, values

@@ -1,0 +1,181 @@
+"""Declarations: forms, reading of values, and what is refused."""
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from skdp.tabular import Category, Date, Flag, Number, TableEncoder, Text
+from skdp.tabular.columns import as_declaration
+from skdp.tabular.frames import objects
+
+NAN = float("nan")
+DECLARATIONS = [
+    Number(18, 90),
+    Number(-1.5, 1e6, log=True, missing=True),
+    Number(0, 10, log=1000.0),
+    Category(["a", "b"]),
+    Category((1, 2.5, True and "x"), missing=True, other=True),
+    Flag(),
+    Flag(missing=True),
+    Date("2015-01-01", "2026-01-01"),
+    Date("2015-01-01", "2026-01-01T06:00:00", parts=("hour",), missing=True),
+    Text(),
+    Text(64),
+]
+
+
+@pytest.mark.parametrize("declared", DECLARATIONS, ids=repr)
+def test_a_declaration_is_a_value(declared):
+    again = eval(repr(declared))
+    assert again == declared and hash(again) == hash(declared) and repr(again) == repr(declared)
+    assert pickle.loads(pickle.dumps(declared)) == declared
+    assert clone(TableEncoder({"x": declared})).columns == {"x": declared}
+    assert sum(other == declared for other in DECLARATIONS) == 1
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ((0, 1), Number(0, 1)),
+        (["a", "b"], Category(["a", "b"])),
+        (np.array([1, 2]), Category([1, 2])),
+        (bool, Flag()),
+        (pd.CategoricalDtype(["b", "a"]), Category(["b", "a"])),
+        (pl.Enum(["b", "a"]), Category(["b", "a"])),
+        (Date(dt.date(2020, 1, 1), np.datetime64("2021-01-01")), Date("2020-01-01", "2021-01-01")),
+    ],
+)
+def test_short_forms(short, long):
+    assert as_declaration(short, "Column 'x'") == long
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: Number(90, 17), r"Number needs finite low < high, got \(90, 17\)"),
+        (lambda: Number(0, np.inf), "finite low < high"),
+        (lambda: Number(NAN, 1), "finite low < high"),
+        (lambda: Number("0", 1), "finite low < high"),
+        (lambda: Number(0, 1, log=-1.0), "log == -1"),
+        (lambda: Number(0, 1, missing="yes"), "missing == 'yes', must be True or False"),
+        (lambda: Category([]), "at least one value"),
+        (lambda: Category(["a", None]), "none of them missing"),
+        (lambda: Category("ab"), "a list of values"),
+        (lambda: Category([1, " 1"]), "lists a value twice: '1'"),
+        (lambda: Category([[1], [2]]), "hashable"),
+        (lambda: Date("2020-01-01", "2019-01-01"), "low < high"),
+        (lambda: Date("1 May 2020", "2021-01-01"), 'text such as "2026-01-31"'),
+        (lambda: Date("2020-01-01", "2021-01-01", parts=("hours",)), "parts must be some of"),
+        (lambda: Text(1), "n_features == 1"),
+    ],
+)
+def test_invalid_declarations(declare, message):
+    with pytest.raises(ValueError, match=message):
+        declare()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (3, r"Column 'x': expected \(low, high\), a list of categories, .* got 3"),
+        ("a", "expected"),
+        ((90, 17), r"Column 'x': Number needs finite low < high"),
+        (["a", "a"], "Column 'x': Category lists a value twice"),
+        (..., "Column 'x' is still to be declared"),
+        (Number(..., ...), "still to be declared"),
+        (Category([...]), "still to be declared"),
+        (Date(..., ...), "still to be declared"),
+        (float, "expected"),
+    ],
+)
+def test_what_is_no_declaration(given, message):
+    with pytest.raises(ValueError, match=message):
+        as_declaration(given, "Column 'x'")
+
+
+def read(declared, values, as_array=False):
+    values = np.asarray(values) if as_array else objects(values)
+    (found,) = as_declaration(declared, "Column 'x'").read(values, "Column 'x'")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "found"),
+    [
+        ((0, 10), [0, 5, 10, 20, -3], [-1, 0, 1, 1, -1]),
+        ((0, 10), ["2.5", Decimal("7.5"), True, np.float32(10)], [-0.5, 0.5, -0.8, 1]),
+        (Number(0, 10, missing=True), [5, None, NAN, " ", "?", pd.NA, "5"], [0] + [NAN] * 5 + [0]),
+        (Number(-1e200, 1e200), [1e308, 0], [1, 0]),
+        (Number(0, np.sinh(2), log=True), [np.sinh(1.5)], [0.5]),
+        (Number(0, 100 * np.sinh(2), log=100.0), [100 * np.sinh(1.0)], [0]),
+        ([1, 2], [1, 1.0, "1", " 1", "1.0", True, "2.00", 3, "x"], [0] * 6 + [1, -1, -1]),
+        (["1", "01"], [1, "01", "1"], [0, 1, 0]),
+        (["a", "b"], ["b", " a ", "B", ("a",), [1]], [1, 0, -1, -1, -1]),
+        ([True, False], [True, "True", "true", 1, 1.0, "0", "false"], [0, 0, 0, 0, 0, 1, 1]),
+        (["true", "false"], [True, False], [0, 1]),
+        (["1", "0"], [True, False], [0, 1]),
+        (Category(["a"], other=True, missing=True), ["a", "x", None, NAN, pd.NaT], [0, 1, 2, 2, 2]),
+        (Category(["a"], missing=True), ["x", None], [-1, 1]),
+        (bool, [True, 0, "1", "No", "yes", " TRUE", 0.0, "false"], [1, -1, 1, -1, 1, 1, -1, -1]),
+        (Flag(missing=True), [True, None], [1, NAN]),
+    ],
+)
+def test_values_are_read(declared, values, found):
+    np.testing.assert_allclose(read(declared, values), found, rtol=0, atol=1e-15)
+
+
+def test_dates_are_read():
+    values = ["2020-01-01", dt.datetime(2020, 12, 31, 23, 5), pd.Timestamp("2021-06-15 12:00"), "?"]
+    parts = ("trend", "year", "month", "day", "weekday", "hour", "quarter")
+    declared = Date("2020-01-01", "2021-01-01", parts=parts, missing=True)
+    trend, year, month, day, weekday, hour, quarter = declared.read(objects(values), "")
+    np.testing.assert_allclose(trend, [-1, 1 - 2 * (55 / 1440) / 366, 1, NAN], rtol=1e-12)
+    np.testing.assert_array_equal(year, [-1, -1, 1, NAN])
+    for codes, found in (
+        (month, [0, 11, 5, -1]),
+        (day, [0, 30, 14, -1]),
+        (weekday, [2, 3, 1, -1]),
+        (hour, [0, 23, 12, -1]),
+        (quarter, [0, 3, 1, -1]),
+    ):
+        np.testing.assert_array_equal(codes, found)
+    zoned = pd.Series(pd.to_datetime(["2020-03-01 23:30"]).tz_localize("Asia/Tokyo"))
+    assert Date("2020-01-01", "2021-01-01", parts="hour").read(objects(zoned), "")[0][0] == 23
+    first = Date("2020-01-01", "2021-01-01", parts=("month", "day"), missing=True)
+    np.testing.assert_array_equal(first.read(objects([None]), ""), [[12], [-1]])
+
+
+def test_words_are_hashed():
+    rows = read(Text(64), ["good wine", "wine good", None, 3.5])
+    assert rows.shape == (4, 64)
+    np.testing.assert_allclose(rows.power(2).sum(axis=1).ravel(), [[1, 1, 0, 0]], atol=1e-15)
+    assert (rows[0] != rows[1]).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "message"),
+    [
+        ((0, 1), [0.5, None], r"has missing values .*declare Number\(0, 1, missing=True\)"),
+        ((0, 1), [0.5, "secret"], "or text that cannot be read"),
+        ((0, 1), ["secret", "b", None], r"Number but holds text. Declare Category\(\[...\]\)"),
+        ((0, 1), [dt.date(2020, 1, 1)], "Number but holds dates"),
+        ((0, 1), np.array(["2020-01-01"], dtype="M8[D]"), "Number but holds dates"),
+        ((0, 1), np.array([1], dtype="m8[D]"), "time differences"),
+        ((0, 1), [0.5, np.inf], "contains infinity"),
+        (["a"], ["a", None], r"declare Category\(\['a'\], missing=True\)"),
+        (bool, [True, "secret"], "Flag but holds other values"),
+        (bool, [True, None], r"declare Flag\(missing=True\)"),
+        (Date("2020-01-01", "2021-01-01"), ["2020-02-02", ""], "missing values"),
+        (Date("2020-01-01", "2021-01-01"), ["secret", 17], "no value is a date"),
+    ],
+)
+def test_values_that_are_refused(declared, values, message):
+    with pytest.raises(ValueError, match=f"^Column 'x' .*{message}") as refused:
+        read(declared, values, isinstance(values, np.ndarray))
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,352 @@
+"""Features of rows: their norm, their independence of other rows, names, libraries, sketches."""
+
+import datetime as dt
+import warnings
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp.tabular import Category, Date, FeaturePlan, Flag, Number, TableEncoder, Text
+from skdp.tabular.pair_sketch import PairSketch
+
+COLUMNS = {
+    "age": Number(18, 90, missing=True),
+    "pay": Number(0, 1e6, log=1000.0),
+    "hours": (0, 80),
+    "job": Category(["clerk", "cook", "judge"], missing=True, other=True),
+    "grade": [1, 2, 3],
+    "vip": Flag(missing=True),
+    "joined": Date("2015-01-01", "2026-01-01", missing=True),
+    "note": Text(16),
+}
+PLANS = [
+    FeaturePlan.fixed("linear"),
+    FeaturePlan.fixed("curves"),
+    FeaturePlan(frequencies=(2, 3), products=True, n_sketch=45),
+    FeaturePlan(n_sketch=30),
+]
+numbers = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([5e-324, -1e308, 0.0, 54.0])
+)
+ROWS = st.tuples(
+    st.one_of(numbers, st.none()),
+    numbers,
+    numbers,
+    st.sampled_from(["clerk", " cook", "judge", "lawyer", None, 7]),
+    st.sampled_from([1, 2.0, "3", "x"]),
+    st.sampled_from([True, 0, "yes", None]),
+    st.sampled_from([dt.datetime(2017, 8, 9, 10), "2031-02-28", "?", None]),
+    st.sampled_from(["", "a b c", "wine wine", None]),
+)
+
+
+def frame_of(rows):
+    return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+
+
+def table(n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(15, 95, n)),
+            "pay": rng.exponential(3e4, n),
+            "hours": rng.integers(0, 80, n),
+            "job": rng.choice(np.array(["clerk", "cook", "judge", "lawyer", None], object), n),
+            "grade": rng.integers(1, 5, n),
+            "vip": rng.random(n) < 0.3,
+            "joined": np.datetime64("2016-01-01") + rng.integers(0, 3000, n).astype("m8[D]"),
+            "note": rng.choice(["good wine", "", "bad"], n),
+        }
+    )
+
+
+@pytest.mark.parametrize("features", ["linear", "pairs"])
+def test_scikit_learn_checks(features):
+    results = check_estimator(TableEncoder(features=features), on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS), st.booleans())
+@example([(None, 1e308, 80, "x", 3, True, "?", "a")], PLANS[2], False)
+def test_every_row_has_norm_at_most_one(rows, plan, is_single):
+    """Exactly, in rational arithmetic, whatever the record."""
+    dtype = np.float32 if is_single else np.float64
+    encoder = TableEncoder(COLUMNS, features=plan, sparse_output=False, dtype=dtype)
+    for row in encoder.fit_transform(frame_of(rows)):
+        assert sum(Fraction(float(value)) ** 2 for value in row) <= 1
+
+
+def test_long_rows_are_shortened_to_one_and_others_are_not():
+    """Most entries of a sketch at their largest: all numbers at an end of their range."""
+    X = np.vstack([np.ones((1, 9)), -np.ones((1, 9)), np.zeros((1, 9))])
+    encoder = TableEncoder(features="pairs").fit(X)
+    features = encoder.row_features
+    before = features.unbounded(list(X.T))
+    norms, after = np.linalg.norm(before, axis=1), encoder.transform(X)
+    assert (norms[:2] > 1.1).all() and norms[2] < 1.0
+    np.testing.assert_allclose(after[:2], before[:2] / norms[:2, None], rtol=1e-12)
+    np.testing.assert_array_equal(after[2], before[2])
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_a_row_does_not_depend_on_others(plan):
+    """Permuted, split, one by one: the same bits."""
+    X, encoder = table(700), TableEncoder(COLUMNS, features=plan, sparse_output=False)
+    Z = encoder.fit_transform(X)
+    order = np.random.default_rng(1).permutation(len(X))
+    np.testing.assert_array_equal(encoder.transform(X.iloc[order]), Z[order])
+    np.testing.assert_array_equal(encoder.transform(X.iloc[333:]), Z[333:])
+    for i in (0, 1, 299, 699):
+        np.testing.assert_array_equal(TableEncoder.transform(encoder, X.iloc[[i]]), Z[[i]])
+
+
+def test_nothing_is_learned():
+    one, two = (TableEncoder(COLUMNS).fit(table(seed=seed)) for seed in (0, 1))
+    assert sorted(vars(one)) == sorted(vars(two))
+    assert (one.schema_, one.feature_plan_) == (two.schema_, two.feature_plan_)
+    np.testing.assert_array_equal(one.transform(table()), two.transform(table()))
+
+
+def to_arrow(frame):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.Table.from_pandas(frame, preserve_index=False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda frame: pl.DataFrame(
+            {name: [None if pd.isna(v) else v for v in frame[name]] for name in frame}
+        ),
+        to_arrow,
+        lambda frame: frame.convert_dtypes(),
+        lambda frame: frame.astype({"job": "category", "grade": "string", "joined": object}),
+        lambda frame: frame.astype({"hours": "Int8", "pay": object, "vip": "string"}),
+        lambda frame: frame[list(frame)[::-1]],
+        lambda frame: frame.assign(joined=frame["joined"].dt.strftime("%Y-%m-%d %H:%M")),
+    ],
+    ids=["polars", "pyarrow", "nullable", "types", "text", "order", "dates"],
+)
+def test_libraries_and_types_have_the_same_features(other):
+    X = table()
+    encoder = TableEncoder(COLUMNS, features="pairs").fit(X)
+    np.testing.assert_array_equal(encoder.transform(other(X)), encoder.transform(X))
+    again = TableEncoder(COLUMNS, features="pairs").fit_transform(other(X))
+    np.testing.assert_array_equal(again, encoder.transform(X))
+
+
+def test_a_list_declares_the_columns_of_an_array():
+    X = table().drop(columns=["joined"])
+    columns = {name: each for name, each in COLUMNS.items() if name != "joined"}
+    by_name = TableEncoder(columns, features="pairs").fit_transform(X)
+    by_position = TableEncoder(list(columns.values()), features="pairs")
+    np.testing.assert_array_equal(by_position.fit_transform(X.to_numpy()), by_name)
+    np.testing.assert_array_equal(by_position.fit_transform(X.to_numpy().tolist()), by_name)
+    np.testing.assert_array_equal(by_position.fit_transform(X), by_name)
+
+
+def test_a_file_of_text_changes_nothing(tmp_path):
+    X = table()
+    X.to_csv(tmp_path / "table.csv", index=False)
+    encoder = TableEncoder(COLUMNS).fit(X)
+    for dtype in (None, str):
+        again = pd.read_csv(tmp_path / "table.csv", dtype=dtype)
+        np.testing.assert_allclose(encoder.transform(again), encoder.transform(X), atol=1e-9)
+
+
+def test_names():
+    plan = FeaturePlan(frequencies=(2,), products=True, n_sketch=2)
+    columns = {n: COLUMNS[n] for n in ("age", "job", "vip")}
+    columns["joined"] = Date("2020-01-01", "2021-01-01", parts=("trend", "quarter"))
+    encoder = TableEncoder(columns, features=plan).fit(table()[list(columns)])
+    assert " ".join(encoder.get_feature_names_out()) == (
+        "age age_missing job_clerk job_cook job_judge job_other job_missing vip vip_missing joined "
+        "joined_quarter_1 joined_quarter_2 joined_quarter_3 joined_quarter_4 age_cos2 joined_cos2 "
+        "age*joined pairs_0 pairs_1"
+    )
+    clash = TableEncoder({"a": Category(["missing", "x"], missing=True)})
+    clash.fit(pd.DataFrame({"a": ["x"]}))
+    assert list(clash.get_feature_names_out()) == ["a_missing", "a_x", "a_missing_"]
+
+
+@pytest.mark.parametrize(("make", "container"), [(lambda X: X, "pandas"), (pl.DataFrame, "polars")])
+def test_set_output(make, container):
+    X = make(table().drop(columns="joined"))
+    columns = {name: each for name, each in COLUMNS.items() if name != "joined"}
+    encoder = TableEncoder(columns).set_output(transform=container)
+    out = encoder.fit_transform(X)
+    assert list(out.columns) == encoder.get_feature_names_out().tolist()
+    plain = TableEncoder(columns).fit_transform(X)
+    np.testing.assert_array_equal(out.to_numpy(), plain)
+    if container == "pandas":
+        assert (out.index == X.index).all()
+
+
+def test_sparse_and_dense_features_are_the_same():
+    wide = {"job": Category([f"j{k}" for k in range(60)], missing=True), "note": Text(512)}
+    columns = {**COLUMNS, **wide}
+    encoder = TableEncoder(columns, features="linear").fit(table())
+    found = encoder.transform(table())
+    dense = TableEncoder(columns, features="linear", sparse_output=False).fit_transform(table())
+    assert found.format == "csr" and isinstance(dense, np.ndarray)
+    np.testing.assert_allclose(found.toarray(), dense, rtol=0, atol=1e-15)
+    assert isinstance(TableEncoder(columns).fit_transform(table()), np.ndarray)
+    single = TableEncoder(columns, features="linear", dtype=np.float32).fit_transform(table())
+    assert single.dtype == np.float32
+
+
+def test_the_values_of_features():
+    """One number, one category: the blocks by hand."""
+    plan = FeaturePlan(frequencies=(2, 5))
+    encoder = TableEncoder([Number(0, 4, missing=True), ["a", "b"]], features=plan)
+    Z = encoder.fit_transform([[3, "b"], [None, "x"]])
+    weights = np.array([0.45 * 2 / 2, 0.45 * 2 / 5])
+    divisor = np.sqrt(1.15 * (1 + np.square(weights).sum() / 4))
+    angle = np.pi * (0.5 + 1) / 2
+    row = [1.25 * 0.5, 0, 0, 1, *weights * np.cos([2 * angle, 5 * angle])]
+    np.testing.assert_allclose(Z[0], np.array(row) / np.sqrt(2) / divisor, atol=1e-15)
+    np.testing.assert_allclose(Z[1], np.eye(6)[1] / np.sqrt(2) / divisor, atol=1e-15)
+
+
+def test_products_and_sketch_of_a_row():
+    X = np.array([[0.5, -0.2, 1.0]])
+    plan = FeaturePlan(products=True, n_sketch=30)
+    features = TableEncoder(features=plan).fit(X).row_features
+    values = list(X.T)
+    found = features.unbounded(values)[0] * features.divisor
+    products = 0.35 * 3 / np.sqrt(3) * np.array([-0.1, 0.5, -0.2])
+    np.testing.assert_allclose(found[3:6], products, rtol=1e-14)
+    phi = features.phi(values)[0]
+    t = np.pi * (X[0] + 1) / 2
+    curves = [0.7 * np.cos(2 * t), 0.47 * np.cos(3 * t)]
+    np.testing.assert_allclose(phi, np.hstack([1.25 * X[0], *curves]) / np.sqrt(3), atol=1e-15)
+    sketch = features.sketch
+    slow = np.zeros(30)
+    for a in range(len(phi)):
+        for b in range(len(phi)):
+            k = (sketch.buckets[0, a] + sketch.buckets[1, b]) % 30
+            slow[k] += sketch.signs[0, a] * sketch.signs[1, b] * phi[a] * phi[b]
+    np.testing.assert_allclose(found[6:], 0.3 * slow, rtol=0, atol=1e-15)
+    w = np.random.default_rng(0).standard_normal(30)
+    assert phi @ sketch.quadratic_form(w) @ phi == pytest.approx(w @ slow, abs=1e-13)
+
+
+def test_the_sketch_is_frozen():
+    """Models of one version are read by the next ones."""
+    sketch = PairSketch.of(8, 45)
+    buckets = [[43, 23, 16, 37, 0, 35, 35, 16], [0, 13, 12, 15, 39, 17, 0, 13]]
+    signs = [[-1, 1, 1, 1, 1, -1, 1, 1], [-1, 1, -1, -1, 1, 1, 1, -1]]
+    assert (sketch.buckets.tolist(), sketch.signs.tolist()) == (buckets, signs)
+    longer = PairSketch.of(20, 45)
+    np.testing.assert_array_equal(longer.buckets[:, :8], sketch.buckets)
+    X = np.linspace(-1, 1, 15).reshape(3, 5)
+    Z = TableEncoder(features=FeaturePlan(n_sketch=30)).fit_transform(X)
+    assert Z.sum(axis=1) == pytest.approx(
+        [-1.9217157524650081, 0.0005452609564783016, 1.3669727915143584], rel=1e-12
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=3))
+def test_no_record_warns(rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(COLUMNS, features="pairs").fit_transform(frame_of(rows))
+
+
+@pytest.mark.parametrize(
+    ("columns", "change", "message"),
+    [
+        (
+            {**COLUMNS, "hour": (0, 1)},
+            lambda X: X.drop(columns="hours"),
+            r"Declared columns that X does not have: 'hours', 'hour'.$",
+        ),
+        (
+            {"Hours": (0, 80)},
+            lambda X: X[["hours"]],
+            r"does not have: 'Hours' \(did you mean 'hours'\?\)",
+        ),
+        (
+            {"age": COLUMNS["age"]},
+            lambda X: X[["age", "pay"]],
+            r"without a declaration: \['pay'\]. Declare them, or drop them with columns_left",
+        ),
+        ({"age": (0, 1)}, lambda X: X[["age"]], r"Column 'age' has missing values"),
+        ({"age": 3}, lambda X: X[["age"]], r"Column 'age': expected \(low, high\)"),
+        ({"age": ...}, lambda X: X[["age"]], r"Column 'age' is still to be declared"),
+        ({"job": (0, 1)}, lambda X: X[["job"]], r"Column 'job' was declared Number but holds text"),
+        (
+            {"joined": (0, 1)},
+            lambda X: X[["joined"]],
+            r"Column 'joined' was declared Number but holds dates",
+        ),
+        (COLUMNS, lambda X: X.to_numpy(), r"X has no column names: pass a data frame or a list"),
+        ([(0, 1)] * 3, lambda X: X.to_numpy()[:, :4], r"3 declarations, X has 4 columns"),
+        (
+            (0, 1),
+            lambda X: X[["job"]].to_numpy(),
+            r"Column 'x0' was declared Number but holds text",
+        ),
+        (COLUMNS, lambda X: X[["age", *X]], r"X has two columns named 'age'"),
+        ({}, lambda X: X, "declares no column"),
+        ("ab", lambda X: X, "columns must be a dict"),
+        ((0, 1), lambda X: X[["hours"]].iloc[:0], "minimum of 1 is required"),
+    ],
+)
+def test_errors_name_the_column_and_no_value(columns, change, message):
+    X = change(table())
+    with pytest.raises(ValueError, match=message) as refused:
+        TableEncoder(columns).fit(X)
+    values = {"clerk", "cook", "judge", "lawyer", "good wine", "2016"}
+    assert not any(value in str(refused.value) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"features": "all"}, "features == 'all'"),
+        ({"columns_left": "keep"}, "columns_left == 'keep'"),
+        ({"sparse_output": 2}, "sparse_output"),
+        ({"dtype": np.int64}, "dtype"),
+    ],
+)
+def test_invalid_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        TableEncoder(**parameters).fit([[0.0]])
+
+
+def test_columns_that_are_left():
+    X, columns = table(), {"hours": (0, 80)}
+    encoder = TableEncoder(columns, columns_left="drop").fit(X)
+    assert encoder.n_features_in_ == len(COLUMNS) and len(encoder.schema_) == 1
+    only = TableEncoder(columns).fit_transform(X[["hours"]])
+    np.testing.assert_array_equal(encoder.transform(X), only)
+    np.testing.assert_array_equal(encoder.transform(X[["hours", "age"]]), only)
+
+
+@pytest.mark.slow
+def test_the_time_of_large_tables():
+    """100,000 rows, 20 columns, 500 features: at most 2 s on one core."""
+    import time
+
+    rng, n = np.random.default_rng(0), 100_000
+    X = pd.DataFrame({f"n{j}": rng.standard_normal(n) for j in range(12)})
+    for j in range(8):
+        X[f"c{j}"] = rng.choice(list("abcdefgh"), n)
+    columns = {name: (-3, 3) if name[0] == "n" else list("abcdefgh") for name in X}
+    plan = FeaturePlan(frequencies=(2, 3, 4, 5, 6, 7, 8), products=True, n_sketch=270)
+    encoder = TableEncoder(columns, features=plan).fit(X.iloc[:1])
+    start = time.process_time()
+    assert encoder.transform(X).shape == (n, 496)
+    assert time.process_time() - start < 4.0  # half of it on a machine without other work
