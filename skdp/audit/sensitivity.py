@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,12 @@ def worst_case_sensitivity(
     ValueError
         For invalid sizes.
 
+    Warns
+    -----
+    UserWarning
+        If many released points have the same norm: on the boundary of a ball the noise does not
+        cancel.
+
     Examples
     --------
     >>> from skdp.audit import worst_case_sensitivity
@@ -114,13 +121,13 @@ def worst_case_sensitivity(
     rng = np.random.default_rng(random_state)
     seed = int(rng.integers(2**31))
     values = np.asarray(_targets(estimator) if targets is None else targets)
-    n_fits = 0
+    lengths: list[float] = []  # of what fits released
 
     def solve(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        nonlocal n_fits
-        n_fits += 1
         found = output(fit(estimator, (X, y), seed)) if solution is None else solution(X, y)
-        return np.ravel(np.asarray(found, dtype=float))
+        found = np.ravel(np.asarray(found, dtype=float))
+        lengths.append(float(np.linalg.norm(found)))
+        return found
 
     def distance(X: np.ndarray, y: np.ndarray) -> float:
         """Of data sets of all records but the last, and of all but the last but one."""
@@ -140,6 +147,16 @@ def worst_case_sensitivity(
         if largest > best[0]:
             best = largest, X, y
     largest, X, y = best
+    n_fits = len(lengths)
+    cut = np.mean(np.array(lengths) > (1.0 - 1e-9) * max(lengths))
+    if solution is None and n_fits >= 10 and cut > 0.1:
+        warnings.warn(
+            f"{cut:.0%} of the released points have the same, largest norm. If they are on the "
+            "boundary of a ball, the projection brings them together, and the distance found is "
+            "too small: raise coef_norm and epsilon.",
+            UserWarning,
+            stacklevel=2,
+        )
     first, second = np.arange(n), np.append(np.arange(n - 1), n)
     claimed = None if estimator is None else _claimed(fit(estimator, (X[first], y[first]), seed))
     return SensitivitySearch(largest, claimed, (X[first], y[first]), (X[second], y[second]), n_fits)

@@ -55,7 +55,7 @@ class Careless(DPLogisticRegression):
 
 
 def test_sensitivities_that_are_stated_too_small_are_found():
-    model = Careless(**logistic().get_params())
+    model = Careless(**{**logistic().get_params(), "epsilon": 1e4})
     search = worst_case_sensitivity(model, 10, 2, n_starts=1, n_steps=10, random_state=0)
     assert search.refutes
 
@@ -74,3 +74,15 @@ def test_without_a_claim():
 def test_what_is_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         worst_case_sensitivity(logistic(), **{"n": 5, "d": 1} | options)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1e4])
+def test_a_ball_that_cuts_the_noise_is_said(epsilon, recwarn):
+    model = DPRidge(
+        epsilon, method="output", alpha=0.5, coef_norm=2.0, data_norm=1.0, target_range=(-1, 1),
+        fit_intercept=False,
+    )  # fmt: skip
+    search = worst_case_sensitivity(model, n=10, d=1, n_starts=3, n_steps=20, random_state=0)
+    said = [str(w.message) for w in recwarn if "boundary of a ball" in str(w.message)]
+    assert len(said) == (epsilon < 1.0)
+    assert (search.distance < 0.2 * search.claimed) == (epsilon < 1.0)
