@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from html import escape
 from typing import Any
 
-from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, common_relation
+from skdp.privacy.events import (
+    ComposedEvent,
+    Neighbouring,
+    PrivacyEvent,
+    common_relation,
+    event_from_dict,
+)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -50,6 +58,11 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain Python types."""
         return {**asdict(self), "event": self.event.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Release:
+        """Invert :meth:`to_dict`."""
+        return cls(**{**values, "event": event_from_dict(values["event"])})
 
 
 @dataclass(frozen=True)
@@ -107,8 +120,47 @@ class PrivacyReport:
             "event": self.event.to_dict(),
             "plan": dict(self.plan),
             "caveats": list(self.caveats),
+            "remarks": list(self.remarks),
             "noise_source": self.noise_source,
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Invert :meth:`to_dict`, also after JSON, in which tuples of the plan become lists.
+
+        Raises
+        ------
+        ValueError
+            If something is missing or unknown, or if the event is not that of the releases.
+        """
+        try:
+            parts = {name: value for name, value in values.items() if name != "event"}
+            parts["releases"] = tuple(Release.from_dict(each) for each in parts["releases"])
+            parts["neighbouring"] = Neighbouring(parts["neighbouring"])
+            for name in ("caveats", "remarks"):
+                parts[name] = tuple(parts.get(name, ()))
+            report = cls(**parts)
+            is_same = event_from_dict(values["event"]) == report.event
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"This is no privacy report: {error}") from None
+        if not is_same:
+            raise ValueError("The event of the report is not that of its releases.")
+        return report
+
+    def _repr_html_(self) -> str:
+        """Return the report as a table, for notebooks."""
+        first, *lines = str(self).split("\n")
+        names = [each.name for each in fields(Release) if each.name != "event"]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{_cell(getattr(release, name))}</td>' for name in names)}</tr>"
+            for release in self.releases
+        )
+        notes = "".join(f"<li>{escape(line.strip())}</li>" for line in lines[len(self.releases) :])
+        return (
+            f"<p>{escape(first)}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
+        )
 
     def __str__(self) -> str:
         relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
@@ -129,3 +181,7 @@ class PrivacyReport:
         lines.extend(f"  {remark}" for remark in self.remarks)
         lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
         return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return escape(f"{value:.4g}" if isinstance(value, float) else str(value))

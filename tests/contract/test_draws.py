@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import warnings
 
@@ -36,7 +37,7 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
-from skdp.privacy.report import Release
+from skdp.privacy.report import PrivacyReport, Release
 from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
 from skdp.synthetic import DPSyntheticData
 
@@ -172,6 +173,9 @@ def test_draws_are_those_of_the_report(name):
     fitted, laboratory = first_run(name)
     report = fitted.privacy_
     assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
+    if isinstance(report, PrivacyReport):
+        plain = json.loads(json.dumps(report.to_dict()))
+        assert json.loads(json.dumps(PrivacyReport.from_dict(plain).to_dict())) == plain
     for release, draws in parts_of(fitted, laboratory):
         assert draws
         if has_two_draws(report, release):

@@ -62,6 +62,36 @@ def test_report_is_plain_and_readable():
     assert "replace-one" in str(report) and "Lowy" in str(report)
 
 
+def test_reports_come_back_from_their_dictionaries():
+    """With caveats, remarks, two kinds of releases; also after JSON."""
+    report = DPRidge(0.7, 1e-5, random_state=0).fit(np.eye(5), np.zeros(5)).privacy_
+    report = dataclasses.replace(report, noise_source="opendp")
+    assert report.caveats and report.remarks
+    assert PrivacyReport.from_dict(report.to_dict()) == report
+    plain = json.loads(json.dumps(report.to_dict()))
+    again = PrivacyReport.from_dict(plain)
+    assert json.loads(json.dumps(again.to_dict())) == plain and str(again) == str(report)
+    with pytest.raises(ValueError, match="not that of its releases"):
+        PrivacyReport.from_dict({**plain, "releases": 2 * plain["releases"]})
+    for change in ({"releases": 3}, {"neighbouring": "none"}, {"event": {}}, {"more": 1}):
+        with pytest.raises(ValueError, match="no privacy report"):
+            PrivacyReport.from_dict({**plain, **change})
+
+
+def test_reports_are_tables_in_notebooks():
+    """All that their text has; names and sentences of others are no markup."""
+    report = DPRidge(0.7, 1e-5, random_state=0).fit(np.eye(5), np.zeros(5)).privacy_
+    html = report._repr_html_()
+    assert html.count("<tr>") == 1 + len(report.releases)
+    for release in report.releases:
+        assert release.name in html and f"{release.noise_scale:.4g}" in html
+    assert all(text in html for text in (*report.remarks, *report.caveats))
+    caveats = ("<script>", *report.caveats)
+    assert "<script>" not in dataclasses.replace(report, caveats=caveats)._repr_html_()
+    methods = {"to_dict", "from_dict", "event"}
+    assert {field.name for field in dataclasses.fields(report)} | methods <= set(dir(report))
+
+
 @pytest.mark.parametrize("relation", Neighbouring)
 def test_a_report_and_its_releases_have_one_relation(relation):
     """Events of fits under two relations would give a total that holds under neither."""
