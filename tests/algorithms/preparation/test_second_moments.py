@@ -30,6 +30,7 @@ from skdp.problems import (
     Records,
     SoftmaxLoss,
 )
+from skdp.problems.rounding import EPS
 
 MOMENTS = "second moments of centered rows"
 
@@ -225,8 +226,11 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
     (a, limit), (b, _) = (released_value(plan, each, centering) for each in (first, second))
     rounding = limit - plan.sum.bound()
     assert np.linalg.norm(a - b) <= rounding
-    if relation is REPLACE:  # and it costs no noise to speak of, even in blocks of 16
-        assert rounding <= 1.1e-3 * limit
+    # Lemmas 4a and 4b: products of raw rows; sums in blocks of 4 x 16, levels of a tree, and chunks
+    length, levels = 1.9 / 1e-3 + 0.2, 2 if relation is REPLACE else 3
+    size = 1.0 + math.sqrt(d) * length if is_projected else length**2
+    roundings = 2 * (64 + levels * 16 + 8 * 16 + 16) + 8 * (d + 8)
+    assert rounding == pytest.approx(roundings * EPS * n * design.size_ratio * size, rel=1e-9)
     if not is_projected:
         A = (X.astype(np.longdouble) - centering.mean) / np.longdouble(1e-3)
         A = np.column_stack([A, np.full(n, np.longdouble(0.2))])
