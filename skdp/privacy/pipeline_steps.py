@@ -10,8 +10,10 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
+
+from sklearn.pipeline import Pipeline
 
 from skdp.privacy.report import PrivacyLeakWarning
 
@@ -219,20 +221,32 @@ def checked(estimator: Any) -> Iterator[None]:
 def steps_before() -> list[Step]:
     """List the parts that learn without privacy of the pipelines that are being fitted.
 
-    A private estimator that is the last step knows nothing of the others; the calls of `fit` that
-    have led to it do.
+    A private estimator that is the last step is not told of the others, and scikit-learn has no
+    hook for it. So the pipelines are found by their methods ``fit``, ``fit_transform`` and
+    ``fit_predict`` that are running in this thread.
     """
     found: list[Step] = []
     if _IS_CHECKED.get():
         return found
+    methods = set(_fit_methods(Pipeline))
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
-        if frame.f_code.co_name.startswith("fit"):
-            running = frame.f_locals.get("self")
-            if any(kind.__name__ == "Pipeline" for kind in type(running).__mro__):
+        if frame.f_code in methods:
+            running = frame.f_locals.get(frame.f_code.co_varnames[0])
+            if isinstance(running, Pipeline):
                 found = learning_steps(running)  # that of an outer pipeline has the inner one
         frame = frame.f_back
     return found
+
+
+def _fit_methods(kind: Any) -> Iterator[CodeType]:
+    """Yield the code of all methods that fit of a class and its subclasses."""
+    for name in ("fit", "fit_transform", "fit_predict"):
+        method = inspect.unwrap(getattr(kind, name))
+        if name in vars(kind) and inspect.isfunction(method):
+            yield method.__code__
+    for each in kind.__subclasses__():
+        yield from _fit_methods(each)
 
 
 def warn_of_steps(steps: list[Step]) -> None:

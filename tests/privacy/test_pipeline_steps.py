@@ -192,6 +192,30 @@ def test_a_block_warns_of_what_comes_before_a_fit():
         assert not warned(lambda: ridge().fit(StandardScaler().fit_transform(X) / 9, Y))
 
 
+class OwnPipeline(Pipeline):
+    """Has a method of its own, as that of imbalanced-learn."""
+
+    def fit(self, X, y=None):
+        for _, step in self.steps[:-1]:
+            X = step.fit_transform(X, y)
+        self.steps[-1][1].fit(X, y)
+        return self
+
+
+def fit_elsewhere(self, X, y):
+    """Is called like a method of a pipeline, and is none."""
+    return ridge().fit(X, y)
+
+
+def test_running_pipelines_are_told_from_what_looks_like_them():
+    steps = [("scale", StandardScaler()), ("normalize", Normalizer()), ("model", ridge())]
+    by_other_methods = Pipeline([*steps[:2], ("select", SelectFromModel(ridge()))])
+    with BudgetAccountant(100.0, 1e-3):
+        assert len(warned(lambda: OwnPipeline(steps).fit(X, Y))) == 1
+        assert len(warned(lambda: by_other_methods.fit_transform(X, Y))) == 1
+        assert not warned(lambda: fit_elsewhere(Pipeline(steps), X / 9, Y))
+
+
 def test_a_warning_that_is_an_error_costs_nothing():
     """In nested pipelines, and in the clones of a meta-estimator."""
     pipeline = make_pipeline(make_pipeline(StandardScaler(), Normalizer()), ridge())
