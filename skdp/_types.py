@@ -8,6 +8,7 @@ else:
     Self = Any
 
 Auto = Literal["auto"]
+Preparation = Literal["auto"] | None
 ReplaceOne = Literal["replace_one"]
 Relation = Literal["replace_one", "add_remove"]
 Calibration = Literal["analytic", "paper"]
@@ -28,7 +29,6 @@ LinearMethod = Literal[
     "output",
     "phased",
     "exponential",
-    "prepared",
     "mirror_descent",
 ]
 AttackedMethod = Literal["auto", "output"]

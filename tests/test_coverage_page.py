@@ -65,7 +65,7 @@ def fit(estimator, **parameters):
 @pytest.mark.parametrize(("estimator", "loss"), STRONG)
 def test_means_over_records(estimator, loss, delta, objective):
     """Tables 3 to 6: strongly convex (F, H) by `alpha`, convex (G, J) by alpha = 0 and a radius."""
-    shared = {"delta": delta, "objective": objective, "method": "output"}
+    shared = {"delta": delta, "objective": objective, "method": "output", "preparation": None}
     strong = fit(estimator, alpha=0.1, **loss, **shared)
     assert strong.alpha_ == 0.1
     for calibration in ("analytic", "paper"):

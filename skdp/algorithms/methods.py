@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from skdp.algorithms.objective.perturbation import (
 )
 from skdp.algorithms.objective.theorems import has_theorem
 from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_perturbation
-from skdp.algorithms.output.prepared import plan_prepared_output
+from skdp.algorithms.output.prepared import covers_prepared, plan_prepared_output
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
@@ -66,8 +66,12 @@ class Method:
         Whether the risk must be a mean over records.
     needs_delta : bool, default=False
         Whether it needs ``delta > 0``.
+    leads_solvers : callable ``(objective, budget) -> bool``, optional
+        The same where a solver was given. Default: never.
     is_penalised : bool, default=True
         Whether it minimises an objective with a penalty.
+    penalises_after : bool, default=False
+        Whether a penalty and a ball enter after its releases, if the objective `prepares`.
     has_ball : bool, default=True
         Whether it minimises over a ball, by a solver.
     is_entrywise : bool, default=False
@@ -82,6 +86,7 @@ class Method:
 
     plan: Callable[[Any, PrivacyBudget], Plan]
     leads: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
+    leads_solvers: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
     candidate: Callable[[Objective, PrivacyBudget], Candidate | None] = lambda *public: None
     published: Callable[[Any, PrivacyBudget], Plan] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
@@ -90,6 +95,7 @@ class Method:
     needs_mean: bool = True
     needs_delta: bool = False
     is_penalised: bool = True
+    penalises_after: bool = False
     has_ball: bool = True
     is_entrywise: bool = False
     weighs_groups: bool = False
@@ -131,11 +137,25 @@ class Choice:
     plan : Plan
     bounds : dict of str to float
         The numbers that "auto" compared; empty if there was nothing to compare.
+    replaced : str or None, default=None
+        What "auto" would have taken without a solver, if that is another method.
     """
 
     method: str
     plan: Plan
     bounds: dict[str, float]
+    replaced: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why "auto" took it."""
+        reasons = []
+        if self.replaced is not None:
+            reasons.append(f"a solver was given; without one it is {self.replaced!r}")
+        if self.bounds:
+            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
+            reasons.append(f"chosen by the smallest bound on the excess loss: {bounds}")
+        return "; ".join(reasons)
 
 
 def choose(
@@ -169,10 +189,14 @@ def choose(
     has_solver : bool, default=False
         Whether a solver was given, so that "auto" may choose only a method that uses it.
     """
-    if name == "auto" and calibration == "analytic" and not has_solver:
-        leading = [key for key, method in methods.items() if method.leads(objective, budget)]
-        name = leading[0] if leading else name
     default, *others = methods
+    replaced = None
+    if name == "auto" and calibration == "analytic":
+        leading = [key for key, row in methods.items() if row.leads(objective, budget)]
+        if has_solver:
+            replaced = leading[0] if leading else None
+            leading = [key for key, row in methods.items() if row.leads_solvers(objective, budget)]
+        name = leading[0] if leading else name
     first = default if name == "auto" else name
     methods[first].check(first, budget, objective.neighbouring, calibration)
     published = methods[first].published if calibration == "paper" else None
@@ -182,11 +206,12 @@ def choose(
         found = ((key, methods[key].candidate(objective, budget)) for key in others)
         candidates = {key: each for key, each in found if each and each[0] < math.inf}
     if not candidates:
-        return Choice(method=first, plan=plan, bounds={})
+        return Choice(method=first, plan=plan, bounds={}, replaced=replaced)
     candidates = {default: (plan.bound(), lambda: plan), **candidates}
     bounds = {key: bound for key, (bound, _) in candidates.items()}
     best = min(bounds, key=lambda key: (bounds[key], key))
-    return Choice(method=best, plan=candidates[best][1](), bounds=bounds)
+    replaced = None if replaced == best else replaced
+    return Choice(method=best, plan=candidates[best][1](), bounds=bounds, replaced=replaced)
 
 
 def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> Any:
@@ -205,12 +230,14 @@ def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> A
 
 def _is_plain(objective: Objective) -> bool:
     """Whether neither a penalty nor a ball was asked for, nor the population risk."""
-    is_free = not objective.alpha and objective.coef_norm is None
-    return objective.risk.is_mean and is_free and not objective.population
+    is_free = not objective.is_penalised and not objective.population
+    return objective.risk.is_mean and is_free
 
 
 def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether nothing was asked for that planned noisy gradient descent does not have."""
+    if objective.prepares:  # penalties enter after the releases
+        objective = replace(objective, alpha=0.0, coef_norm=None)
     return _is_plain(objective) and not budget.is_pure
 
 
@@ -218,6 +245,12 @@ def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     """Whether the same holds for the worst-group method, which its weights have to suit."""
     has_weights = not objective.weights.clipped
     return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
+
+
+def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:
+    """Prepare, where the proof of that covers the objective."""
+    prepares = objective.prepares and covers_prepared(objective, budget)
+    return (plan_prepared_output if prepares else plan_regularized_risk)(objective, budget)
 
 
 def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -237,7 +270,8 @@ def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 #: Methods of linear models by name.
 METHODS: dict[str, Method] = {
     "output": Method(
-        plan=plan_regularized_risk,
+        plan=_plan_output,
+        leads_solvers=lambda *public: public[0].prepares and covers_prepared(*public),
         published=partial(plan_regularized_risk, calibration="paper"),
         relations=tuple(Neighbouring),
         needs_mean=False,
@@ -255,6 +289,7 @@ METHODS: dict[str, Method] = {
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_penalised=False,
+        penalises_after=True,
         has_ball=False,
     ),
     "statistics": Method(
@@ -273,12 +308,6 @@ METHODS: dict[str, Method] = {
         plan=plan_draw,
         candidate=_if_covered(lambda *public: (draw_bound(*public), partial(plan_draw, *public))),
         is_pure=True,
-        is_bounded=True,
-    ),
-    "prepared": Method(
-        plan=plan_prepared_output,
-        relations=tuple(Neighbouring),
-        needs_delta=True,
         is_bounded=True,
     ),
     "mirror_descent": Method(

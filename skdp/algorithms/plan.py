@@ -103,6 +103,11 @@ class Plan(ABC):
         """Public bound on the expected excess loss; ``inf`` where none is known."""
         return math.inf
 
+    @property
+    def is_level(self) -> bool:
+        """Whether it was as good as planned noisy gradient descent in measurements."""
+        return False
+
     def alarms(self) -> tuple[str, ...]:
         """Warnings about the quality of the result, from public numbers."""
         return ()

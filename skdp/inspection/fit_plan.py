@@ -215,7 +215,8 @@ def plan_fit(
     --------
     >>> from skdp.inspection import plan_fit
     >>> from skdp.linear_model import DPRidge
-    >>> model = DPRidge(epsilon=1.0, method="output", data_norm=1.0, target_range=(-1, 1))
+    >>> bounds = {"data_norm": 1.0, "target_range": (-1, 1)}
+    >>> model = DPRidge(epsilon=1.0, method="output", preparation=None, **bounds)
     >>> few, many = (plan_fit(model, n, n_features=10) for n in (1000, 100_000))
     >>> few.method, round(few.total_epsilon, 3)
     ('output', 1.0)
@@ -262,10 +263,7 @@ def plan_fit(
 def _reason(asked: str, choice: Choice) -> str:
     if asked != "auto":
         return f"method={asked!r}"
-    if choice.bounds:
-        bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
-        return f"the smallest bound on the excess loss: {bounds}"
-    return "the default for these parameters"
+    return choice.reason or "the default for these parameters"
 
 
 def _prediction_noise(releases: tuple[Release, ...], norm: float) -> float | None:

@@ -16,7 +16,7 @@ from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._types import Calibration, Risk
+from skdp._types import Auto, Calibration, Risk
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Run
 from skdp.privacy.events import Neighbouring
@@ -54,6 +54,7 @@ class DPLinearModel(PrivateModel):
     #: The private algorithms by name; the first is the choice where no other competes.
     _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameters.
+    preparation: str | None = None
     tilt: float = 0.0
     coef_norm_l1: float | None = None
     feature_bound: float | None = None
@@ -93,13 +94,14 @@ class DPLinearModel(PrivateModel):
         choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
         self._warn(choice.plan, records)
         self._warn_of_solver()
+        self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
         remarks = result.plan.remarks()
         if choice.bounds:
             public["method_bounds"] = choice.bounds
-            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
-            remarks += (f"chosen by the smallest bound on the excess loss: {bounds}",)
+        if choice.reason:
+            remarks += (f"method='auto' is {choice.method!r}: {choice.reason}",)
         caveats += self._caveats()
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
@@ -130,6 +132,16 @@ class DPLinearModel(PrivateModel):
                 stacklevel=5,
             )
 
+    def _warn_of_method(self, choice: Choice) -> None:
+        """Warn of a method that a solver was given to, and that is worse than the default."""
+        if choice.replaced is not None and self._prepares and not choice.plan.is_level:
+            warnings.warn(
+                f"A solver was given, so method='auto' is {choice.method!r}. It is expected to "
+                f"predict worse than {choice.replaced!r}, the choice without a solver.",
+                UserWarning,
+                stacklevel=5,
+            )
+
     def _run(self) -> Run:
         return Run(self.solver, *randomness(self.random_state), self.verbose)
 
@@ -144,6 +156,7 @@ class DPLinearModel(PrivateModel):
             population=self.objective == "population",
             coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
             feature_bound=self._entry_bound,
+            prepares=self._prepares,
         )
 
     def _caveats(self) -> tuple[str, ...]:
@@ -166,6 +179,11 @@ class DPLinearModel(PrivateModel):
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else super()._risk(loss)
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether penalties enter after the releases, where there is a proof."""
+        return self.preparation == "auto" and self.calibration == "analytic"
 
     @property
     def _is_entrywise(self) -> bool:
@@ -203,6 +221,8 @@ class DPLinearModel(PrivateModel):
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
         check_option("method", self.method, self._method_names)
+        if self.preparation is not None:
+            check_option("preparation", self.preparation, get_args(Auto))
         self._check_objective()
         self._check_method()
         self._check_solver()
@@ -216,7 +236,8 @@ class DPLinearModel(PrivateModel):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None and not self._row.is_bounded:
+            has_radius = self._row.is_bounded or (self._prepares and not self._budget.is_pure)
+            if self.alpha == 0 and self.coef_norm is None and not has_radius:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
@@ -249,10 +270,12 @@ class DPLinearModel(PrivateModel):
         method = self._row
         method.check(self.method, self._budget, Neighbouring(self.neighbouring), self.calibration)
         asked = (self.alpha != "auto", self.coef_norm is not None, self._has_solver)
-        if not method.is_penalised and (any(asked) or self.objective == "population"):
+        refused = asked[2:] if method.penalises_after and self._prepares else asked
+        if not method.is_penalised and (any(refused) or self.objective == "population"):
+            words = "alpha='auto', coef_norm=None, " if refused is asked else ""
             raise ValueError(
                 f"method={self.method!r} stops early in place of a penalty, and has no solver: it "
-                "needs alpha='auto', coef_norm=None, objective='empirical' and solver='auto'."
+                f"needs {words}objective='empirical' and solver='auto'."
             )
         if self._is_entrywise and self.data_norm is not None:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import Auto, Calibration, LinearMethod, Relation, Risk
+from skdp._types import Auto, Calibration, LinearMethod, Preparation, Relation, Risk
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
@@ -60,10 +60,15 @@ class DPRidge(DPLinearRegression):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    preparation : "auto" or None, default="auto"
+        "auto": methods learn privately where the data lie, before a solve, and `alpha` and
+        `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
+        for squared error and for the log loss of two classes (delta > 0, at most 1000 features).
+        None: the printed algorithms, where the penalty and the ball are those of the solve.
     method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential", \
-            "prepared", "mirror_descent"}, default="auto"
+            "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
-        it has no `alpha`, `coef_norm` or `solver`. "objective" (losses with a bounded derivative)
+        it has no `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
         privacy needs, and the result is projected onto the ball of `coef_norm`. "statistics"
         (squared error, log loss of two classes) releases noisy moments, for the log loss gradients
@@ -72,16 +77,13 @@ class DPRidge(DPLinearRegression):
         disjoint blocks of records, each around the noisy solution of the one before; `alpha` "auto"
         is then 0, and `coef_norm` None a public radius that few predictors exceed on isotropic
         rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
-        exactly; its run time is not bounded. "prepared" (delta > 0; squared error, or log loss of
-        two classes) is "output" after private means, spread and second moments, with any solver:
-        what the penalty of the solves has shrunk is undone by the released moments, and `alpha` and
-        `coef_norm` enter afterwards. "mirror_descent" (smooth losses, two
+        exactly; its run time is not bounded. "mirror_descent" (smooth losses, two
         classes) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
-        "auto" takes "gradient" (delta > 0), "objective" or, for squared errors of many records,
-        "statistics" (delta = 0) where they apply and no penalty, ball or solver was asked for, else
-        the smallest public bound on the expected loss; the bounds are in
-        ``privacy_.plan["method_bounds"]``.
+        "auto" takes "gradient" or, with a solver, "output" after a preparation (delta > 0),
+        "objective" or, for squared errors of many records, "statistics" (delta = 0, no penalty and
+        no ball) where they apply, else the smallest public bound on the expected loss; the bounds
+        are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -150,6 +152,7 @@ class DPRidge(DPLinearRegression):
         intercept_scaling: float = 0.1,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        preparation: Preparation = "auto",
         method: LinearMethod = "auto",
         objective: Risk = "empirical",
         tilt: float = 0.0,
@@ -171,6 +174,7 @@ class DPRidge(DPLinearRegression):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.preparation = preparation
         self.method = method
         self.objective = objective
         self.tilt = tilt

@@ -172,6 +172,9 @@ class Objective:
         Radius of the l1 ball, for methods with such a geometry.
     feature_bound : float, default=1.0
         Bound on the absolute value of each feature, for these methods.
+    prepares : bool, default=False
+        Whether methods may first release where rows and targets lie. Alpha and the radius then
+        enter after all releases, and the intercept is free.
     """
 
     risk: EmpiricalRisk
@@ -182,6 +185,7 @@ class Objective:
     population: bool = False
     coef_norm_l1: float | None = None
     feature_bound: float = 1.0
+    prepares: bool = False
 
     @property
     def radius(self) -> float:
@@ -192,6 +196,11 @@ class Objective:
     def comparator_norm(self) -> float:
         """Norm of a good predictor, at most the radius: bounds compare with it."""
         return min(self.risk.reference_norm(self.design), self.radius)
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether a penalty or a bound on the norm was asked for."""
+        return self.alpha > 0.0 or self.coef_norm is not None
 
     @property
     def dimension(self) -> int:

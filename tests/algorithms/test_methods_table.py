@@ -20,7 +20,6 @@ NAMES = (
     "statistics",
     "objective",
     "exponential",
-    "prepared",
     "mirror_descent",
 )
 
@@ -114,7 +113,7 @@ def test_the_solution_is_that_of_the_plan(register, estimator):
 @pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
 def test_auto_takes_the_smallest_bound(register, estimator):
     def chosen():
-        report = fit(estimator, solver="newton").privacy_
+        report = fit(estimator, solver="newton", preparation=None).privacy_
         return report.method, report.plan.get("method_bounds", {})
 
     before, bounds = chosen()

@@ -12,7 +12,7 @@ from skdp.linear_model import DPLogisticRegression, DPRidge
 def logistic(**options):
     return DPLogisticRegression(
         method="output", alpha=5.0, data_norm=1.0, classes=[0, 1], fit_intercept=False,
-        coef_norm=1e6, **options,
+        coef_norm=1e6, preparation=None, **options,
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_estimators_of_this_package():
     assert not search.refutes
     ridge = DPRidge(
         method="output", alpha=100.0, data_norm=1.0, target_range=(-3, 3), fit_intercept=False,
-        coef_norm=1e6,
+        coef_norm=1e6, preparation=None,
     )  # fmt: skip
     search = worst_case_sensitivity(ridge, 10, 1, n_starts=1, n_steps=10, random_state=0)
     assert 0.8 * search.claimed < search.distance <= search.claimed

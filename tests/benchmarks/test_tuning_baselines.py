@@ -181,11 +181,11 @@ def test_special_repetition_laws(baselines):
 def test_base_fits_are_those_of_the_estimators(baselines, logistic):
     data = fits(baselines, logistic)
     found = data.solution(0.1)
-    model = DPRidge(1.0, DELTA, alpha=0.1, method="output", random_state=0)
-    exact = DPRidge(1e12, DELTA, alpha=0.1, method="output", random_state=0)
+    shared = {"alpha": 0.1, "method": "output", "preparation": None, "random_state": 0}
+    model, exact = (DPRidge(e, DELTA, **shared) for e in (1.0, 1e12))
     y = data.targets
     if logistic:
-        shared = {"alpha": 0.1, "method": "output", "classes": [0, 1], "random_state": 0}
+        shared["classes"] = [0, 1]
         model, exact = (DPLogisticRegression(e, DELTA, **shared) for e in (1.0, 1e12))
         y = y.astype(int)
     release = model.fit(data.X, y).privacy_.releases[0]

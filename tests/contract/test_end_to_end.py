@@ -30,8 +30,7 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 SEED = 0
 #: Methods that release moments, gradients or vertices, not coefficients.
 MOMENTS = (
-    "sufficient_statistics", "newton", "gradient", "prepared", "statistics", "rgda",
-    "mirror_descent",
+    "sufficient_statistics", "newton", "gradient", "statistics", "rgda", "mirror_descent",
 )  # fmt: skip
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
@@ -40,7 +39,7 @@ ADDITIVE = [
     if case.parameters.get("delta") != 0
     and not isinstance(case, TableCase)
     and case.parameters.get("method") not in MOMENTS
-    and not any(mode in name for mode in ("histogram", "floored", "cv", "network"))
+    and not any(mode in name for mode in ("histogram", "floored", "cv", "network", "prepared"))
 ]
 
 

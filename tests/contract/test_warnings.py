@@ -38,6 +38,7 @@ WARNINGS = (
     "The noise is large",
     "The noise has a length",
     "The solver holds a fitted estimator",
+    "A solver was given, so method='auto' is 'output'",
     "tilt == ",
     "delta == ",
 )
@@ -154,7 +155,8 @@ SINGLE = {
     "data_norm was not declared": (DPRidge, {}, {}),
     "target_range was not declared": (DPRidge, {}, {}),
     "The class labels were inferred": (DPLogisticRegression, {}, {}),
-    "The noise has a length": (DPLogisticRegression, {"method": "output", "epsilon": 1e-3}, {}),
+    "The noise has a length": (DPRidge, {"objective": "population", "epsilon": 1e-3}, {}),
+    "A solver was given, so method='auto' is 'output'": (DPRidge, {"solver": "newton"}, {}),
     "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
     "The noise in the gradient ": (

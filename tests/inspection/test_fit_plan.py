@@ -167,7 +167,8 @@ def test_the_domain_is_what_all_records_together_can_move(relation, moves):
 
 def test_numbers_of_the_noise():
     """The expected norm, in records and of the domain, and the noise of a prediction."""
-    model = DPRidge(method="output", data_norm=1.0, target_range=(-1, 1), alpha=0.1, coef_norm=2.0)
+    public = {"data_norm": 1.0, "target_range": (-1, 1), "preparation": None}
+    model = DPRidge(method="output", alpha=0.1, coef_norm=2.0, **public)
     planned = plan_fit(model, 1000, 4)
     (each,) = planned.releases
     norm = each.release.noise_scale * chi.mean(5)
@@ -199,7 +200,9 @@ def test_draws_have_no_noise_norm_and_gradients_no_prediction_noise():
 
 
 def test_readable_and_json():
-    planned = plan_fit(declared(DPLinearClassifier, loss="hinge", coef_norm=3.0), N, D)
+    planned = plan_fit(
+        declared(DPLinearClassifier, loss="hinge", coef_norm=3.0, preparation=None), N, D
+    )
     assert isinstance(planned, FitPlan)
     assert "smallest bound on the excess loss" in planned.reason
     values = json.loads(json.dumps(planned.to_dict()))
@@ -207,7 +210,7 @@ def test_readable_and_json():
     text = str(planned)
     assert f"DPLinearClassifier on {N} records of {D} features" in text
     assert "of the domain" in text and "noise in a prediction" in text
-    few = plan_fit(declared(DPRidge, method="output", alpha=0.1), 5, 3)
+    few = plan_fit(declared(DPRidge, method="output", preparation=None), 5, 3)
     assert "mostly noise" in str(few)
 
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 
-HUGE = {"epsilon": 1e9, "random_state": 0}  # next to no noise
+HUGE = {"epsilon": 1e9, "random_state": 0, "preparation": None}  # next to no noise
 
 
 def classification(n=400, d=3, k=2, seed=0):
@@ -98,8 +98,9 @@ def test_constrained_ridge_lies_on_the_sphere_and_is_optimal():
 def test_add_remove_needs_less_noise_and_names_its_caveat():
     X, y = classification()
     for estimator, ratio in ((DPLogisticRegression(classes=[0, 1]), 0.75), (DPRidge(), 0.85)):
-        one = clone(estimator).set_params(alpha=0.1).fit(X, y).privacy_
-        estimator.set_params(alpha=0.1, neighbouring="add_remove", n_public=400)
+        estimator.set_params(alpha=0.1, preparation=None)
+        one = clone(estimator).fit(X, y).privacy_
+        estimator.set_params(neighbouring="add_remove", n_public=400)
         other = estimator.fit(X, y).privacy_
         assert 0.5 <= other.releases[0].noise_scale / one.releases[0].noise_scale < ratio
         assert not other.caveats
@@ -120,8 +121,9 @@ def test_inferred_classes_warn_and_declared_ones_do_not():
 
 def test_alpha_zero_uses_a_public_penalty():
     X, y = regression()
-    model = DPRidge(alpha=0, coef_norm=0.5).fit(X, y)
-    assert model.alpha_ == DPRidge(coef_norm=0.5).fit(X, y).alpha_ > 0
+    model = DPRidge(coef_norm=0.5, preparation=None).fit(X, y)
+    zero = DPRidge(alpha=0, coef_norm=0.5, preparation=None)
+    assert zero.fit(X, y).alpha_ == model.alpha_ > 0
 
 
 def test_single_class_with_declared_classes():

@@ -123,6 +123,7 @@ def test_quantiles(quantile):
         alpha=1e-4,
         target_range=(-2.0, 2.0),
         intercept_scaling=1.0,
+        preparation=None,
         **EXACT,
     ).fit(X, y)
     assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.02)
@@ -190,7 +191,7 @@ def test_probabilities_exist_for_log_loss_only(loss):
 def test_three_classes_with_string_labels(loss):
     X, y = classification(k=3, n=2000)
     labels = np.array(["ant", "bee", "cat"])
-    model = DPLinearClassifier(loss=loss, alpha=0.01, classes=["cat", "ant", "bee"], **EXACT)
+    model = estimator(loss, alpha=0.01, **EXACT).set_params(classes=["cat", "ant", "bee"])
     model.fit(X, labels[y])
     assert model.classes_.tolist() == ["ant", "bee", "cat"]
     assert model.coef_.shape == (3, 3)

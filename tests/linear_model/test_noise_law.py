@@ -44,6 +44,7 @@ def estimator(model, **kwargs):
     kwargs = {
         "epsilon": 4.0,
         "alpha": ALPHA,
+        "preparation": None,
         "data_norm": DATA_NORM,
         "fit_intercept": fit_intercept,
         "intercept_scaling": SCALING,

@@ -26,6 +26,7 @@ every_model = pytest.mark.parametrize("model", MODELS)
 
 
 def estimator(model, **kwargs):
+    kwargs = {"preparation": None, **kwargs}
     if model == "ridge":  # the plan of "gradient" has a number that was released
         kwargs = {"method": "output", **kwargs}
         return DPRidge(target_range=(LOW, HIGH), **kwargs)

@@ -1,6 +1,7 @@
 """Remarks of reports: from public numbers, handed in by plans."""
 
 import numpy as np
+from sklearn.base import clone
 
 from skdp import DPMaxGroupLossClassifier, DPRidge
 from skdp._estimator import noise_alarms
@@ -21,7 +22,8 @@ def test_alarms_are_public_arithmetic():
 def test_a_report_tells_phases_bounds_and_rows():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (5000, 2)), rng.uniform(-1, 1, 5000)
-    report = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), solver="newton").fit(X, y).privacy_
+    printed = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), preparation=None)
+    report = clone(printed).set_params(solver="newton").fit(X, y).privacy_
     plan, text = report.plan, str(report)
     sizes = ", ".join(map(str, plan["block_sizes"]))
     scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
@@ -29,7 +31,7 @@ def test_a_report_tells_phases_bounds_and_rows():
     assert f"phases: {sizes} records with noise of scale {scales}" in text
     assert f"output {plan['method_bounds']['output']:.3g}, phased " in text
     assert "rows are shortened to Euclidean norm 1\n" in text
-    alone = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), method="output").fit(X, y)
+    alone = printed.set_params(method="output").fit(X, y)
     assert "phases:" not in str(alone.privacy_) and "bound on" not in str(alone.privacy_)
 
 

@@ -113,7 +113,7 @@ def test_fit_on_duplicate_entries_is_fit_on_their_sums(estimator):
     """The estimators' own path bounds the true rows of a CSR matrix with duplicates."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
-    estimator.set_params(alpha=0.1, data_norm=0.5, random_state=3)
+    estimator.set_params(alpha=0.1, data_norm=0.5, random_state=3, preparation=None)
     dense = estimator.fit(X, y).coef_.copy()
     tau = estimator.privacy_.plan["accuracy"]
     for container in (duplicated_csr, mislabelled_csr):
@@ -270,6 +270,7 @@ def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
         "intercept_scaling": scaling or 0.1,
         "neighbouring": relation,
         "method": "output",
+        "preparation": None,
     }
     models = {
         LogisticLoss(): DPLogisticRegression(classes=[0, 1], **common),
@@ -300,7 +301,12 @@ def test_ridge_targets_stay_within_the_bound():
     for fit_intercept in (True, False):
         weights = []
         for y in ([1e300, 7.0], [-1e300, 7.0]):
-            model = DPRidge(alpha=alpha, target_range=(low, high), fit_intercept=fit_intercept)
+            model = DPRidge(
+                alpha=alpha,
+                target_range=(low, high),
+                fit_intercept=fit_intercept,
+                preparation=None,
+            )
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(
                     "skdp.linear_model.base.randomness",

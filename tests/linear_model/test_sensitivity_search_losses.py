@@ -48,7 +48,7 @@ def estimator(model, **kwargs):
         parameters = {**parameters, "classes": range(n_classes)}
     else:
         parameters = {**parameters, "target_range": (-Y, Y)}
-    kwargs = {"fit_intercept": False, "method": "output", **kwargs}
+    kwargs = {"fit_intercept": False, "method": "output", "preparation": None, **kwargs}
     return kind(**parameters, **kwargs)
 
 

@@ -84,16 +84,15 @@ def test_without_an_attack_it_is_the_plain_model(relation, calibration):
     common = {"neighbouring": relation, "random_state": 0, "calibration": calibration}
     if calibration == "paper":
         common["coef_norm"] = 5.0
+    printed = {"method": "output", "preparation": None, **common}
     for robust, plain in [
-        (classifier(attack_radius=0, **common), DPLogisticRegression(classes=[0, 1], **common)),
+        (classifier(attack_radius=0, **common), DPLogisticRegression(classes=[0, 1], **printed)),
         (
             classifier(attack_radius=0, loss="hinge", **common),
-            DPLinearClassifier(classes=[0, 1], loss="hinge", method="output", **common),
+            DPLinearClassifier(classes=[0, 1], loss="hinge", **printed),
         ),
-        (regressor(attack_radius=0, **common), DPRidge(method="output", **common)),
+        (regressor(attack_radius=0, **common), DPRidge(**printed)),
     ]:
-        if not isinstance(robust, DPAdversarialRegressor) and robust.loss == "log_loss":
-            plain.set_params(method="output")
         robust.fit(X, y), plain.fit(X, y)
         reports = [model.privacy_.to_dict() for model in (robust, plain)]
         named = [report["plan"].pop("risk") for report in reports]

@@ -247,8 +247,8 @@ def test_one_group_is_the_plain_model(mode):
     """As good as output perturbation for the mean, in every mode: there is nothing to estimate."""
     features, y, _ = conflicting(20000, 1, share=0.0)
     groups = np.zeros(len(y), dtype=int)
-    plain = DPLogisticRegression(classes=[0, 1], method="output", random_state=0)
-    plain.fit(features, y)
+    printed = {"method": "output", "preparation": None, "random_state": 0}
+    plain = DPLogisticRegression(classes=[0, 1], **printed).fit(features, y)
     robust = classifier(group_mode=mode, group_names=[0]).fit(features, y, groups=groups)
     assert robust.score(features, y) == pytest.approx(plain.score(features, y), abs=0.02)
     target = 0.8 * features[:, 0]

@@ -154,7 +154,7 @@ def test_a_fitted_estimator_is_taken_as_it_is():
 
 def test_adapters_in_an_estimator():
     y = BINARY.astype(int)
-    settings = {"classes": [0, 1], "random_state": 0}
+    settings = {"classes": [0, 1], "random_state": 0, "preparation": None}
     reference = DPLogisticRegression(**settings, solver="newton").fit(X, y)
     for solver in (
         ScipySolver("BFGS"),
@@ -171,7 +171,8 @@ def test_a_fitted_estimator_in_a_private_model_is_announced():
     """Also one that was fitted after the solver was made."""
     y = BINARY.astype(int)
     estimator = LogisticRegression()
-    model = DPLogisticRegression(classes=[0, 1], random_state=0, solver=SklearnSolver(estimator))
+    settings = {"classes": [0, 1], "random_state": 0, "preparation": None}
+    model = DPLogisticRegression(**settings, solver=SklearnSolver(estimator))
     assert not any("fitted estimator" in caveat for caveat in model.fit(X, y).privacy_.caveats)
     estimator.fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="fitted estimator") as caught:

@@ -584,7 +584,7 @@ def test_a_fit_that_a_solver_leaves_is_whole_or_not_at_all(error):
     X, y = rng.uniform(-0.5, 0.5, (50, 2)), rng.uniform(-1, 1, 50)
 
     def leaves(problem, accuracy):
-        raise error(float(problem.records.targets[0]))
+        raise error(float(problem.records.targets.flat[0]))
 
     model = DPRidge(data_norm=1.0, target_range=(-1, 1), method="output", random_state=0)
     fitted = dict(vars(model.set_params(solver="newton").fit(X, y)))

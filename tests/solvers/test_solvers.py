@@ -312,10 +312,11 @@ def sloppy(direction):
     return solve
 
 
+PRINTED = {"random_state": 0, "alpha": 0.05, "preparation": None}
 MODELS = [
-    (DPLogisticRegression(classes=[0, 1], random_state=0, alpha=0.05), "labels"),
-    (DPLogisticRegression(classes=[0, 1, 2], random_state=0, alpha=0.05), "labels"),
-    (DPRidge(random_state=0, alpha=0.05), "numbers"),
+    (DPLogisticRegression(classes=[0, 1], **PRINTED), "labels"),
+    (DPLogisticRegression(classes=[0, 1, 2], **PRINTED), "labels"),
+    (DPRidge(**PRINTED), "numbers"),
 ]
 
 
@@ -394,10 +395,11 @@ class CannotBeCopied(Remembers):
 
 def test_what_a_solver_stores_in_itself_during_a_fit_is_not_kept():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
-    model = DPLogisticRegression(classes=[0, 1], solver=Remembers()).fit(X, y)
+    settings = {"classes": [0, 1], "method": "output"}
+    model = DPLogisticRegression(**settings, solver=Remembers()).fit(X, y)
     assert vars(model.solver) == {}
     # what cannot be copied is used all the same
-    DPLogisticRegression(classes=[0, 1], solver=CannotBeCopied()).fit(X, y)
+    DPLogisticRegression(**settings, solver=CannotBeCopied()).fit(X, y)
 
 
 def test_newton_copes_with_a_row_beyond_single_precision():

@@ -213,12 +213,13 @@ def _linear() -> list[Case]:
     ]
     cases = []
     for name, estimator, n_classes, loss in losses:
+        printed: dict[str, Any] = {"method": "output", "preparation": None}
         for delta in (0.0, 0.01):
             for kind, parameters in {
-                "output": {"method": "output"},
-                "output, no intercept": {"method": "output", "fit_intercept": False},
-                "output, alpha 0": {"method": "output", "alpha": 0, "coef_norm": 2.0},
-                "add/remove": {"method": "output", "neighbouring": "add_remove", "n_public": 8},
+                "output": printed,
+                "output, no intercept": {**printed, "fit_intercept": False},
+                "output, alpha 0": {**printed, "alpha": 0, "coef_norm": 2.0},
+                "add/remove": {**printed, "neighbouring": "add_remove", "n_public": 8},
                 "auto, population": {"objective": "population", "alpha": 0.1},
             }.items():
                 if name not in ("logistic", "ridge", "multinomial") and kind != "output":
@@ -246,6 +247,7 @@ def _linear() -> list[Case]:
             "no intercept": {"fit_intercept": False},
             "add/remove": {"neighbouring": "add_remove", "n_public": 8},
             "little noise": {"epsilon": 1e4, "n": 12},
+            "alpha": {"alpha": 0.3},
         }.items():
             parameters = {"method": "gradient", "delta": 0.01, **loss, **parameters}
             n = parameters.pop("n", 8)
@@ -259,7 +261,7 @@ def _linear() -> list[Case]:
             "add/remove": {"neighbouring": "add_remove", "n_public": 8},
             "little noise": {"epsilon": 1e4, "n": 12, "coef_norm": 1.0},
         }.items():
-            parameters = {"method": "prepared", "delta": 0.01, **parameters}
+            parameters = {"method": "output", "delta": 0.01, **parameters}
             n, title = parameters.pop("n", 8), f"{name}, prepared, {kind}"
             cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
         for delta in (0.0, 0.01):

@@ -33,6 +33,8 @@ RANGE = (2.0, 8.0)
 
 
 def estimator(loss, n_classes=2, **kwargs):
+    """Return the estimator of a loss; printed algorithms unless asked otherwise."""
+    kwargs = {"preparation": None, **kwargs}
     if loss in CLASSIFIER_LOSSES:
         return DPLinearClassifier(loss=loss, classes=range(n_classes), **kwargs)
     return DPLinearRegressor(loss=loss, target_range=RANGE, **kwargs)

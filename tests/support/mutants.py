@@ -920,10 +920,12 @@ MUTANTS = (
         "linear_model/base.py",
         "        self._warn(choice.plan, records)\n"
         "        self._warn_of_solver()\n"
+        "        self._warn_of_method(choice)\n"
         "        result = self._pay_and_run(choice.plan, records)\n",
         "        result = self._pay_and_run(choice.plan, records)\n"
         "        self._warn(choice.plan, records)\n"
-        "        self._warn_of_solver()\n",
+        "        self._warn_of_solver()\n"
+        "        self._warn_of_method(choice)\n",
         "tests/contract/test_warnings.py -k logistic",
     ),
     Mutant(

@@ -35,6 +35,7 @@ from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES, Spectrum, penalised_rows
 from skdp.algorithms.preparation.second_moments import (
     Preconditioner,
     RowMomentsPlan,
@@ -277,11 +278,15 @@ class NoisyGradientDescentPlan(Plan):
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
     def remarks(self) -> tuple[str, ...]:
-        """Compare the noise with the released share of the rarer class."""
+        """Say what comes after the releases; compare the noise with the share of a rare class."""
         share = self.rarer_share
+        given: tuple[str, ...] = ()
+        if self.objective.is_penalised:
+            given = (AFTER_RELEASES,)
         if share is None or self._noise_in_few_directions <= share:
-            return ()
+            return given
         return (
+            *given,
             f"about {share:.2g} of the records are of the rarer class: noise of a mean of their "
             "rows exceeds the norm of rows, and hardly better than a constant model is to be "
             "expected",
@@ -295,8 +300,9 @@ class NoisyGradientDescentPlan(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         schedule = self.schedule
+        objective = self.objective
         return {
-            "alpha": self.alpha,
+            "alpha": objective.alpha if objective.is_penalised else self.alpha,
             "n_steps": schedule.n_steps,
             "n_blocks": schedule.n_blocks,
             "step_size": schedule.step_size,
@@ -314,6 +320,10 @@ class NoisyGradientDescentPlan(Plan):
             plan, rows = descent.plan, descent.rows
             raw = weights
             weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
+            spread = self.loss.target_bound * math.sqrt(plan.target_variance) or 1.0
+            weights, offsets = penalised_rows(
+                self.objective, rows, weights, offsets, descent.spectrum, spread
+            )
             if self.is_balanced:
                 weights = balanced(raw, plan.noise_variance(), weights, rows)
                 offsets = np.zeros_like(offsets)
@@ -458,6 +468,16 @@ class Descent:
     preconditioner: Preconditioner | None
 
     @property
+    def spectrum(self) -> Spectrum:
+        """Second moments without the ridge, or the same in all directions."""
+        known, d = self.preconditioner, self.plan.objective.design.n_features
+        if known is None:
+            return Spectrum.public(d)
+        ridge = self.plan.ridge
+        matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
+        return Spectrum.released(*np.linalg.eigh(matrix[:d, :d]), preparation_rules.PENALISED_MOMENT * ridge)
+
+    @property
     def start(self) -> np.ndarray:
         """Weights to start from: 0, but for two classes of which one is rare.
 
@@ -526,7 +546,7 @@ def plan_noisy_gradient_descent(
     Parameters
     ----------
     objective : Objective
-        Of a smooth loss. It has no part for a penalty or a ball.
+        Its penalty and its ball enter after the releases.
     budget : PrivacyBudget
         With delta > 0.
     reserved : float, default=0.0

@@ -23,9 +23,10 @@ from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import PreparedRecords
-from skdp.algorithms.preparation.undo import Curvature, penalised, shrunk
+from skdp.algorithms.preparation.undo import Curvature, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -150,6 +151,10 @@ class PreparedOutputPlan(Plan):
         after = () if last is None else (last.describe(),)
         return (*self.preparation.releases, solves, *after)
 
+    @property
+    def is_level(self) -> bool:
+        return self.weights_noise <= rules.LEVEL_NOISE[not self.is_squared]
+
     def alarms(self) -> tuple[str, ...]:
         if not self._is_noisy:
             return ()
@@ -160,8 +165,8 @@ class PreparedOutputPlan(Plan):
             f"{self.n_solves} solves with the penalty {self.penalty:.3g} on prepared rows, whose "
             "shrinkage is undone by the released moments"
         ]
-        if self._is_given:
-            sentences.append("alpha and coef_norm enter after the releases")
+        if self.objective.is_penalised:
+            sentences.append(AFTER_RELEASES)
         return tuple(sentences)
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,7 +198,15 @@ class PreparedOutputPlan(Plan):
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
                 )
-            point = prepared.rows.coefficients(factor * centered, offsets + shift, data.intercept)
+            centered, offsets = penalised_rows(
+                self.objective,
+                prepared.rows,
+                factor * centered,
+                offsets + shift,
+                prepared.spectrum,
+                prepared.spread,
+            )
+            point = prepared.rows.coefficients(centered, offsets, data.intercept)
             return Result(point=point, plan=plan)
 
     def _solved(
@@ -231,7 +244,7 @@ class PreparedOutputPlan(Plan):
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
             variances = (mechanism.noise_scale * factors) ** 2 * squares
-            beta, penalties = shrunk(
+            beta, _ = shrunk(
                 curvature.rotated(total / counted),
                 variances,
                 curvature,
@@ -240,31 +253,7 @@ class PreparedOutputPlan(Plan):
                 constant_variance=self._constant_variance,
             )
             weights = curvature.rotated_back(beta)
-        if self._is_given:
-            d = len(prepared.moments)
-            coefficients = prepared.affine.matrix[:, :d].T @ prepared.directions
-            beta[:d] = penalised(
-                curvature.rotated(total / counted)[:d],
-                prepared.missing * curvature.floored[:d],
-                penalties,
-                coefficients,
-                objective.alpha * self._relative_share,
-                objective.coef_norm,
-            )
-            weights = curvature.rotated_back(beta)
         return weights, replace(self, sensitivity=least_moved)
-
-    @property
-    def _is_given(self) -> bool:
-        """Whether the user wants a penalty, or a bound on the norm of the coefficients."""
-        return self.objective.alpha > 0.0 or self.objective.coef_norm is not None
-
-    @property
-    def _relative_share(self) -> float:
-        """Curvature that clipping leaves, over that of the loss."""
-        if self.is_squared:
-            return self.curvature_share
-        return self.curvature_share / (self.frequency * (1.0 - self.frequency))
 
     @property
     def _cap(self) -> float:
@@ -315,35 +304,31 @@ def _map_rounding(
     return float(constants.size_ratio * errors)
 
 
+def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether the method is proven for the loss, and rows are few enough features to whiten."""
+    is_covered = type(objective.risk.loss) in (HalfSquaredLoss, LogisticLoss)
+    is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
+    is_mean = objective.risk.is_mean and not objective.population
+    return is_covered and is_narrow and is_mean and not budget.is_pure
+
+
 def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> PreparedOutputPlan:
-    """Choose the parts of the budget from public numbers.
+    """Choose the parts of the budget, clipping, penalty and the number of solves.
 
     Parameters
     ----------
     objective : Objective
-        Of least squares, or of the log loss of two classes.
+        That :func:`covers_prepared`. Its penalty and its ball enter after the releases.
     budget : PrivacyBudget
         With delta > 0.
     """
+    if not covers_prepared(objective, budget):
+        raise ValueError("Prepared output perturbation is not proven for this objective.")
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
-    is_covered = type(loss) in (HalfSquaredLoss, LogisticLoss) and not budget.is_pure
-    if not objective.risk.is_mean or not is_covered or objective.population:
-        raise ValueError(
-            "method='prepared' is for squared_error and for log_loss with two classes, delta > 0 "
-            "and objective='empirical'."
-        )
-    largest = preparation_rules.LARGEST_WIDTH
-    if design.n_features > largest:
-        raise ValueError(
-            f"method='prepared' whitens rows of at most {largest} features, but there are "
-            f"{design.n_features}. method='gradient' takes more."
-        )
     mu = gaussian_mu(budget.epsilon, budget.delta)
     noise = relation.n_changes / (design.n_records * mu)
     preparation = plan_preparation(loss, design, relation, mu)
-    temperature, share = None, 0.0
-    if not objective.alpha and objective.coef_norm is None:
-        share = temperature_share(LogisticLoss(), noise)  # the same for numbers
+    temperature, share = None, temperature_share(LogisticLoss(), noise)  # the same for numbers
     if share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
     return PreparedOutputPlan(

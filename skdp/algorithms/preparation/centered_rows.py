@@ -86,6 +86,8 @@ class CenteredRows:
 
     Attributes
     ----------
+    unit : float
+        The scale in units of rows.
     shift : ndarray of shape (n_features,)
         The mean of the rows in units of the scale.
     constant : float
@@ -101,7 +103,7 @@ class CenteredRows:
     def __init__(self, records: Records, centering: Centering) -> None:
         self.has_intercept, self.n_counted = records.intercept > 0.0, centering.n_records
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
-        self._unit = records.data_norm * centering.scale
+        self.unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale
         self.constant = rules.CONSTANT if self.has_intercept else 0.0
         self._threads = Threads() if sp.issparse(records.matrix) else None
@@ -180,8 +182,8 @@ class CenteredRows:
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
         if not self.has_intercept:
-            return weights / self._unit
-        out = weights / self._unit
+            return weights / self.unit
+        out = weights / self.unit
         out[:, -1] = self.constant * weights[:, -1] - weights[:, :-1] @ self.shift
         return out
 
@@ -196,7 +198,7 @@ class CenteredRows:
 
     def sums(self, sums: np.ndarray) -> np.ndarray:
         """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
-        out = sums / self._unit
+        out = sums / self.unit
         if self.has_intercept:
             out[:, :-1] -= sums[:, -1:] * self.shift
             out[:, -1] = self.constant * sums[:, -1]
@@ -214,11 +216,11 @@ class CenteredRows:
         return min(self.amplification**2, off_center)
 
     def _norms(self, block: Block) -> np.ndarray:
-        squares, d = squared_norms(block) / self._unit**2, len(self.shift)
+        squares, d = squared_norms(block) / self.unit**2, len(self.shift)
         if not self.has_intercept:
             squares *= 1.0 + (d + 8) * EPS
         else:
-            shift = np.append(self.shift / self._unit, 0.0)[None, :]
+            shift = np.append(self.shift / self.unit, 0.0)[None, :]
             squares -= 2.0 * block.margins(shift)
             # the products cancel: an upper bound on their rounding is added
             squares += self.shift @ self.shift + self.constant**2

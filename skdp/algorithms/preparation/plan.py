@@ -14,6 +14,7 @@ from skdp.algorithms.descent.rules import centering_share
 from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
+from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.preparation.spread import SpreadPlan, plan_spread
@@ -37,8 +38,8 @@ class Preparation:
     affine : AffineMap
     rows : CenteredRows
     whitener : ndarray of shape (n_features, n_features)
-    missing : float
-        Mean square norm of the rows over the trace of the moments, without long rows.
+    spectrum : Spectrum
+        Second moments of centered rows.
     """
 
     centering: Centering
@@ -48,7 +49,7 @@ class Preparation:
     affine: AffineMap
     rows: CenteredRows
     whitener: np.ndarray
-    missing: float
+    spectrum: Spectrum
 
     def records(self, records: Records) -> PreparedRecords:
         """View records as prepared rows."""
@@ -104,18 +105,18 @@ class PreparationPlan:
             spread = self.spread.release(records, offset, noise, counted)
         rows = CenteredRows(records, centering)
         whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
-        missing = 1.0
+        spectrum = Spectrum.public(d)
         if self.moments is not None:
             matrix = self.moments.release(rows, noise)[:d, :d]
             unit = self.moments.noise
             factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
-            missing = max(1.0, 1.0 / (factor * max(float(np.trace(matrix)), unit)))
             values, directions = np.linalg.eigh(factor * matrix)
             values, floor = np.maximum(values, 0.0), rules.RIDGE * unit * factor
             known = np.maximum(values / (values + floor), rules.LEAST_KNOWN)
             size = max(float(known.sum()), 1.0)
             whitener = (directions / np.sqrt((values + floor) * size)) @ directions.T
             moments = known / size
+            spectrum = Spectrum.released(values, directions, rules.PENALISED_MOMENT * unit * factor)
         constant = 1.0 / math.sqrt(d) if rows.has_intercept else 0.0
         made = AffineMap.of(whitener, centering.mean, centering.scale, records.data_norm, constant)
         return Preparation(
@@ -126,7 +127,7 @@ class PreparationPlan:
             affine=made,
             rows=rows,
             whitener=whitener,
-            missing=missing,
+            spectrum=spectrum,
         )
 
 

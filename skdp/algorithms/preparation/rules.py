@@ -47,6 +47,8 @@ MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05,
 #: Ridge of the whitener in units of the noise of the second moments, and least second moment of a
 #: whitened direction, so that noise alone makes none 0.
 RIDGE, LEAST_KNOWN = 2.0, 1e-3
+#: Least second moment that a penalty of the user takes a direction to have, in units of the noise.
+PENALISED_MOMENT = 0.5
 #: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
 LARGEST_NORM = 4.0
 #: Least second moment of a direction over the largest one where shrinkage is undone, and that of

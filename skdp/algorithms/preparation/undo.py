@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.optimize import brentq
 
 from skdp.algorithms.preparation import rules
 
@@ -103,42 +101,3 @@ def shrunk(
         noise = variances[d] * curvature.constant**2
         out[d] *= constant_variance / (constant_variance + noise)
     return out, curvature.floored[:d] * variances[:d] / prior
-
-
-def penalised(
-    weights: np.ndarray,
-    curvature: np.ndarray,
-    penalties: np.ndarray,
-    map_: np.ndarray,
-    alpha: float,
-    coef_norm: float | None,
-) -> np.ndarray:
-    """Give weights the penalty, or the norm of coefficients, that a user wants.
-
-    They minimise ``(w - z)' H (w - z) / 2 + w' N w / 2 + alpha |M w|^2 / 2`` with z the `weights`,
-    in coordinates of the directions, H the curvature and N the `penalties`; if ``|M w|`` is
-    larger than `coef_norm`, alpha is enlarged until it is not.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_features,)
-    curvature, penalties : ndarray of shape (n_features,)
-    map_ : ndarray of shape (n_features, n_features)
-        M, from weights to coefficients.
-    alpha : float
-        In units of the curvature.
-    coef_norm : float or None
-    """
-    sizes, vectors = eigh(map_.T @ map_, np.diag(curvature + penalties))
-    sizes, parts = np.maximum(sizes, 0.0), vectors.T @ (curvature * weights)
-
-    def excess(x: float) -> float:
-        assert coef_norm is not None
-        return float((sizes * (parts / (1.0 + x * sizes)) ** 2).sum()) - coef_norm**2
-
-    if coef_norm is not None and excess(alpha) > 0.0:
-        largest = max(2.0 * alpha, 1.0 / float(sizes.max()))
-        while excess(largest) > 0.0:
-            largest *= 4.0
-        alpha = brentq(excess, alpha, largest, xtol=1e-300, rtol=1e-12)
-    return np.asarray(vectors @ (parts / (1.0 + alpha * sizes)))

@@ -553,7 +553,7 @@ def test_functions_of_scipy_are_trusted():
     require_copyable(resolve_solver(by_scipy))
     assert len(solve_in_phases(by_scipy).path) > 1
     X, targets = records("squared", 20_000)
-    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0, "preparation": None}
     assert DPRidge(3.0, solver=by_scipy, **shared).fit(X, targets).privacy_.method == "phased"
 
 

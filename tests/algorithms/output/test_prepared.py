@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from skdp import BudgetAccountant, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp import DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.spread import plan_spread
-from skdp.algorithms.preparation.undo import Curvature, penalised
+from skdp.algorithms.preparation.undo import Curvature
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -188,20 +188,6 @@ def test_undoing_is_exact_where_the_curvature_is_known():
         assert undone == pytest.approx(best, abs=1e-12)
 
 
-def test_penalties_and_norms_of_the_user():
-    rng = np.random.default_rng(7)
-    h = np.array([0.5, 0.4, 0.3])
-    z, made, none = rng.standard_normal(3), rng.standard_normal((3, 3)), np.zeros(3)
-    found = penalised(z, h, none, made, 0.7, None)
-    expected = np.linalg.solve(np.diag(h) + 0.7 * made.T @ made, h * z)
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert penalised(z, h, none, made, 0.0, None) == pytest.approx(z, abs=1e-12)
-    for norm in (1e-3, 0.3):
-        short = penalised(z, h, none, made, 0.0, norm)
-        assert np.linalg.norm(made @ short) == pytest.approx(norm, rel=1e-9)
-    assert penalised(z, h, none, made, 0.0, 1e3) == pytest.approx(z, abs=1e-12)
-
-
 @pytest.mark.parametrize("relation", Neighbouring)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
@@ -230,7 +216,7 @@ def test_estimators_follow_the_penalty_of_the_user():
     rng = np.random.default_rng(8)
     X = rng.uniform(-0.5, 0.5, (20000, 3))
     y = np.clip(X @ [1.0, -0.5, 0.2] + 0.1 * rng.standard_normal(20000), -1, 1)
-    shared = {"method": "prepared", "data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    shared = {"method": "output", "data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
     free = DPRidge(3.0, solver="lbfgs", **shared).fit(X, y)
     assert free.score(X, y) > 0.85
     slope, _ = np.polyfit(X @ free.coef_, y, 1)
@@ -243,7 +229,7 @@ def test_estimators_follow_the_penalty_of_the_user():
     assert "enter after the releases" in str(short.privacy_)
     labels = (y > 0).astype(int)
     model = DPLogisticRegression(
-        3.0, method="prepared", data_norm=1.0, classes=[0, 1], random_state=0
+        3.0, method="output", data_norm=1.0, classes=[0, 1], random_state=0
     )
     assert model.fit(X, labels).score(X, labels) > 0.85
     sparse = DPRidge(3.0, **shared).fit(sp.csr_array(X), y)
@@ -344,21 +330,39 @@ def test_gradients_are_within_their_rounding(name, intercept):
     assert 0.0 < worst <= 1.0
 
 
-def test_many_features_are_refused_before_the_payment():
-    X, accountant = sp.csr_array((5, 100_000)), BudgetAccountant(10.0, 1e-3)
-    model = DPRidge(method="prepared", data_norm=1.0, target_range=(-1, 1), accountant=accountant)
-    with pytest.raises(ValueError, match="at most 1000 features"):
-        model.fit(X, np.zeros(5))
-    assert not accountant.entries
-
-
-def test_what_is_refused():
+@pytest.mark.parametrize(
+    ("model", "is_covered"),
+    [
+        (DPRidge(), True),
+        (DPRidge(neighbouring="add_remove", n_public=400), True),
+        (DPRidge(delta=0.0), False),
+        (DPRidge(objective="population"), False),
+        (DPRidge(tilt=0.1, coef_norm=1.0), False),
+        (DPRidge(calibration="paper", coef_norm=1.0), False),
+        (DPLinearRegressor(loss="huber"), False),
+        (DPRidge(preparation=None), False),
+    ],
+)
+def test_the_printed_algorithm_is_fitted_where_there_is_no_proof(model, is_covered):
     X, y = table()
-    for model in (
-        DPRidge(method="prepared", delta=0.0),
-        DPRidge(method="prepared", objective="population"),
-        DPLinearRegressor(loss="huber", method="prepared"),
-    ):
-        model.set_params(data_norm=1.0, target_range=(-1, 1))
-        with pytest.raises(ValueError, match=r"method='prepared'|delta"):
-            model.fit(X, y)
+    model.set_params(method="output", data_norm=1.0, target_range=(-1, 1), random_state=0)
+    report = model.fit(X, y).privacy_
+    assert report.method == "output"
+    assert ("is_whitened" in report.plan) is is_covered
+    assert (len(report.releases) > 1) is is_covered
+
+
+def test_wide_rows_are_not_whitened():
+    X = sp.csr_array((5, 1001))
+    model = DPRidge(method="output", data_norm=1.0, target_range=(-1, 1))
+    assert len(model.fit(X, np.zeros(5)).privacy_.releases) == 1
+
+
+def test_a_solver_takes_the_prepared_method_and_says_so():
+    X, y = table(20_000)
+    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    report = DPRidge(solver="lbfgs", **shared).fit(X, y).privacy_
+    assert "'output': a solver was given; without one it is 'gradient'" in str(report)
+    assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
+    with pytest.warns(UserWarning, match="'output'. It is expected to predict worse than 'grad"):
+        DPRidge(solver="lbfgs", **shared).fit(X[:300], y[:300])

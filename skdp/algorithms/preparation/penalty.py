@@ -1,0 +1,228 @@
+"""The penalty, or the bound on the norm, that a user wants: after all releases, for nothing.
+
+The released weights are those of a model without a penalty, and second moments of rows were
+released, too. A penalty then shrinks the weights direction by direction, as it would have shrunk
+the solution (docs/theory/preparation.md, section 4). The intercept has none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.problems import Objective
+from skdp.problems.losses import LogisticLoss, Loss
+from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
+
+#: What is said of it in reports.
+AFTER_RELEASES = "alpha and coef_norm enter after the releases, as if the solution had had them"
+#: Nodes and weights of a normal law, and the number of draws of several margins, with their
+#: opposites.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_DRAWS = 500
+#: Steps to the fixed point of curvature and weights, and the change that is none.
+_STEPS, _NO_CHANGE = 100, 1e-9
+#: Largest change of log odds in one of them.
+_LONGEST = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """Second moments of centered rows, from a release or public.
+
+    Attributes
+    ----------
+    moments : ndarray of shape (n_features,)
+        In orthonormal directions, > 0.
+    directions : ndarray of shape (n_features, n_features) or None
+        One per column; None: the coordinates.
+    """
+
+    moments: np.ndarray
+    directions: np.ndarray | None = None
+
+    @classmethod
+    def public(cls, n_features: int) -> Spectrum:
+        """Return the same in all directions, for rows whose mean square norm is 1."""
+        return cls(moments=np.full(n_features, 1.0 / n_features))
+
+    @classmethod
+    def released(cls, moments: np.ndarray, directions: np.ndarray, floor: float) -> Spectrum:
+        """Raise released moments to a floor, and all to the mean square norm 1."""
+        moments = np.maximum(moments, floor)
+        return cls(moments=moments * max(1.0, 1.0 / moments.sum()), directions=directions)
+
+    def turned(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of features, shape (n_outputs, n_features), into those of directions."""
+        return weights if self.directions is None else weights @ self.directions
+
+    def turned_back(self, weights: np.ndarray) -> np.ndarray:
+        return weights if self.directions is None else weights @ self.directions.T
+
+
+def penalised_rows(
+    objective: Objective,
+    rows: CenteredRows,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    spectrum: Spectrum,
+    spread: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give weights of centered rows and their constant what an objective asks for.
+
+    Parameters and result are those of :func:`penalised`, the penalty being one of coefficients.
+    """
+    if not objective.is_penalised:
+        return weights, offsets
+    d, norm = objective.design.n_features, objective.coef_norm
+    constants = rows.constant * weights[:, d:].sum(axis=1)
+    shrunk, moved = penalised(
+        objective.risk.loss,
+        weights[:, :d],
+        offsets + constants,
+        spectrum,
+        alpha=objective.alpha / rows.unit**2,
+        coef_norm=None if norm is None else norm * rows.unit,
+        spread=spread,
+    )
+    return np.column_stack([shrunk, weights[:, d:]]), moved - constants
+
+
+def penalised(
+    loss: Loss,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    spectrum: Spectrum,
+    *,
+    alpha: float,
+    coef_norm: float | None,
+    spread: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss, and a largest norm.
+
+    If the norm is larger than `coef_norm`, alpha is enlarged until it is not. Margins of rows are
+    taken for normal ones: then ``C(w) H w + alpha w = C(w*) H w*`` holds for the minimisers w and
+    w* with and without the penalty, C the mean second derivative of the loss and H the second
+    moments. Log odds are moved so that the mean probabilities stay.
+
+    Parameters
+    ----------
+    loss : Loss
+    weights : ndarray of shape (n_outputs, n_features)
+        Of centered rows.
+    offsets : ndarray of shape (n_outputs,)
+        Margins of the mean row.
+    spectrum : Spectrum
+    alpha : float
+    coef_norm : float or None
+    spread : float, default=1.0
+        Standard deviation of numeric targets, about.
+
+    Returns
+    -------
+    weights, offsets : ndarray
+    """
+    model = _Shrinkage(loss, spectrum.turned(weights), offsets, spectrum.moments, spread)
+    shrunk, moved = model.at(alpha)
+    if coef_norm is not None and np.linalg.norm(shrunk) > coef_norm:
+
+        def excess(log_alpha: float) -> float:
+            return float(np.linalg.norm(model.at(math.exp(log_alpha))[0])) / coef_norm - 1.0
+
+        low = math.log(max(alpha, 1e-9 * float(spectrum.moments.max())))
+        high = low + 1.0
+        while excess(high) > 0.0:
+            high += 2.0
+        shrunk, moved = model.at(math.exp(brentq(excess, low, high, xtol=1e-6)))
+        shrunk *= coef_norm / np.linalg.norm(shrunk)
+    return spectrum.turned_back(shrunk), moved
+
+
+class _Shrinkage:
+    """Minimisers with each penalty, of the one without, in the directions of the spectrum."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        moments: np.ndarray,
+        spread: float,
+    ) -> None:
+        self.loss, self.offsets, self.moments = loss, offsets, moments
+        self._has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
+        self._nodes, self._shares = _normal_law(len(weights))
+        if self._has_odds:
+            self._rate, self._curvature = self._means(offsets, (weights * moments) @ weights.T)
+        else:
+            self._curvature = typical_curvature(loss, spread) * np.eye(len(weights))
+        self._score = self._curvature @ (weights * moments)
+
+    def at(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and offsets."""
+        offsets, weights = self.offsets, self._solved(self._curvature, alpha)
+        for _ in range(_STEPS if self._has_odds and alpha > 0.0 else 0):
+            offsets, curvature = self._calibrated(offsets, weights)
+            before, weights = weights, self._solved(curvature, alpha)
+            if np.abs(weights - before).max() <= _NO_CHANGE * np.abs(weights).max():
+                break
+        return weights, offsets
+
+    def _calibrated(
+        self, offsets: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return offsets that leave the mean probabilities, and the curvature there."""
+        covariance = (weights * self.moments) @ weights.T
+        for _ in range(_STEPS):
+            rate, curvature = self._means(offsets, covariance)
+            step = np.linalg.lstsq(curvature, self._rate - rate, rcond=1e-9)[0]
+            offsets = offsets + np.clip(step, -_LONGEST, _LONGEST)
+            if np.abs(step).max() <= _NO_CHANGE:
+                break
+        return offsets, curvature
+
+    def _solved(self, curvature: np.ndarray, alpha: float) -> np.ndarray:
+        """Solve ``C w h + alpha w = score`` direction by direction."""
+        values, vectors = np.linalg.eigh(curvature)
+        scales = np.maximum(values, 1e-12)[:, None] * self.moments + alpha
+        return np.asarray(vectors @ ((vectors.T @ self._score) / scales))
+
+    def _means(self, offsets: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean first and second derivative for normal margins, and target 0."""
+        values, vectors = np.linalg.eigh(covariance)
+        margins = offsets + self._nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
+        k = len(offsets)
+        targets = np.zeros(len(margins), dtype=np.intp)
+        margins = margins[:, 0] if k == 1 else margins
+        first = self.loss.derivative(margins, targets).reshape(-1, k)
+        second = self.loss.second_derivative(margins, targets).reshape(-1, k * k)
+        return self._shares @ first, (self._shares @ second).reshape(k, k)
+
+
+def _normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes of a normal law of k margins, shape (m, k), and their weights."""
+    if k == 1:
+        return _NODES[:, None], _WEIGHTS
+    draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((_DRAWS, k)))  # public
+    draws *= math.sqrt(_DRAWS)
+    return np.concatenate([draws, -draws]), np.full(2 * _DRAWS, 0.5 / _DRAWS)
+
+
+def typical_curvature(loss: Loss, spread: float = 1.0) -> float:
+    """Return the mean second derivative of a loss of one margin, by that of its slope.
+
+    ``E phi''(z) = E z phi'(z) / s^2`` for normal z of standard deviation s: for numbers the
+    residuals, for classes the margins. It needs no second derivative at a kink.
+    """
+    if isinstance(loss, OneVsRestLoss):
+        loss = loss.base
+    z = spread * np.linspace(-8.0, 8.0, 4001)
+    density = np.exp(-0.5 * (z / spread) ** 2)
+    target = 0.0 if loss.target_bound else 1.0
+    slopes = loss.derivative(z, np.full(len(z), target))
+    return float((density * z * slopes).sum() / density.sum()) / spread**2

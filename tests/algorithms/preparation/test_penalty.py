@@ -1,0 +1,137 @@
+"""Penalties and norms after the releases: those of the solutions that have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skdp import DPLogisticRegression, DPRidge
+from skdp.algorithms.preparation.penalty import Spectrum, penalised, typical_curvature
+from skdp.problems import (
+    AbsoluteLoss,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+)
+
+N, D = 20_000, 5
+
+
+def made(loss, seed=0):
+    """Normal rows of mean square norm 1, and targets of a model."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, D)) * [1.0, 0.7, 0.5, 0.3, 0.1]
+    X /= np.sqrt((X**2).sum(axis=1).mean())
+    k = loss.n_outputs
+    margins = X @ (3.0 * rng.standard_normal((D, k))) + rng.standard_normal(k) - 1.0
+    if isinstance(loss, SoftmaxLoss):
+        shares = loss.probabilities(margins).cumsum(axis=1)
+        return X, (shares < rng.random(N)[:, None]).sum(axis=1)
+    if isinstance(loss, LogisticLoss):
+        return X, (rng.random(N) < 1.0 / (1.0 + np.exp(-margins[:, 0]))) * 1.0
+    return X, 0.1 * margins[:, 0] + 0.1 * rng.standard_normal(N)
+
+
+def solved(loss, X, targets, alpha):
+    """Minimise with a penalty and a free intercept."""
+    rows, k = np.column_stack([X, np.ones(N)]), loss.n_outputs
+
+    def objective(w):
+        weights = w.reshape(k, D + 1)
+        margins = rows @ weights.T
+        margins = margins[:, 0] if k == 1 else margins
+        penalty = alpha * weights
+        penalty[:, -1] = 0.0
+        slopes = loss.derivative(margins, targets).reshape(N, k)
+        value = loss.value(margins, targets).mean() + 0.5 * (penalty * weights).sum()
+        return value, (slopes.T @ rows / N + penalty).ravel()
+
+    start = np.zeros(k * (D + 1))
+    weights = minimize(objective, start, jac=True, method="L-BFGS-B", tol=1e-12).x
+    return weights.reshape(k, D + 1)[:, :D], weights.reshape(k, D + 1)[:, D]
+
+
+def spectrum(X):
+    moments, directions = np.linalg.eigh(X.T @ X / N)
+    return Spectrum(moments=moments, directions=directions)
+
+
+@pytest.mark.parametrize(
+    ("loss", "error"),
+    [(HalfSquaredLoss(1.0), 1e-3), (LogisticLoss(), 0.02), (SoftmaxLoss(4), 0.08)],
+)
+def test_the_penalised_solution_follows_from_the_free_one(loss, error):
+    X, targets = made(loss)
+    free = solved(loss, X, targets, 0.0)
+    for alpha in (1e-6, 1e-3, 1e-2, 0.1, 1.0, 100.0):
+        weights, offsets = solved(loss, X, targets, alpha)
+        found = penalised(loss, *free, spectrum(X), alpha=alpha, coef_norm=None)
+        assert found[0] == pytest.approx(weights, abs=error * np.linalg.norm(weights))
+        assert found[1] == pytest.approx(offsets, abs=0.12)
+    same = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=None)
+    assert same[0] == pytest.approx(free[0], rel=1e-6) and same[1] == pytest.approx(free[1])
+
+
+@pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss(), SoftmaxLoss(3)])
+def test_a_largest_norm_is_a_penalty_that_is_large_enough(loss):
+    X, targets = made(loss)
+    free = solved(loss, X, targets, 0.0)
+    for norm in (1e-30, 1e-3, 0.1):
+        short, offsets = penalised(loss, *free, spectrum(X), alpha=1e-3, coef_norm=norm)
+        assert np.linalg.norm(short) == pytest.approx(norm, rel=1e-9)
+        assert np.linalg.norm(short) <= norm * (1 + 1e-12)
+        assert np.isfinite(offsets).all()
+    weights, _ = solved(loss, X, targets, 0.3)
+    short, _ = penalised(
+        loss, *free, spectrum(X), alpha=0.0, coef_norm=float(np.linalg.norm(weights))
+    )
+    assert short == pytest.approx(weights, abs=0.06 * np.linalg.norm(weights))
+    long = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=1e6)
+    assert long[0] == pytest.approx(free[0], rel=1e-6)
+
+
+def test_the_same_moments_in_all_directions_shorten_weights_alone():
+    """So the loss is at most the larger one of those of the free model and a constant."""
+    weights, spread = np.array([[1.0, -2.0, 0.5]]), Spectrum.public(3)
+    for loss in (HalfSquaredLoss(1.0), LogisticLoss(), HingeLoss(), AbsoluteLoss(1.0)):
+        found, _ = penalised(loss, weights, np.zeros(1), spread, alpha=0.1, coef_norm=None)
+        factor = found[0, 0] / weights[0, 0]
+        assert 0.0 < factor < 1.0 and found == pytest.approx(factor * weights)
+
+
+def test_typical_curvatures():
+    density = 1.0 / np.sqrt(2.0 * np.pi)
+    assert typical_curvature(HalfSquaredLoss(1.0), 0.2) == pytest.approx(1.0, abs=1e-6)
+    assert typical_curvature(AbsoluteLoss(1.0), 0.2) == pytest.approx(2 * density / 0.2, rel=1e-3)
+    inside = 0.8413  # of a normal law, below 1
+    assert typical_curvature(HingeLoss()) == pytest.approx(density * np.exp(-0.5), rel=1e-2)
+    assert typical_curvature(SquaredHingeLoss()) == pytest.approx(2 * inside, rel=1e-2)
+
+
+@pytest.mark.parametrize("given", [{"alpha": 1e-6}, {"alpha": 0.01}, {"alpha": 100.0},
+                                   {"coef_norm": 0.01}, {"coef_norm": 100.0}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("solver", ["auto", "lbfgs"])
+def test_no_penalty_is_a_cliff(given, solver):
+    """Beside a constant and beside the model without the penalty."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-0.5, 0.5, (10_000, 3)) * [1.0, 0.5, 0.1] + 0.1
+    y = np.clip(X @ [1.0, -1.0, 3.0] + 0.1 * rng.standard_normal(10_000), -1, 1)
+    shared = {"data_norm": 1.0, "random_state": 0, "solver": solver, **given}
+    ridge = DPRidge(target_range=(-1, 1), **shared).fit(X, y)
+    assert ridge.score(X, y) > -0.02
+    labels = (y > 0.3).astype(int)
+    model = DPLogisticRegression(classes=[0, 1], **shared).fit(X, labels)
+    assert model.score(X, labels) > 1.0 - labels.mean() - 0.02
+    if given in ({"alpha": 1e-6}, {"coef_norm": 100.0}):
+        assert ridge.score(X, y) > 0.75 and model.score(X, labels) > 0.85
+    if "coef_norm" in given:
+        assert np.linalg.norm(ridge.coef_) <= given["coef_norm"] * (1 + 1e-9)
+        assert np.linalg.norm(model.coef_) <= given["coef_norm"] * (1 + 1e-9)
+    report = ridge.privacy_
+    assert "enter after the releases" in str(report)
+    assert ridge.alpha_ == given.get("alpha", 0.0)
+    plain = DPRidge(target_range=(-1, 1), data_norm=1.0, random_state=0, solver=solver).fit(X, y)
+    assert report.releases == plain.privacy_.releases
