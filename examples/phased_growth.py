@@ -5,7 +5,7 @@ needs a penalty strong enough to keep the noise small, and pays for it with bias
 solves on disjoint blocks of records, each around the noisy solution of the block before. It starts
 from a weak penalty and ends with little noise, but sees each record once only. With few records or
 a small budget, noise is all that matters and one shot is better; with more, its bias is what
-remains and phases win. With a solver, ``method="auto"`` compares public bounds of both before it
+remains and phases win. With ``preparation=None`` and a solver, ``method="auto"`` compares public bounds of both before it
 sees a record. (Without one it takes "gradient", which is better than both.)
 
 Run ``python examples/phased_growth.py``. It prints test losses and what "auto" chose, and draws
@@ -52,6 +52,7 @@ def private_model(model: str, epsilon: float, method: str, seed: int) -> Any:
     settings = {
         "method": method,
         "solver": "newton",
+        "preparation": None,
         "data_norm": 1.0,
         "random_state": seed,
     }

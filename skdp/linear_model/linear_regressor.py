@@ -23,7 +23,7 @@ class DPLinearRegressor(DPLinearRegression):
     """Differentially private linear regression: least squares, Huber, median and quantiles.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a penalty, a solver or delta = 0, the mean
+    public numbers, and nothing has to be tuned. With a solver or delta = 0, the mean
     loss of the residuals plus ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the
     coefficients are released with noise calibrated to the sensitivity of the exact minimiser.
 
@@ -47,15 +47,15 @@ class DPLinearRegressor(DPLinearRegression):
         Laplace noise instead of Gaussian.
     alpha : "auto" or float, default="auto"
         L2 penalty; ``alpha * n_samples`` in the convention of
-        :class:`~sklearn.linear_model.Ridge`. "auto" minimises a public bound on the expected
-        loss. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
+        :class:`~sklearn.linear_model.Ridge`. "auto": none but what noise asks for
+        or, for the printed algorithms (see `preparation`), one that minimises a public bound on the
+        expected loss. They need `coef_norm` with 0.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
-        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
-        grow with predictions.
+        Largest norm of the coefficients; of the printed algorithms the radius of the ball that they
+        live in (intercept weight included), whose default is data-independent.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -72,8 +72,8 @@ class DPLinearRegressor(DPLinearRegression):
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others; an
-        unpenalised one would have unbounded sensitivity.
+        Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
+        one would have unbounded sensitivity: there it is the weight of a constant feature.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`; "gradient", "objective" and "statistics" have
         their own.

@@ -14,7 +14,7 @@ class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a penalty, a solver or delta = 0, the mean log
+    public numbers, and nothing has to be tuned. With a solver or delta = 0, the mean log
     loss plus ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the coefficients are
     released with noise calibrated to the sensitivity of the exact minimiser (output perturbation).
     Any solver may be used: its solution is certified.
@@ -28,17 +28,15 @@ class DPLogisticRegression(DPLinearClassification):
         Laplace noise instead of Gaussian.
     alpha : "auto" or float, default="auto"
         L2 penalty in the convention of
-        :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto" minimises a
-        public bound on the expected loss. If only the predicted label matters and
-        n_samples * epsilon is small, a larger penalty often predicts better, with probabilities
-        near 1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
+        :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto": none but
+        what noise asks for or, for the printed algorithms (see `preparation`), one that minimises a
+        public bound on the expected loss. They need `coef_norm` with 0.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
-        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
-        grow with predictions.
+        Largest norm of the coefficients; of the printed algorithms the radius of the ball that they
+        live in (intercept weight included), whose default is data-independent.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for classifiers, divided by
@@ -48,8 +46,8 @@ class DPLogisticRegression(DPLinearClassification):
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others; an
-        unpenalised one would have unbounded sensitivity.
+        Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
+        one would have unbounded sensitivity: there it is the weight of a constant feature.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`; "gradient", "objective" and "statistics" have
         their own.

@@ -292,7 +292,7 @@ class PreparedProblem(FiniteSumProblem):
 def _map_rounding(
     constants: ProblemConstants, records: PreparedRecords, loss: SlopeClippedLoss
 ) -> float:
-    """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 5."""
+    """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 6."""
     d, raw = records.width, records.affine.raw_norm + records.affine.constant
     steep = loss.clip / records.least_norm  # bound on a slope
     margins = 4.0 * (d + 8) * EPS
