@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # for type checkers and editors
     from skdp.synthetic import DPSyntheticData as DPSyntheticData
     from skdp.tabular import Category as Category
     from skdp.tabular import Date as Date
+    from skdp.tabular import DPTabularClassifier as DPTabularClassifier
+    from skdp.tabular import DPTabularRegressor as DPTabularRegressor
     from skdp.tabular import Flag as Flag
     from skdp.tabular import Number as Number
     from skdp.tabular import TableEncoder as TableEncoder
@@ -62,6 +64,8 @@ _PACKAGE_OF = {
     "DPSearchCV": "model_selection",
     "DPStandardScaler": "preprocessing",
     "DPSyntheticData": "synthetic",
+    "DPTabularClassifier": "tabular",
+    "DPTabularRegressor": "tabular",
     "Date": "tabular",
     "Flag": "tabular",
     "Number": "tabular",

@@ -17,6 +17,9 @@ Risk = Literal["empirical", "population"]
 ClassifierLoss = Literal["log_loss", "hinge", "smoothed_hinge", "squared_hinge"]
 RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
 
+TableFeatures = Literal["auto", "linear", "curves", "pairs"]
+ColumnsLeft = Literal["error", "drop"]
+
 GroupMode = Literal["auto", "proportions", "public", "histogram", "floored"]
 NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 

@@ -16,14 +16,16 @@ from every_estimator import ESTIMATORS as MODELS
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.robust import worst_group_loss, worst_group_score
 from skdp.synthetic import DPSyntheticData
+from skdp.tabular import DPTabularClassifier, DPTabularRegressor, TableEncoder
 
-ESTIMATORS = (*MODELS, DPSyntheticData)
-TRANSFORMERS = (BoundedScaler, BoundedSplineTransformer, DPStandardScaler)
+ESTIMATORS = (*MODELS, DPTabularClassifier, DPTabularRegressor, DPSyntheticData)
+TRANSFORMERS = (BoundedScaler, BoundedSplineTransformer, DPStandardScaler, TableEncoder)
 PRIVATE = (*ESTIMATORS, DPStandardScaler)
 
 LINEAR_CLASSIFIERS = ("DPLogisticRegression", "DPLinearClassifier")
 LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
 LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
+TABULAR = ("DPTabularClassifier", "DPTabularRegressor")
 ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
 GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
 NETWORK = ("DPMaxGroupLossMLPClassifier",)
@@ -45,10 +47,10 @@ FAMILIES = {
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only
-    "classes": (MULTICLASS + NETWORK, BINARY),
-    "classes_": (MULTICLASS + NETWORK, BINARY),
+    "classes": (MULTICLASS + NETWORK + TABULAR[:1], BINARY),
+    "classes_": (MULTICLASS + NETWORK + TABULAR[:1], BINARY),
     # Gaussian noise only; public factors only; of the last step
-    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK, SYNTHETIC),
+    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
     "group_mode": (GROUPED, NETWORK),
     "max_group_weight": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
@@ -63,7 +65,7 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, NETWORK, TUNED, SYNTHETIC),
+    "neighbouring": (LINEAR + ADVERSARIAL + TABULAR, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget

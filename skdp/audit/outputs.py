@@ -18,7 +18,8 @@ def released_parameters(fitted: Any) -> np.ndarray:
     Parameters
     ----------
     fitted : object
-        With the attribute ``coef_``; without ``intercept_``, or with one of 0, that is left out.
+        With the attribute ``coef_``, or with a ``model_`` that has one, as in :mod:`skdp.tabular`.
+        Without ``intercept_``, or with one of 0, that is left out.
 
     Returns
     -------
@@ -29,6 +30,8 @@ def released_parameters(fitted: Any) -> np.ndarray:
     AttributeError
         Without ``coef_``: other models need a function of their own.
     """
+    if not hasattr(fitted, "coef_") and hasattr(fitted, "model_"):
+        return released_parameters(fitted.model_)
     if not hasattr(fitted, "coef_"):
         raise AttributeError(
             f"{type(fitted).__name__} has no coef_: pass output=, a function of the fitted model "

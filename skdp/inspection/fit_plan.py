@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from skdp._checks import InvalidTypeError, check_count
 from skdp._estimator import noise_alarms
-from skdp._model import PrivateModel
 from skdp.algorithms.methods import Choice
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
@@ -181,14 +180,15 @@ def plan_fit(
     Parameters
     ----------
     estimator : estimator
-        Of :mod:`skdp.linear_model`, :mod:`skdp.robust` or :mod:`skdp.model_selection`; it is not
-        changed. Of a pipeline pass the last step, and the number of features that reach it.
+        Of :mod:`skdp.linear_model`, :mod:`skdp.robust`, :mod:`skdp.tabular` or
+        :mod:`skdp.model_selection`; it is not changed. Of a pipeline pass the last step, and the
+        number of features that reach it.
     n_samples : int
         Number of records; under ``neighbouring="add_remove"`` it is the public number if
         `n_public` is None.
     n_features : int
-        Number of features, without the intercept. They are taken to be dense: a sparse X changes
-        the last digits, by the bounds on rounding.
+        Number of features, without the intercept; of models of tables that of columns. They are
+        taken to be dense: a sparse X changes the last digits, by the bounds on rounding.
     n_classes : int or None, default=None
         Of classifiers. None: those of `classes`, or 2.
     n_groups : int or None, default=None
@@ -223,9 +223,9 @@ def plan_fit(
     >>> bool(few.prediction_noise > many.prediction_noise)
     True
     """
-    if not isinstance(estimator, PrivateModel):
+    if not hasattr(estimator, "_plan_of_shape") or isinstance(estimator, type):
         raise InvalidTypeError(
-            "estimator must be a private model of skdp.linear_model, skdp.robust or "
+            "estimator must be a private model of skdp.linear_model, skdp.robust, skdp.tabular or "
             f"skdp.model_selection, got {estimator!r}. Of a pipeline pass the last step."
         )
     check_count("n_samples", n_samples)

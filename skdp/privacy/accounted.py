@@ -20,6 +20,8 @@ class AccountedMixin:
     """
 
     accountant: BudgetAccountant | None
+    #: Name in the ledger of a part that another estimator fits; None: that of the class.
+    _charged_as: str | None = None
     #: The with-blocks that the estimator was sent from.
     _sent_from: tuple[Block, ...] = ()
 
@@ -31,7 +33,7 @@ class AccountedMixin:
         steps = steps_before()
         if steps and (self.accountant is not None or active_blocks(self._sent_from)):
             warn_of_steps(steps)
-        label = type(self).__name__
+        label = self._charged_as or type(self).__name__
         spend(event, self.accountant, label=label, carried=self._sent_from)
 
     def __getstate__(self) -> Any:

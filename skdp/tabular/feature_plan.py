@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from skdp._checks import check_count, check_option
@@ -195,19 +195,6 @@ def _fast_length(m: int) -> int:
         if rest == 1:
             return length
     return 1
-
-
-def plan_to_dict(plan: FeaturePlan, parts: Sequence[Part], n_features: int) -> dict[str, Any]:
-    """Return a plan and the sizes of its blocks, for the report of a fit."""
-    n_numbers = sum(part.kind == "number" for part in parts)
-    return {
-        **asdict(plan),
-        "frequencies": list(plan.frequencies),
-        "n_linear": sum(part.n_features for part in parts),
-        "n_curves": n_numbers * len(plan.frequencies),
-        "n_products": n_numbers * (n_numbers - 1) // 2 if plan.products else 0,
-        "n_features": n_features,
-    }
 
 
 def squared_norm(plan: FeaturePlan, n_numbers: int, n_columns: int) -> float:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -122,6 +123,17 @@ class RowFeatures:
                 found[j] += "_"
             seen.add(found[j])
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan and the sizes of its blocks as plain Python types."""
+        return {
+            **asdict(self.plan),
+            "frequencies": list(self.plan.frequencies),
+            "n_linear": self.n_linear,
+            "n_curves": self.n_curves,
+            "n_products": self.n_products,
+            "n_features": self.n_features,
+        }
 
     @property
     def is_sparse(self) -> bool:

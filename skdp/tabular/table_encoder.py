@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, shown
 from skdp._estimator import staged
-from skdp._types import Self
+from skdp._types import ColumnsLeft, Self
 from skdp.tabular.columns import Column, are_numbers, is_by_name, matched
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
@@ -20,7 +20,6 @@ from skdp.tabular.row_features import RowFeatures
 
 #: Rows that are read at once.
 _SLAB = 2**14
-COLUMNS_LEFT = ("error", "drop")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -85,7 +84,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns: Any = (-1.0, 1.0),
         *,
         features: Any = "curves",
-        columns_left: str = "error",
+        columns_left: ColumnsLeft = "error",
         sparse_output: Any = "auto",
         dtype: Any = np.float64,
     ) -> None:
@@ -114,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             If a parameter is invalid, or if the declarations do not fit X.
         """
         with staged(self) as encoder:
-            table = encoder._table(X, reset=True)
+            table = table_of(encoder, X, reset=True)
             encoder._fit_table(table)
             for _ in _read(table, encoder._columns(table)):
                 pass
@@ -136,16 +135,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ndarray or CSR of shape (n_samples, n_features_out)
         """
         with staged(self) as encoder:
-            table = encoder._table(X, reset=True)
-            encoder._fit_table(table)
-            features = encoder._encode(table)
+            features = encoder._fit_transform_table(table_of(encoder, X, reset=True))
         return features
 
-    def _table(self, X: Any, *, reset: bool) -> Table:
-        return table_of(self, X, reset=reset)
+    def _fit_transform_table(self, table: Table) -> Any:
+        self._fit_table(table)
+        return self._encode(table)
 
     def _fit_table(self, table: Table) -> None:
-        check_option("columns_left", self.columns_left, COLUMNS_LEFT)
+        check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
         is_plan = isinstance(self.features, FeaturePlan)
         self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
         if self.sparse_output != "auto":
@@ -173,19 +171,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             For values that the declarations do not allow; the message names the column.
         """
         check_is_fitted(self)
-        return self._encode(self._table(X, reset=False))
+        return self._encode(table_of(self, X, reset=False))
 
     def _encode(self, table: Table) -> Any:
         """Compute the features of a validated table."""
-        features, columns = self.row_features, self._columns(table)
-        asked = self.sparse_output
-        if features.is_sparse if isinstance(asked, str) else asked:
-            slabs = [features.sparse(v, np.dtype(self.dtype)) for _, v in _read(table, columns)]
-            return sp.vstack(slabs, format="csr")
+        features = self.row_features
+        if self._is_sparse(features):
+            return sp.vstack(list(self._slabs(table)), format="csr")
         out = np.empty((table.n_rows, features.n_features), dtype=self.dtype)
-        for rows, values in _read(table, columns):
+        for rows, values in _read(table, self._columns(table)):
             features.dense(values, out[rows])
         return out
+
+    def _slabs(self, table: Table) -> Iterator[Any]:
+        """Yield the features of some rows after the other."""
+        features = self.row_features
+        for rows, values in _read(table, self._columns(table)):
+            if self._is_sparse(features):
+                yield features.sparse(values, np.dtype(self.dtype))
+            else:
+                out = np.empty((rows.stop - rows.start, features.n_features), dtype=self.dtype)
+                features.dense(values, out)
+                yield out
+
+    def _is_sparse(self, features: RowFeatures) -> bool:
+        return features.is_sparse if self.sparse_output == "auto" else bool(self.sparse_output)
 
     def _columns(self, table: Table) -> list[Column]:
         """Find the columns of the fit in a table; by name they may be in another order."""
@@ -217,9 +227,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
         tags.input_tags.string = True
-        tags.input_tags.categorical = True
         return tags
 
 

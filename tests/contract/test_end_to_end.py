@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fit_cases import CASES, TableCase
+from fit_cases import CASES, TableCase, TabularCase
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation
@@ -37,7 +37,7 @@ ADDITIVE = [
     name
     for name, case in CASES.items()
     if case.parameters.get("delta") != 0
-    and not isinstance(case, TableCase)
+    and not isinstance(case, (TableCase, TabularCase))
     and case.parameters.get("method") not in MOMENTS
     and not any(mode in name for mode in ("histogram", "floored", "cv", "network", "prepared"))
 ]

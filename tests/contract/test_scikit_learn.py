@@ -21,6 +21,8 @@ from skdp import (
     DPRidge,
     DPRidgeCV,
     DPSearchCV,
+    DPTabularClassifier,
+    DPTabularRegressor,
     PrivacyLeakWarning,
 )
 
@@ -121,6 +123,12 @@ TUNED = [
         if method != "bilevel_minibatch"
     ],
 ]
+TABULAR = [
+    DPTabularClassifier(),
+    DPTabularClassifier(columns=(-10, 10), features="pairs", neighbouring="add_remove"),
+    DPTabularRegressor(),
+    DPTabularRegressor(columns=(-10, 10), delta=0),
+]
 
 
 def outcomes(estimator):
@@ -133,7 +141,7 @@ def outcomes(estimator):
 
 
 @pytest.mark.mostly("slow", 7)
-@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + GROUPED + TUNED, ids=repr)
+@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, ids=repr)
 def test_check_estimator(estimator):
     results = outcomes(estimator)
     assert len(results) > 40
@@ -170,6 +178,7 @@ def released(name, seed):
 
 
 def released_numbers(model):
+    model = getattr(model, "model_", model)
     names = ("coef_", "mean_", "distribution_")
     return next(getattr(model, name) for name in names if hasattr(model, name))
 

@@ -31,6 +31,7 @@ from skdp.robust import (
     DPMaxGroupLossRegressor,
 )
 from skdp.synthetic import DPSyntheticData
+from skdp.tabular import DPTabularClassifier, DPTabularRegressor
 
 #: The declared range of targets.
 TARGETS = (-2.0, 3.0)
@@ -186,6 +187,25 @@ class TableCase(Case):
                 rng.integers(0, 3, shape) if is_plain else np.zeros(shape, int), None, None
             )
         return Records(rng.uniform(-1, 1, shape) if is_plain else np.full(shape, 1e9), None, None)
+
+
+class TabularCase(Case):
+    """A model of a table of numbers in [-1, 1]; their products are among its features."""
+
+    def make(self, **parameters: Any) -> Any:
+        declared = {"classes": [0, 1]} if self.n_classes else {"target_range": TARGETS}
+        given = {"features": "pairs", "random_state": 0, **declared, **self.parameters}
+        return self.estimator(**{**given, **parameters})
+
+
+def _tabular() -> list[Case]:
+    apart = {"neighbouring": "add_remove", "n_public": 8, "features": "curves"}
+    return [
+        TabularCase("tabular classifier", DPTabularClassifier, {"delta": 0.01}, n_classes=2),
+        TabularCase("tabular regressor", DPTabularRegressor, {"delta": 0.01, **apart}),
+        TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":
+                    "auto", "epsilon": 1e3}),
+    ]  # fmt: skip
 
 
 def _tables() -> list[Case]:
@@ -551,6 +571,7 @@ CASES: dict[str, Case] = {
         *_vertices(),
         *_tuned(),
         *_tables(),
+        *_tabular(),
     )
 }
 

@@ -1,0 +1,297 @@
+"""Models of tables: the linear model of the encoded rows, planned by public numbers alone."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BudgetAccountant,
+    BudgetExceededError,
+    DPLogisticRegression,
+    DPMaxGroupLossClassifier,
+    DPRidge,
+    DPRidgeCV,
+    DPTabularClassifier,
+    DPTabularRegressor,
+    PrivacyLeakWarning,
+)
+from skdp.audit import audit_estimator
+from skdp.inspection import plan_fit
+from skdp.model_selection import dp_cross_validate
+from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
+from skdp.tabular.feature_plan import effective_size
+
+COLUMNS = {
+    "age": Number(18, 90, missing=True),
+    "hours": (0, 80),
+    "job": ["clerk", "cook", "judge"],
+    "joined": Date("2015-01-01", "2026-01-01"),
+    "vip": bool,
+}
+
+
+def table(n=800, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(18, 90, n)),
+            "hours": rng.uniform(0, 80, n),
+            "job": rng.choice(["clerk", "cook", "judge"], n),
+            "joined": np.datetime64("2016-01-01") + rng.integers(0, 3000, n).astype("m8[D]"),
+            "vip": rng.random(n) < 0.3,
+        }
+    )
+    score = 2.0 * (np.abs(X["hours"] - 40) > 20) + (X["job"] == "cook") - X["vip"] - 0.8
+    score += rng.normal(0, 0.3, n)
+    return X, score.to_numpy()
+
+
+def labels(score):
+    return np.where(score > 0, "yes", "no")
+
+
+def classifier(epsilon=3.0, **parameters):
+    given = {"columns": COLUMNS, "classes": ["no", "yes"], "random_state": 0}
+    return DPTabularClassifier(epsilon, **{**given, **parameters})
+
+
+def regressor(epsilon=3.0, **parameters):
+    given = {"columns": COLUMNS, "target_range": (-3, 4), "random_state": 0}
+    return DPTabularRegressor(epsilon, **{**given, **parameters})
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_the_model_is_that_of_the_encoded_rows(make, relation):
+    X, score = table()
+    sizes = {"n_public": 700} if relation == "add_remove" else {}
+    model = make(neighbouring=relation, **sizes)
+    y = labels(score) if make is classifier else score
+    model.fit(X, y)
+    plan = FeaturePlan.for_budget(
+        3.0, 1e-6, n_records=sizes.get("n_public", 800), columns=COLUMNS, neighbouring=relation
+    )
+    assert model.feature_plan_ == plan and plan.frequencies
+    rows = TableEncoder(COLUMNS, features=plan).fit_transform(X)
+    shared = {"data_norm": 1.0, "neighbouring": relation, "random_state": 0, **sizes}
+    if make is classifier:
+        linear = DPLogisticRegression(3.0, classes=["no", "yes"], **shared).fit(rows, y)
+        np.testing.assert_array_equal(model.predict_proba(X), linear.predict_proba(rows))
+        np.testing.assert_array_equal(model.predict_log_proba(X), linear.predict_log_proba(rows))
+        np.testing.assert_array_equal(model.decision_function(X), linear.decision_function(rows))
+        assert list(model.classes_) == ["no", "yes"]
+    else:
+        linear = DPRidge(3.0, target_range=(-3, 4), **shared).fit(rows, y)
+    np.testing.assert_array_equal(model.predict(X), linear.predict(rows))
+    report, features = model.privacy_, model.privacy_.plan["features"]
+    without = {key: value for key, value in report.plan.items() if key != "features"}
+    assert replace(report, plan=without) == linear.privacy_
+    assert features["n_features"] == rows.shape[1] == model.encoder_.row_features.n_features
+    assert model.score(X, y) > 0.6
+
+
+def test_the_plan_reads_public_numbers_alone():
+    """Other records of the same shape: the same features and the same report."""
+    X, score = table()
+    first = classifier().fit(X, labels(score))
+    for other, y in ((X[::-1], labels(score)[::-1]), (table(seed=5)[0], ["no", "yes"] * 400)):
+        again = classifier().fit(other, y)
+        assert again.feature_plan_ == first.feature_plan_
+        assert again.privacy_.to_dict() == first.privacy_.to_dict()
+
+
+def test_the_relation_and_the_nominal_size_enter_the_plan():
+    X, score = table()
+    size = classifier().fit(X, labels(score)).feature_plan_.effective_size
+    assert size == effective_size(3.0, 1e-6, 800, "replace_one")
+    apart = classifier(neighbouring="add_remove", n_public=800).fit(X[:700], labels(score)[:700])
+    assert apart.feature_plan_.effective_size == pytest.approx(2 * size)
+    with pytest.warns(UserWarning, match="delta == 0.1"):
+        inferred = classifier(delta=0.1, neighbouring="add_remove").fit(X, labels(score))
+    assert any("n_public was not given" in caveat for caveat in inferred.privacy_.caveats)
+
+
+def test_neighbouring_tables_have_neighbouring_rows():
+    X, score = table(60)
+    plan = classifier().fit(X, labels(score)).feature_plan_
+    encoder = TableEncoder(COLUMNS, features=plan)
+    rows = encoder.fit_transform(X)
+    for i in (0, 31, 59):
+        other = X.copy()
+        other.iloc[i] = [90.0, -1e9, "nobody", pd.Timestamp("1970-01-01"), True]
+        assert list(np.flatnonzero((encoder.transform(other) != rows).any(axis=1))) == [i]
+
+
+def test_a_fit_is_charged_once_under_its_own_name_or_not_at_all():
+    X, score = table(50)
+    accountant = BudgetAccountant(3.2, 1e-5)
+    with accountant:
+        model = classifier().fit(X, labels(score))
+        before = dict(vars(model))
+        with pytest.raises(BudgetExceededError, match="DPTabularClassifier"):
+            model.set_params(columns={**COLUMNS}).fit(X, labels(score))
+        assert vars(model).keys() == before.keys() and model.model_ is before["model_"]
+        spent = accountant.total()
+        for columns in ({**COLUMNS, "age": (0, 1)}, {"age": COLUMNS["age"]}):
+            with pytest.raises(ValueError, match=r"missing values|without a declaration"):
+                classifier(0.1, columns=columns).fit(X, labels(score))
+        with pytest.raises(ValueError, match="not in `classes`"):
+            classifier(0.1).fit(X, ["maybe"] * 50)
+        assert accountant.total() == spent
+    given = BudgetAccountant(1e-3)
+    with pytest.raises(BudgetExceededError):
+        classifier(accountant=given).fit(X, labels(score))
+
+
+def test_clones_pickles_and_seeds():
+    X, score = table()
+    model = classifier().fit(X, labels(score))
+    found = model.decision_function(X)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), found)
+    assert clone(model).get_params() == model.get_params()
+    np.testing.assert_array_equal(clone(model).fit(X, labels(score)).decision_function(X), found)
+    other = classifier(random_state=1).fit(X, labels(score))
+    assert (other.decision_function(X) != found).any()
+
+
+def test_predictions_come_in_slabs(monkeypatch):
+    X, score = table()
+    model = classifier().fit(X, labels(score))
+    whole = model.decision_function(X)
+    monkeypatch.setattr("skdp.tabular.table_encoder._SLAB", 300)
+    np.testing.assert_allclose(model.decision_function(X), whole, rtol=1e-12)
+    reordered = pl.from_pandas(X[list(X)[::-1]])
+    np.testing.assert_allclose(model.decision_function(reordered), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["linear", "curves", "pairs"])
+def test_fixed_features(features):
+    X, score = table()
+    model = regressor(features=features).fit(X, score)
+    assert model.feature_plan_ == FeaturePlan.fixed(features)
+
+
+def test_pure_privacy_has_curves_at_most():
+    X, score = table()
+    model = regressor(1e4, delta=0).fit(X, score)
+    plan = model.feature_plan_
+    assert (plan.frequencies, plan.products, plan.n_sketch) == ((2, 3, 4, 5, 6), False, 0)
+    assert model.privacy_.delta == 0 and model.score(X, score) > 0.3
+
+
+def test_words_and_several_classes():
+    rng = np.random.default_rng(0)
+    words = np.array(["wine is good", "beer is bad", "tea"])
+    kinds = rng.integers(0, 3, 3000)
+    X = pd.DataFrame({"note": words[kinds], "age": rng.uniform(0, 1, 3000)})
+    columns = {"note": Text(256), "age": (0, 1)}
+    model = DPTabularClassifier(10.0, columns=columns, classes=[0, 1, 2], random_state=0)
+    model.fit(X, kinds)
+    assert model.encoder_.row_features.is_sparse == (model.feature_plan_ == FeaturePlan())
+    assert model.predict_proba(X).shape == (3000, 3) and model.score(X, kinds) > 0.9
+
+
+def test_declarations_by_the_type_of_the_fitted_column_are_a_caveat():
+    X, score = table()
+    X["job"] = X["job"].astype("category")
+    columns = {**COLUMNS, "job": X["job"].dtype}
+    caveats = classifier(columns=columns).fit(X, labels(score)).privacy_.caveats
+    assert sum("categories of 'job'" in caveat for caveat in caveats) == 1
+    for declared in (pd.CategoricalDtype(["judge", "cook"]), Category(["judge", "cook"])):
+        fitted = classifier(columns={**COLUMNS, "job": declared}).fit(X, labels(score))
+        assert not any("categories of" in caveat for caveat in fitted.privacy_.caveats)
+
+
+def test_what_is_not_declared_warns_here():
+    X, score = table()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        classifier(classes=None).fit(X, labels(score))
+        regressor(target_range=None).fit(X, score)
+    assert [each.category for each in found] == [PrivacyLeakWarning, UserWarning]
+    assert all(each.filename == __file__ for each in found)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"features": "all"}, "features == 'all'"),
+        ({"columns_left": "keep"}, "columns_left == 'keep'"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"n_public": 10}, "n_public is for neighbouring='add_remove'"),
+        ({"columns": {"age": 3}}, "Column 'age': expected"),
+    ],
+)
+def test_invalid_parameters(parameters, message):
+    X, score = table(20)
+    model = classifier(**parameters)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, labels(score))
+    assert vars(model) == before
+    with pytest.raises(ValueError, match="sample_weight"):
+        classifier().fit(X, labels(score), sample_weight=np.ones(20))
+
+
+def test_meta_estimators():
+    X, score = table()
+    y = labels(score)
+    assert len(cross_val_score(classifier(), X, y, cv=2)) == 2
+    grid = GridSearchCV(classifier(), {"features": ["linear", "curves"]}, cv=2).fit(X, y)
+    found = permutation_importance(grid.best_estimator_, X, y, n_repeats=1, random_state=0)
+    assert found.importances_mean.argmax() == 1
+    scores = dp_cross_validate(classifier(), X, y, cv=2, random_state=0)
+    assert len(scores["test_score"]) == 2
+
+
+def test_other_models_behind_the_encoder():
+    X, score = table()
+    plan = FeaturePlan.for_budget(3.0, 1e-6, n_records=800, columns=COLUMNS)
+    public = {"data_norm": 1.0, "random_state": 0}
+    worst = DPMaxGroupLossClassifier(
+        3.0,
+        classes=["no", "yes"],
+        group_names=[False, True],
+        group_proportions=[0.7, 0.3],
+        **public,
+    )
+    encoder = TableEncoder(COLUMNS, features=plan).fit(X)
+    rows = encoder.transform(X)
+    assert worst.fit(rows, labels(score), groups=X["vip"].to_numpy()).score(rows, labels(score)) > 0
+    tuned = make_pipeline(encoder, DPRidgeCV(3.0, target_range=(-3, 4), **public))
+    assert tuned.fit(X, score).score(X, score) > 0.2
+
+
+def test_plans_of_fits():
+    """The numbers of a fit, before there are records."""
+    X, score = table()
+    planned = plan_fit(classifier(), 800, 5)
+    report = classifier().fit(X, labels(score)).privacy_
+    assert planned.method == report.method
+    assert planned.releases[0].release == report.releases[0]
+    by_range = plan_fit(DPTabularRegressor(target_range=(0, 1)), 800, 5)
+    assert by_range.n_features == 5
+    with pytest.raises(ValueError, match="columns declares 5"):
+        plan_fit(classifier(), 800, 3)
+
+
+@pytest.mark.audit
+def test_audit_of_the_worst_pair_of_rows():
+    """Rows at opposite ends of all ranges, with opposite labels."""
+    X = np.ones((20, 3))
+    other = X.copy()
+    other[0] = -1.0
+    y, switched = np.array([0, 1] * 10), np.array([1, 1] + [0, 1] * 9)
+    model = DPTabularClassifier(1.0, 1e-5, classes=[0, 1], features="pairs")
+    audit = audit_estimator(model, (X, y), (other, switched), n_runs=400, random_state=0)
+    assert not audit.refutes
