@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # for type checkers and editors
     from skdp.tabular import Number as Number
     from skdp.tabular import TableEncoder as TableEncoder
     from skdp.tabular import Text as Text
+    from skdp.tabular import check_columns as check_columns
+    from skdp.tabular import describe_columns as describe_columns
 
 __version__ = "0.1.0"
 
@@ -74,6 +76,8 @@ _PACKAGE_OF = {
     "PrivacyReport": "privacy",
     "TableEncoder": "tabular",
     "Text": "tabular",
+    "check_columns": "tabular",
+    "describe_columns": "tabular",
 }
 _PACKAGES = (
     "algorithms",

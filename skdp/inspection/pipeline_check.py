@@ -16,6 +16,8 @@ from skdp._runtime import without_warnings
 from skdp.preprocessing.ranges import ranges_per_feature
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.pipeline_steps import learning_steps, parts
+from skdp.tabular import TableEncoder, check_columns
+from skdp.tabular.estimators import TabularModel
 
 #: A column is mostly clipped if more than this part of its values is.
 _MOSTLY = 0.5
@@ -33,8 +35,9 @@ class Finding:
     ----------
     part : str
         Path of the part of the pipeline, such as "columntransformer.numbers"; empty for all of it.
-    kind : {"learns", "unknown", "categories", "clipped", "constant", "units", "labels", \
-            "not numeric", "error", "not looked at"}
+    kind : str
+        "learns", "unknown", "categories", "clipped", "constant", "units", "labels", "not numeric",
+        "error", "not looked at", or that of a :class:`skdp.tabular.ColumnFinding`.
     message : str
     """
 
@@ -97,6 +100,7 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     --------
     skdp.model_selection.dp_cross_validate : Warns of parts that learn, as do fits inside of a
         ``with`` block of a :class:`skdp.BudgetAccountant`.
+    skdp.tabular.check_columns : Declarations of columns alone.
 
     Examples
     --------
@@ -202,6 +206,10 @@ def _of_step(step: Any, X: Any, y: Any) -> _Found:
     if len(X.shape) != 2:
         yield "error", f"X has the shape {X.shape}, not (n_samples, n_features)"
         return
+    if isinstance(step, (TableEncoder, TabularModel)):
+        for row in check_columns(X, step.columns).rows:
+            if not (row.kind == "undeclared" and step.columns_left == "drop"):
+                yield row.kind, f"column {row.column!r}: {row.text}"
     categories = getattr(step, "categories", None)
     if categories is not None and not isinstance(categories, str):
         yield from _of_categories(categories, X)

@@ -188,7 +188,7 @@ class Number(Declaration):
         return np.isfinite(numbers_of(values))
 
     def check_readable(self, values: np.ndarray, where: str) -> None:
-        present = _present(values)
+        present = present_values(values)
         if not len(present) or not np.isnan(numbers_of(present)).all():
             return
         if present.dtype.kind == "c":
@@ -421,7 +421,7 @@ class Date(Declaration):
         return ~np.isnat(dates_of(values))
 
     def check_readable(self, values: np.ndarray, where: str) -> None:
-        present = _present(values)
+        present = present_values(values)
         if len(present) and np.isnat(dates_of(present)).all():
             raise ValueError(
                 f"{where} was declared Date, but no value is a date or text such as 2026-01-31 or "
@@ -535,7 +535,7 @@ def _day(end: Any) -> str:
     return text.removesuffix("T00:00:00")
 
 
-def _present(values: np.ndarray) -> np.ndarray:
+def present_values(values: np.ndarray) -> np.ndarray:
     """Return the values that are not missing."""
     if values.dtype.kind == "M":
         return values[~np.isnat(values)]
@@ -544,7 +544,7 @@ def _present(values: np.ndarray) -> np.ndarray:
 
 def _missing_error(where: str, declared: str, values: np.ndarray) -> ValueError:
     """Say which declaration allows missing values, and values that count as missing."""
-    unread = "" if len(_present(values)) < len(values) else ", or text that cannot be read"
+    unread = "" if len(present_values(values)) < len(values) else ", or text that cannot be read"
     declared = declared[:-1] + (", " if not declared.endswith("()") else "") + "missing=True)"
     return ValueError(
         f"{where} has missing values (NaN or None){unread}: declare {declared}, fill them with a "
