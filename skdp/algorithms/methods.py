@@ -120,11 +120,16 @@ class Method:
         if self.needs_delta and budget.is_pure:
             raise ValueError(f"delta == 0: method={name!r} needs delta > 0.")
         if self.is_pure and not budget.is_pure:
-            others = [repr(key) for key, method in METHODS.items() if not method.is_pure]
+            others = named(METHODS, lambda method: not method.is_pure)
             raise ValueError(
-                f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
-                f"are {', '.join(others[:-1])} and {others[-1]}."
+                f"method={name!r} gives pure privacy: delta must be 0. For delta > 0 take {others}."
             )
+
+
+def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
+    """Name the methods of a table that have a property, for a message; empty for none."""
+    names = [f"method={name!r}" for name, method in methods.items() if has(method)]
+    return " or ".join([", ".join(names[:-1]), *names[-1:]] if names[1:] else names)
 
 
 @dataclass(frozen=True, kw_only=True)

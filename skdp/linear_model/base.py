@@ -17,7 +17,7 @@ from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Auto, Calibration, Risk
-from skdp.algorithms.methods import METHODS, Choice, choose
+from skdp.algorithms.methods import METHODS, Choice, choose, named
 from skdp.algorithms.plan import Run
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -238,9 +238,11 @@ class DPLinearModel(PrivateModel):
             check_real("alpha", self.alpha, 0.0, 1e150)
             has_radius = self._row.is_bounded or (self._prepares and not self._budget.is_pure)
             if self.alpha == 0 and self.coef_norm is None and not has_radius:
+                bounded = named(self._methods, lambda method: method.is_bounded)
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
-                    "bounded by a public radius. (method='phased' has a default for it.)"
+                    "bounded by a public radius."
+                    + (f" There is a default for {bounded}." if bounded else "")
                 )
         check_option("objective", self.objective, get_args(Risk))
         check_real("tilt", self.tilt, 0.0, 1e6)
@@ -279,13 +281,14 @@ class DPLinearModel(PrivateModel):
             )
         if self._is_entrywise and self.data_norm is not None:
             raise ValueError(
-                "data_norm is for methods in the Euclidean geometry: method='mirror_descent' clips "
+                f"data_norm is for methods in the Euclidean geometry: method={self.method!r} clips "
                 "the entries of X to feature_bound."
             )
         bounds = self.feature_bound, self.coef_norm_l1
         if not self._is_entrywise and any(bound is not None for bound in bounds):
+            entrywise = named(self._methods, lambda method: method.is_entrywise)
             raise ValueError(
-                "feature_bound and coef_norm_l1 are for method='mirror_descent': "
+                f"feature_bound and coef_norm_l1 are for {entrywise}: "
                 f"method={self.method!r} has rows of norm data_norm and the ball of coef_norm."
             )
         needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"
@@ -295,9 +298,8 @@ class DPLinearModel(PrivateModel):
                 "coef_norm=None, objective='empirical' and solver='auto'."
             )
         if self.tilt > 0 and method.needs_mean:
-            raise ValueError(
-                "tilt > 0 needs method='output': the tilted loss is no mean over records."
-            )
+            others = named(self._methods, lambda method: not method.needs_mean)
+            raise ValueError(f"tilt > 0 needs {others}: the tilted loss is no mean over records.")
 
     @property
     def _has_solver(self) -> bool:

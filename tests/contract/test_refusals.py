@@ -56,7 +56,7 @@ FAMILIES = {
             ),
             ({"alpha": 0, "preparation": None}, "coef_norm"),
             ({"preparation": "none"}, "preparation"),
-            ({"method": "exponential"}, "The methods for delta > 0 are|delta must be 0"),
+            ({"method": "exponential"}, "For delta > 0 take method=|delta must be 0"),
             ({"method": "phased", "neighbouring": "add_remove"}, "replace_one"),
             ({"calibration": "paper", "neighbouring": "add_remove"}, "replace_one"),
             ({"n_public": 10}, "add_remove"),

@@ -129,7 +129,7 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
 def test_exponential_mechanism_needs_pure_privacy(loss):
     X, y = data(loss, d=1, n=40)
     for delta in (1e-6, 0.1):
-        with pytest.raises(ValueError, match="The methods for delta > 0 are"):
+        with pytest.raises(ValueError, match="For delta > 0 take method="):
             estimator(loss, method="exponential", delta=delta, coef_norm=0.5).fit(X, y)
     parameters = {} if loss in SAMPLED else {"alpha": 0.5}
     model = estimator(
