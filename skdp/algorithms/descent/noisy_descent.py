@@ -475,7 +475,8 @@ class Descent:
             return Spectrum.public(d)
         ridge = self.plan.ridge
         matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
-        return Spectrum.released(*np.linalg.eigh(matrix[:d, :d]), preparation_rules.PENALISED_MOMENT * ridge)
+        floor = preparation_rules.PENALISED_MOMENT * ridge
+        return Spectrum.released(*np.linalg.eigh(matrix[:d, :d]), floor)
 
     @property
     def start(self) -> np.ndarray:
