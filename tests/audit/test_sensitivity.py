@@ -80,7 +80,7 @@ def test_what_is_refused(options):
 def test_a_ball_that_cuts_the_noise_is_said(epsilon, recwarn):
     model = DPRidge(
         epsilon, method="output", alpha=0.5, coef_norm=2.0, data_norm=1.0, target_range=(-1, 1),
-        fit_intercept=False,
+        fit_intercept=False, preparation=None,
     )  # fmt: skip
     search = worst_case_sensitivity(model, n=10, d=1, n_starts=3, n_steps=20, random_state=0)
     said = [str(w.message) for w in recwarn if "boundary of a ball" in str(w.message)]
