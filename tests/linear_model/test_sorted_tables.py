@@ -4,12 +4,16 @@ The neighbours here differ in one record as multisets, and in every row as table
 (docs/theory/order.md).
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from laboratory import Laboratory
 from plain_noise import seeded
+from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
+from skdp.audit import audit_estimator
 from skdp.mechanisms import SecretLabels
 
 N, PERIOD = 30_000, 3
@@ -22,10 +26,10 @@ MODELS = {
 }
 
 
-def sorted_table(latest):
+def sorted_table(latest, n=N, period=PERIOD, first=0):
     """By date; every third record is of one kind. One record is the first or the latest."""
-    own, rest = np.array([[0.6, 0.0]]), np.tile([0.1, 0.5], (N - 1, 1))
-    kind = np.arange(N - 1) % PERIOD == 0
+    own, rest = np.array([[0.6, 0.0]]), np.tile([0.1, 0.5], (n - 1, 1))
+    kind = np.arange(n - 1) % period == first
     rest[kind] = [0.6, -0.5]
     parts = [(own, [0]), (rest, np.where(kind, 1, 0))]
     X, y = zip(*(parts[::-1] if latest else parts), strict=True)
@@ -77,6 +81,24 @@ def test_blocks_by_position_are_not_private_for_sorted_tables(name, monkeypatch)
         return np.arange(N) % n_labels
 
     assert largest_move(MODELS[name], positions, monkeypatch) > 100.0
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", ["logistic", "ridge"])
+def test_whole_fits_on_sorted_tables(name, request):
+    """100,000 records at epsilon 1: an attacker tells blocks by position apart, and not the fits.
+
+    One kind of records is in the last block, or all of it moves to the first one.
+    """
+    model = clone(MODELS[name]).set_params(epsilon=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        period = model.fit(*sorted_table(False, 100_000)).privacy_.plan["n_blocks"]
+        tables = [sorted_table(latest, 100_000, period, period - 1) for latest in (False, True)]
+        found = audit_estimator(model, *tables, n_runs=200, random_state=0)
+        assert found.epsilon_lower_bound < 0.5
+        request.getfixturevalue("kept_order")
+        assert audit_estimator(model, *tables, n_runs=200, random_state=0).refutes
 
 
 def test_fits_draw_fresh_labels(monkeypatch):
