@@ -6,7 +6,8 @@ solves on disjoint blocks of records, each around the noisy solution of the bloc
 from a weak penalty and ends with little noise, but sees each record once only. With few records or
 a small budget, noise is all that matters and one shot is better; with more, its bias is what
 remains and phases win. With ``preparation=None`` and a solver, ``method="auto"`` compares public
-bounds of both before it sees a record. (Without one it takes "gradient", better than both.)
+bounds of both before it sees a record. (Otherwise it takes "gradient" or, with a solver, "output"
+on prepared rows, which are better than both.)
 
 Run ``python examples/phased_growth.py``. It prints test losses and what "auto" chose, and draws
 them as ``phased_growth_ridge.svg`` and ``phased_growth_logistic.svg`` beside this file. Records

@@ -40,10 +40,10 @@ FAMILIES = {
     "alpha": (LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, ADVERSARIAL, GROUPED),
     # the same in phases; one per group of features
     "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
-    # without one, groups need another radius
-    "coef_norm": (LINEAR + ADVERSARIAL, GROUPED),
-    # another default and other advice for released moments
-    "fit_intercept": (LINEAR + ADVERSARIAL + GROUPED, TUNED[:1], TUNED[1:]),
+    # after the releases; without one, groups need another radius
+    "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
+    # free; another default and other advice for released moments
+    "fit_intercept": (LINEAR, ADVERSARIAL + GROUPED, TUNED[:1], TUNED[1:]),
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only

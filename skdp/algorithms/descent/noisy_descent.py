@@ -475,8 +475,9 @@ class Descent:
             return Spectrum.public(d)
         ridge = self.plan.ridge
         matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
-        floor = preparation_rules.PENALISED_MOMENT * ridge
-        return Spectrum.released(*np.linalg.eigh(matrix[:d, :d]), floor)
+        return Spectrum.released(
+            *np.linalg.eigh(matrix[:d, :d]), preparation_rules.PENALISED_MOMENT * ridge
+        )
 
     @property
     def start(self) -> np.ndarray:

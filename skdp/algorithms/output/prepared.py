@@ -38,6 +38,10 @@ from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.slope_clipped import SlopeClippedLoss
 
+#: Largest noise of whitened weights, of numbers and of classes, up to which the method was level
+#: with planned noisy gradient descent: above it a fit warns.
+_LEVEL = (0.06, 0.15)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedOutputPlan(Plan):
@@ -153,7 +157,7 @@ class PreparedOutputPlan(Plan):
 
     @property
     def is_level(self) -> bool:
-        return self.weights_noise <= rules.LEVEL_NOISE[not self.is_squared]
+        return self.weights_noise <= _LEVEL[not self.is_squared]
 
     def alarms(self) -> tuple[str, ...]:
         if not self._is_noisy:

@@ -37,8 +37,6 @@ WEAKEST = 1e-7
 LITTLE_NOISE, SOLVES = 0.15, 3
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
-#: The same up to which the method was level with planned noisy gradient descent.
-LEVEL_NOISE = (0.06, 0.15)
 #: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
 SLOPES_OF_NUMBERS = (0.015, 0.15, 2.5)
 #: Least second derivative of log odds that clipping leaves.

@@ -15,8 +15,8 @@ from scipy.optimize import brentq
 
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.problems import Objective
-from skdp.problems.losses import LogisticLoss, Loss
-from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
+from skdp.problems.losses import Loss
+from skdp.problems.multiclass_losses import OneVsRestLoss
 
 #: What is said of it in reports.
 AFTER_RELEASES = "alpha and coef_norm enter after the releases, as if the solution had had them"
@@ -155,9 +155,8 @@ class _Shrinkage:
         spread: float,
     ) -> None:
         self.loss, self.offsets, self.moments = loss, offsets, moments
-        self._has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
         self._nodes, self._shares = _normal_law(len(weights))
-        if self._has_odds:
+        if loss.has_odds:
             self._rate, self._curvature = self._means(offsets, (weights * moments) @ weights.T)
         else:
             self._curvature = typical_curvature(loss, spread) * np.eye(len(weights))
@@ -166,7 +165,7 @@ class _Shrinkage:
     def at(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and offsets."""
         offsets, weights = self.offsets, self._solved(self._curvature, alpha)
-        for _ in range(_STEPS if self._has_odds and alpha > 0.0 else 0):
+        for _ in range(_STEPS if self.loss.has_odds and alpha > 0.0 else 0):
             offsets, curvature = self._calibrated(offsets, weights)
             before, weights = weights, self._solved(curvature, alpha)
             if np.abs(weights - before).max() <= _NO_CHANGE * np.abs(weights).max():
