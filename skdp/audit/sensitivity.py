@@ -121,12 +121,12 @@ def worst_case_sensitivity(
     rng = np.random.default_rng(random_state)
     seed = int(rng.integers(2**31))
     values = np.asarray(_targets(estimator) if targets is None else targets)
-    lengths: list[float] = []  # of what fits released
+    released: list[np.ndarray] = []
 
     def solve(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         found = output(fit(estimator, (X, y), seed)) if solution is None else solution(X, y)
         found = np.ravel(np.asarray(found, dtype=float))
-        lengths.append(float(np.linalg.norm(found)))
+        released.append(found)
         return found
 
     def distance(X: np.ndarray, y: np.ndarray) -> float:
@@ -147,19 +147,26 @@ def worst_case_sensitivity(
         if largest > best[0]:
             best = largest, X, y
     largest, X, y = best
-    n_fits = len(lengths)
-    cut = np.mean(np.array(lengths) > (1.0 - 1e-9) * max(lengths))
-    if solution is None and n_fits >= 10 and cut > 0.1:
+    n_fits = len(released)
+    if solution is None and _are_cut(np.array(released)):
         warnings.warn(
-            f"{cut:.0%} of the released points have the same, largest norm. If they are on the "
-            "boundary of a ball, the projection brings them together, and the distance found is "
-            "too small: raise coef_norm and epsilon.",
+            "Many released points have the same, largest norm. If they are on the boundary of a "
+            "ball, the projection brings them together, and the distance found is too small: raise "
+            "coef_norm and epsilon.",
             UserWarning,
             stacklevel=2,
         )
     first, second = np.arange(n), np.append(np.arange(n - 1), n)
     claimed = None if estimator is None else _claimed(fit(estimator, (X[first], y[first]), seed))
     return SensitivitySearch(largest, claimed, (X[first], y[first]), (X[second], y[second]), n_fits)
+
+
+def _are_cut(released: np.ndarray) -> bool:
+    """Return whether a tenth of some points are on one sphere, and not all the same."""
+    lengths = np.linalg.norm(released, axis=1)
+    largest = released[lengths > (1.0 - 1e-9) * lengths.max()]
+    are_different = len(np.unique(largest, axis=0)) > 1 or len(largest) == len(released)
+    return are_different and len(largest) > 0.1 * len(released)
 
 
 def _targets(estimator: Any) -> Any:

@@ -931,7 +931,8 @@ MUTANTS = (
     Mutant(
         "steps that learn are warned of after the payment",
         "privacy/accounted.py",
-        "            warn_of_steps(steps)\n        label = self._charged_as or type(self).__name__\n"
+        "            warn_of_steps(steps)\n"
+        "        label = self._charged_as or type(self).__name__\n"
         "        spend(event, self.accountant, label=label, carried=self._sent_from)\n",
         "            spend(event, self.accountant, carried=self._sent_from)\n"
         "            warn_of_steps(steps)\n",
