@@ -59,19 +59,10 @@ def load(
     if quick:
         return [_first(make(), 300) for make in (breast_cancer, digits, wine, diabetes)]
     found = [
-        breast_cancer(),
-        digits_above_four(),
-        synthetic_logistic(10_000, 20),
-        synthetic_logistic(10_000, 100),
-        five_percent(),
-        imbalanced(),
-        digits(),
-        wine(),
-        diabetes(),
-        friedman(),
-        synthetic_regression(10_000, 20),
-        synthetic_regression(10_000, 100),
-    ]
+        breast_cancer(), digits_above_four(), synthetic_logistic(10_000, 20),
+        synthetic_logistic(10_000, 100), five_percent(), imbalanced(), digits(), wine(), diabetes(),
+        friedman(), synthetic_regression(10_000, 20), synthetic_regression(10_000, 100),
+    ]  # fmt: skip
     if adult is not None:
         found.append(read_adult(adult))
     if california is not None:
@@ -224,13 +215,9 @@ def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
     y = signal + rng.standard_normal(n) * signal.std()
     X = np.hstack([numbers, category[:, None] == np.arange(4)])
     return Dataset(
-        "synthetic_additive",
-        _unit_rows(X) if unit_rows else X,
-        y,
-        target_range=(-5.0, 8.0),
-        n_numbers=5,
-        blocks=(4,),
-    )
+        "synthetic_additive", _unit_rows(X) if unit_rows else X, y, target_range=(-5.0, 8.0),
+        n_numbers=5, blocks=(4,),
+    )  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------- given as files
@@ -285,15 +272,10 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
 #: Longitude and latitude of the state, census codes of age (capped at 52) and income (capped at
 #: 15, in 10 000 dollars); the four counts of a block enter as log10(1 + count).
 _CALIFORNIA_RANGES = {
-    "longitude": (-125, -114),
-    "latitude": (32, 42),
-    "housing_median_age": (1, 52),
-    "median_income": (0, 15),
-    "total_rooms": (0, 5),
-    "total_bedrooms": (0, 5),
-    "population": (0, 5),
+    "longitude": (-125, -114), "latitude": (32, 42), "housing_median_age": (1, 52),
+    "median_income": (0, 15), "total_rooms": (0, 5), "total_bedrooms": (0, 5), "population": (0, 5),
     "households": (0, 5),
-}
+}  # fmt: skip
 _CALIFORNIA_PLACES = ("<1H OCEAN", "INLAND", "NEAR OCEAN", "NEAR BAY", "ISLAND")
 
 
@@ -310,10 +292,6 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
     y = table["median_house_value"].to_numpy(dtype=np.float64)
     X = _unit_rows(X) if unit_rows else X
     return Dataset(
-        "california",
-        X,
-        y,
-        target_range=(15_000.0, 500_000.0),
-        n_numbers=len(_CALIFORNIA_RANGES),
+        "california", X, y, target_range=(15_000.0, 500_000.0), n_numbers=len(_CALIFORNIA_RANGES),
         blocks=(len(_CALIFORNIA_PLACES),),
-    )
+    )  # fmt: skip

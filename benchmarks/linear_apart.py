@@ -27,15 +27,9 @@ from benchmarks.linear_protocol import ADD_REMOVE, DELTA, EPSILONS, REPLACE_ONE 
 
 #: DP-EBM takes seconds to minutes for a fit: few data sets, and this many seeds.
 EBM_SEEDS = {
-    "breast_cancer": 5,
-    "digits >= 5": 5,
-    "85:15 clusters": 5,
-    "5 % positives": 3,
-    "diabetes": 5,
-    "friedman1": 5,
-    "california": 3,
-    "adult": 2,
-}
+    "breast_cancer": 5, "digits >= 5": 5, "85:15 clusters": 5, "5 % positives": 3, "diabetes": 5,
+    "friedman1": 5, "california": 3, "adult": 2,
+}  # fmt: skip
 
 
 def dp_ebm_fit(split: linear_protocol.Split, relation: str, epsilon: float) -> np.ndarray:

@@ -313,13 +313,9 @@ def adassp(split: Split, relation: str, epsilon: float) -> np.ndarray:
     targets, _ = encode(split)
     multiplier = gaussian_noise_multiplier(epsilon, DELTA) * math.sqrt(3.0)
     weights, _ = tuning_baselines.adassp_release(
-        with_intercept(split.X, INTERCEPT),
-        targets[:, 0].astype(float),
-        math.hypot(1.0, INTERCEPT),
-        multiplier,
-        np.random.default_rng(split.seed),
-        Neighbouring(relation),
-    )
+        with_intercept(split.X, INTERCEPT), targets[:, 0].astype(float), math.hypot(1.0, INTERCEPT),
+        multiplier, np.random.default_rng(split.seed), Neighbouring(relation),
+    )  # fmt: skip
     margins = with_intercept(split.X_test, INTERCEPT) @ weights
     return predictions(split.dataset, margins[:, None, None])
 

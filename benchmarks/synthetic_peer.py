@@ -31,14 +31,10 @@ def main() -> None:
     columns = [f"c{j}" for j in range(len(given["sizes"]))]
     table = pd.DataFrame(given["codes"], columns=columns)
     model = {"aim": AIMGM, "mst": MSTGM}[name](
-        **({"max_model_size": 1} if name == "aim" else {}),
-        epsilon=epsilon,
-        delta=delta,
-        compress=False,
-        domain=dict(zip(columns, given["sizes"].tolist(), strict=True)),
-        random_state=np.random.RandomState(seed),
-        n_jobs=1,
-    )
+        **({"max_model_size": 1} if name == "aim" else {}), epsilon=epsilon, delta=delta,
+        compress=False, domain=dict(zip(columns, given["sizes"].tolist(), strict=True)),
+        random_state=np.random.RandomState(seed), n_jobs=1,
+    )  # fmt: skip
     model.fit(table)
     np.save(path, model.generate(len(table))[columns].to_numpy(dtype=np.int64))
 

@@ -13,21 +13,10 @@ import skdp
 ROOT = Path(skdp.__file__).parent
 #: A floor imports only floors below it.
 FLOORS = {
-    "data": 0,
-    "privacy": 0,
-    "mechanisms": 1,
-    "problems": 2,
-    "solvers": 3,
-    "algorithms": 4,
-    "linear_model": 5,
-    "preprocessing": 5,
-    "robust": 5,
-    "model_selection": 5,
-    "synthetic": 5,
-    "tabular": 5,
-    "audit": 6,
-    "inspection": 6,
-}
+    "data": 0, "privacy": 0, "mechanisms": 1, "problems": 2, "solvers": 3, "algorithms": 4,
+    "linear_model": 5, "preprocessing": 5, "robust": 5, "model_selection": 5, "synthetic": 5,
+    "tabular": 5, "audit": 6, "inspection": 6,
+}  # fmt: skip
 #: Modules below all floors: they import nothing of the package.
 BELOW = {"_checks", "_types", "_records", "_runtime"}
 #: Modules at the top of the package, and the floors that they stand on.
@@ -119,15 +108,9 @@ def test_public_names_exist():
 def test_optional_packages_are_not_imported():
     """Importing skdp loads neither dp-accounting nor a plotting or frame library or an engine."""
     heavy = [
-        "dask",
-        "distributed",
-        "dp_accounting",
-        "matplotlib",
-        "opendp",
-        "polars",
-        "skdp.data.parquet",
-        "torch",
-    ]  # scikit-learn itself loads pandas, which loads pyarrow
+        "dask", "distributed", "dp_accounting", "matplotlib", "opendp", "polars",
+        "skdp.data.parquet", "torch",
+    ]  # scikit-learn itself loads pandas, which loads pyarrow  # fmt: skip
     code = f"from skdp import *; import skdp.data, sys; print(*set({heavy}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -366,18 +366,9 @@ def test_privacy_utility(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "privacy_utility.svg"
     output = succeed(
-        tmp_path,
-        "privacy_utility.py",
-        "--output",
-        picture,
-        "--sizes",
-        200,
-        2000,
-        "--repeats",
-        3,
-        is_silent=False,
-        without=(),
-    )
+        tmp_path, "privacy_utility.py", "--output", picture, "--sizes", 200, 2000, "--repeats", 3,
+        is_silent=False, without=(),
+    )  # fmt: skip
     rows = re.findall(r"^ +(\d+) +gradient +(\S+) (\S+)$", output, re.M)
     assert [int(row[0]) for row in rows] == [200, 2000]
     few, many = ([float(number) for number in row[1:]] for row in rows)

@@ -90,14 +90,9 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
         for name, shares in (("two", TWO), ("default", None)):
             noise = NoiseSource(np.random.default_rng(seed).bytes)
             model = tune(
-                "newton",
-                rows.with_targets(targets),
-                LogisticLoss(),
-                penalties,
-                PrivacyBudget(epsilon, DELTA),
-                shares=shares,
-                run=Run(noise=noise),
-            )
+                "newton", rows.with_targets(targets), LogisticLoss(), penalties,
+                PrivacyBudget(epsilon, DELTA), shares=shares, run=Run(noise=noise),
+            )  # fmt: skip
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))
         rounds = len(model.plan.releases) - 1
@@ -105,16 +100,12 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
     excess = np.divide(found["default"], found["optimum"]) - 1.0
     root = math.sqrt(max(1, len(data) - 1))
     return {
-        "gradients": rounds,
-        "optimum": np.mean(found["optimum"]),
-        "two_gradients": np.mean(found["two"]),
-        "default": np.mean(found["default"]),
-        "roc_auc": np.mean(found["auc"]),
-        "default_minus_two": change.mean(),
-        "standard_error": change.std() / root,
-        "excess_over_optimum": excess.mean(),
+        "gradients": rounds, "optimum": np.mean(found["optimum"]),
+        "two_gradients": np.mean(found["two"]), "default": np.mean(found["default"]),
+        "roc_auc": np.mean(found["auc"]), "default_minus_two": change.mean(),
+        "standard_error": change.std() / root, "excess_over_optimum": excess.mean(),
         "excess_standard_error": excess.std() / root,
-    }
+    }  # fmt: skip
 
 
 SHOWN = ["kind", "n", "d", "epsilon", "gradients", "optimum", "two_gradients", "default"]

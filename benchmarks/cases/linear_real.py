@@ -33,43 +33,30 @@ from benchmarks.tables import standard_error
 
 #: File, target, label of the positives (None: positive numbers), columns that are left out.
 CLASSIFICATION: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
-    ("Ecdat/Hdma", "deny", "yes", ()),
-    ("Ecdat/Mroz", "work", "yes", ("hoursw", "hearnw", "wagew")),
-    ("Ecdat/Participation", "lfp", "yes", ()),
-    ("Ecdat/Males", "union", "yes", ("nr",)),
+    ("Ecdat/Hdma", "deny", "yes", ()), ("Ecdat/Mroz", "work", "yes", ("hoursw", "hearnw", "wagew")),
+    ("Ecdat/Participation", "lfp", "yes", ()), ("Ecdat/Males", "union", "yes", ("nr",)),
     ("Ecdat/HI", "hhi", "yes", ("hhi2", "whi")),
     ("survival/flchain", "death", 1, ("futime", "chapter", "flc.grp")),
     ("survival/nwtco", "rel", 1, ("seqno", "edrel", "study")),
-    ("Ecdat/Treatment", "treat", True, ("re78",)),
-    ("MASS/Aids2", "status", "D", ("death",)),
+    ("Ecdat/Treatment", "treat", True, ("re78",)), ("MASS/Aids2", "status", "D", ("death",)),
     ("survival/colon", "status", 1, ("id", "time", "study", "etype")),
     ("lme4/VerbAgg", "r2", "Y", ("item", "resp", "id")),
     ("Ecdat/VietNamI", "illness", None, ("commune", "pharvis", "illdays", "actdays")),
-    ("COUNT/rwm1984", "outwork", 1, ("edlevel",)),
-    ("psych/bfi", "gender", 1, ()),
+    ("COUNT/rwm1984", "outwork", 1, ("edlevel",)), ("psych/bfi", "gender", 1, ()),
     ("Ecdat/RetSchool", "col4", 1, ("grade76", "exp76", "wage76")),
     ("Ecdat/Schooling", "nearc4", "yes", ("nearc4a", "nearc4b", "nearc2")),
-    ("MASS/biopsy", "class", "malignant", ("ID",)),
-    ("COUNT/titanic", "survived", "yes", ()),
-)
+    ("MASS/biopsy", "class", "malignant", ("ID",)), ("COUNT/titanic", "survived", "yes", ()),
+)  # fmt: skip
 REGRESSION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Ecdat/MedExp", "linc", ()),
-    ("Ecdat/Star", "tmathssk", ("treadssk", "schidkn")),
-    ("Ecdat/Wages", "lwage", ()),
-    ("Ecdat/Wages1", "wage", ()),
-    ("Ecdat/Computers", "price", ()),
-    ("Ecdat/Schooling", "lwage76", ("wage76",)),
-    ("car/SLID", "wages", ()),
-    ("ggplot2/diamonds", "price", ()),
-    ("Ecdat/Workinghours", "hours", ()),
-    ("MASS/nlschools", "lang", ("class",)),
-    ("Ecdat/PSID", "earnings", ("intnum", "persnum")),
-    ("MASS/Boston", "medv", ()),
-    ("Ecdat/UnempDur", "logwage", ("spell",)),
-    ("Ecdat/Crime", "crmrte", ("county",)),
-    ("Ecdat/Males", "wage", ("nr",)),
+    ("Ecdat/MedExp", "linc", ()), ("Ecdat/Star", "tmathssk", ("treadssk", "schidkn")),
+    ("Ecdat/Wages", "lwage", ()), ("Ecdat/Wages1", "wage", ()), ("Ecdat/Computers", "price", ()),
+    ("Ecdat/Schooling", "lwage76", ("wage76",)), ("car/SLID", "wages", ()),
+    ("ggplot2/diamonds", "price", ()), ("Ecdat/Workinghours", "hours", ()),
+    ("MASS/nlschools", "lang", ("class",)), ("Ecdat/PSID", "earnings", ("intnum", "persnum")),
+    ("MASS/Boston", "medv", ()), ("Ecdat/UnempDur", "logwage", ("spell",)),
+    ("Ecdat/Crime", "crmrte", ("county",)), ("Ecdat/Males", "wage", ("nr",)),
     ("Ecdat/Housing", "price", ()),
-)
+)  # fmt: skip
 #: Our gain over DP-SGD with the setting that is best on the other tables, and the gain of that
 #: setting over the best one of the table, which is never above 0.
 OTHER_TABLES, WITHOUT_CHOICE = "gain_other_tables", "gain_without_choice"

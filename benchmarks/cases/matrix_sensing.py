@@ -157,36 +157,30 @@ class SharedDual(MinimaxProblem):
 #: units of n.
 GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
     "DP-GD on Phi": (
-        "value",
-        {"normalise": False},
+        "value", {"normalise": False},
         {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [5.0, 20.0, 60.0]},
     ),
     "DP-SGDA, shared dual": (
-        "shared",
-        {"normalise": False, "step_size_y": 0.8},
+        "shared", {"normalise": False, "step_size_y": 0.8},
         {"n_steps": [40], "clip": [0.3, 1.0], "step_size": [0.2, 1.0, 5.0]},
     ),
     "DP-SGDA, y within the record": (
-        "value",
-        {"normalise": False, "sampling_rate": 0.25},
+        "value", {"normalise": False, "sampling_rate": 0.25},
         {"n_steps": [100], "clip": [0.1, 0.3], "step_size": [2.0, 8.0, 24.0]},
     ),
     "DP-RGDA, shared dual": (
-        "shared",
-        {"normalise": True, "step_size_y": 0.8, "inner_steps": 2, "period": 10},
+        "shared", {"normalise": True, "step_size_y": 0.8, "inner_steps": 2, "period": 10},
         {"n_steps": [40], "clip": [0.3, 1.0], "step_size": [0.01, 0.05, 0.2]},
     ),
     "DP-RGDA on Phi": (
-        "value",
-        {"normalise": True, "period": 4, "noise_ratio": 0.7},
+        "value", {"normalise": True, "period": 4, "noise_ratio": 0.7},
         {"n_steps": [40], "clip": [0.1], "step_size": [0.1, 0.3, 0.6], "smoothness": [0.1, 0.5]},
     ),
     "DP-RGDA on Phi, no differences": (
-        "value",
-        {"normalise": True},
+        "value", {"normalise": True},
         {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [0.1, 0.3, 0.6]},
     ),
-}
+}  # fmt: skip
 #: Options that the cost depends on.
 SCHEDULE = ("n_steps", "period", "inner_steps", "noise_ratio")
 SCHEDULE += ("sampling_rate", "sampling_rate_difference")

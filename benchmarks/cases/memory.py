@@ -83,16 +83,10 @@ def measure(package: str, model: str, shape: Shape, threads: int) -> dict[str, A
     peak = resident_bytes("VmHWM")
     extra_resident = np.nan if resident is None or peak is None else peak - resident
     return {
-        "package": package,
-        "model": model,
-        **asdict(shape),
-        "alpha": ALPHA,
-        "X_bytes": size,
-        "peak_bytes": traced,
-        "peak_over_X": traced / size,
-        "resident_peak_bytes": extra_resident,
+        "package": package, "model": model, **asdict(shape), "alpha": ALPHA, "X_bytes": size,
+        "peak_bytes": traced, "peak_over_X": traced / size, "resident_peak_bytes": extra_resident,
         "resident_peak_over_X": extra_resident / size,
-    }
+    }  # fmt: skip
 
 
 def problem(model: str, shape: Shape) -> tuple[Any, np.ndarray]:

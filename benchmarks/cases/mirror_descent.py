@@ -107,20 +107,13 @@ def losses(n: int, d: int, seed: int) -> dict[str, float]:
     found["DP-SGD, best of grid"] = min(
         score(
             dp_sgd(
-                records,
-                loss,
-                BUDGET,
-                run=quiet(),
-                n_steps=steps,
-                learning_rate=rate,
-                n_public=n,
-                sampling_rate=1.0,
-                clip_norm=0.5 * norm,
+                records, loss, BUDGET, run=quiet(), n_steps=steps, learning_rate=rate, n_public=n,
+                sampling_rate=1.0, clip_norm=0.5 * norm,
             ).point
         )
         for steps in (10, 40)
         for rate in (0.03, 0.1, 0.3, 1.0)
-    )
+    )  # fmt: skip
     return found
 
 

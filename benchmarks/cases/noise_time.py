@@ -32,15 +32,10 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         for source in ("system", "numpy"):
             mine, peer = seconds["skdp", source], seconds["plain", source]
             yield {
-                "law": law,
-                "coordinates": size,
-                "source": source,
-                "repeats": repeats,
-                "skdp_ms": 1e3 * mine,
-                "plain_ms": 1e3 * peer,
-                "ratio": mine / peer,
+                "law": law, "coordinates": size, "source": source, "repeats": repeats,
+                "skdp_ms": 1e3 * mine, "plain_ms": 1e3 * peer, "ratio": mine / peer,
                 "ratio_to_plain_numpy": mine / seconds["plain", "numpy"],
-            }
+            }  # fmt: skip
 
 
 def best_times(law: str, size: int, repeats: int) -> dict[tuple[str, str], float]:

@@ -71,22 +71,18 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             epsilons = (1.0,) if options.quick else EPSILONS
             rows = [
                 {
-                    "dataset": dataset.name,
-                    "n_train": len(given[0].y),
+                    "dataset": dataset.name, "n_train": len(given[0].y),
                     "n_features": dataset.X.shape[1],
-                    "metric": "accuracy" if dataset.is_classification else "R2",
-                    "method": name,
+                    "metric": "accuracy" if dataset.is_classification else "R2", "method": name,
                     "selection": FIXED if len(settings) == 1 else CANDIDATE,
-                    "setting": str(setting),
-                    "epsilon": epsilon,
-                    "delta": DELTA if relation else math.nan,
-                    "neighbouring": relation,
+                    "setting": str(setting), "epsilon": epsilon,
+                    "delta": DELTA if relation else math.nan, "neighbouring": relation,
                     "n_seeds": seeds,
                 }
                 | summary([score(split, fit(setting, epsilon, split)) for split in given])
                 for setting in settings
                 for epsilon in (epsilons if relation else (math.inf,))
-            ]
+            ]  # fmt: skip
             yield from with_best(rows)
 
 
@@ -221,16 +217,11 @@ def fit_dp_sgd(setting: tuple[float, ...], epsilon: float, split: Split) -> np.n
     else:
         targets, loss = (targets == dataset.classes[1]).astype(float), LogisticLoss()
     w = dp_sgd(
-        Records(split.X, 1.0, INTERCEPT, targets=targets),
-        loss,
-        PrivacyBudget(epsilon, DELTA),
-        n_public=len(targets),
-        run=Run(noise=NoiseSource(np.random.default_rng(split.seed).bytes)),
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-        learning_rate=learning_rate,
+        Records(split.X, 1.0, INTERCEPT, targets=targets), loss, PrivacyBudget(epsilon, DELTA),
+        n_public=len(targets), run=Run(noise=NoiseSource(np.random.default_rng(split.seed).bytes)),
+        sampling_rate=sampling_rate, n_steps=n_steps, learning_rate=learning_rate,
         clip_norm=clip_norm,
-    ).point
+    ).point  # fmt: skip
     margins = split.X_test @ w[:-1] + INTERCEPT * w[-1]
     if dataset.target_range is not None:
         return middle + half * margins
@@ -244,14 +235,9 @@ def fit_dp_ebm(python: str, setting: Any, epsilon: float, split: Split) -> np.nd
     with tempfile.TemporaryDirectory() as folder:
         given, predicted = Path(folder, "given.npz"), Path(folder, "predicted.npy")
         np.savez(
-            given,
-            numbers=numbers,
-            codes=codes,
-            numbers_test=numbers_test,
-            codes_test=codes_test,
-            y=split.y,
-            target_range=np.array(split.dataset.target_range or ()),
-        )
+            given, numbers=numbers, codes=codes, numbers_test=numbers_test, codes_test=codes_test,
+            y=split.y, target_range=np.array(split.dataset.target_range or ()),
+        )  # fmt: skip
         command = [python, DP_EBM, given, predicted, epsilon, DELTA, split.seed]
         subprocess.run([str(part) for part in command], check=True)
         return np.load(predicted)
@@ -261,17 +247,12 @@ def fit_dp_ebm(python: str, setting: Any, epsilon: float, split: Split) -> np.nd
 
 #: Colour and line; add/remove is solid.
 _STYLES = {
-    "splines, add_remove": ("C0", "-"),
-    "splines, replace_one": ("C0", "--"),
-    "splines + linear, add_remove": ("C4", "-"),
-    "splines + linear, replace_one": ("C4", "--"),
-    "linear, add_remove": ("C1", "-"),
-    "linear, replace_one": ("C1", "--"),
-    "DP-SGD, linear, best setting": ("C3", ":"),
-    "DP-EBM": ("C2", "-"),
-    "no privacy, splines": ("C0", "-."),
-    "no privacy, linear": ("C1", "-."),
-}
+    "splines, add_remove": ("C0", "-"), "splines, replace_one": ("C0", "--"),
+    "splines + linear, add_remove": ("C4", "-"), "splines + linear, replace_one": ("C4", "--"),
+    "linear, add_remove": ("C1", "-"), "linear, replace_one": ("C1", "--"),
+    "DP-SGD, linear, best setting": ("C3", ":"), "DP-EBM": ("C2", "-"),
+    "no privacy, splines": ("C0", "-."), "no privacy, linear": ("C1", "-."),
+}  # fmt: skip
 
 
 def summarise(table: pd.DataFrame) -> str:

@@ -46,14 +46,10 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 seeds = range(1 if options.quick else options.seeds)
                 scores = [_score(clone(model), data, seed) for seed in seeds]
                 yield {
-                    "data": data.name,
-                    "model": type(estimator).__name__,
-                    "epsilon": epsilon,
-                    "rows": rows,
-                    "score": float(np.mean(scores)),
-                    "worst": float(np.min(scores)),
+                    "data": data.name, "model": type(estimator).__name__, "epsilon": epsilon,
+                    "rows": rows, "score": float(np.mean(scores)), "worst": float(np.min(scores)),
                     "standard_error": float(np.std(scores) / np.sqrt(len(scores))),
-                }
+                }  # fmt: skip
 
 
 def summarise(table: pd.DataFrame) -> str:

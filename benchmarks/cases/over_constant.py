@@ -149,14 +149,10 @@ def measured(cell: Cell, seeds: int) -> dict[str, Any]:
     found = pd.DataFrame([excesses(cell, seed) for seed in range(seeds)])
     means, worst = found.mean(), found.max()
     return asdict(cell) | {
-        "seeds": seeds,
-        "all": means["all"],
-        "part": means.idxmax(),
-        "mean": means.max(),
-        "worst_part": worst.idxmax(),
-        "worst": worst.max(),
+        "seeds": seeds, "all": means["all"], "part": means.idxmax(), "mean": means.max(),
+        "worst_part": worst.idxmax(), "worst": worst.max(),
         "is_above": bool(means.max() > MEAN or worst.max() > WORST),
-    }
+    }  # fmt: skip
 
 
 def excesses(cell: Cell, seed: int) -> dict[str, float]:

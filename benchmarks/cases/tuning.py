@@ -345,18 +345,10 @@ def evaluate(
         chosen["no privacy"] = best
         for name, found in chosen.items():
             yield {
-                "part": "loss",
-                "model": point.model,
-                "dataset": point.name,
-                "n": n,
-                "d": d,
-                "penalty_groups": point.n_groups,
-                "epsilon": epsilon,
-                "delta": DELTA,
-                "method": name,
-                "role": found.role,
-                **summary(found, chosen.get(DEFAULT)),
-            }
+                "part": "loss", "model": point.model, "dataset": point.name, "n": n, "d": d,
+                "penalty_groups": point.n_groups, "epsilon": epsilon, "delta": DELTA,
+                "method": name, "role": found.role, **summary(found, chosen.get(DEFAULT)),
+            }  # fmt: skip
 
 
 def typical(alpha: Any) -> float:

@@ -59,13 +59,9 @@ RARE = (0.83, 0.15, 0.01, 0.01)
 N_STEPS, RATES = 50, tuple(product((2.0, 5.0, 15.0), (0.1, 0.3)))
 #: Per cent of the adult population by sex and race, to whole numbers: public.
 ADULT_SHARES = {
-    "Female Black": 6,
-    "Female White": 42,
-    "Female other": 3,
-    "Male Black": 5,
-    "Male White": 41,
+    "Female Black": 6, "Female White": 42, "Female other": 3, "Male Black": 5, "Male White": 41,
     "Male other": 3,
-}
+}  # fmt: skip
 #: Per cent of the adults that the survey of 1994 asked, to whole numbers.
 SURVEY_SHARES = {**ADULT_SHARES, "Female Black": 5, "Female White": 26, "Female other": 2}
 SURVEY_SHARES["Male White"] = 59
@@ -233,14 +229,10 @@ def problem_of(data: Data) -> MaxGroupLossProblem:
 def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
     start = time.perf_counter()
     result = dp_sgda(
-        problem_of(data),
-        PrivacyBudget(epsilon, DELTA),
-        sampling_rate=1.0,
-        n_steps=N_STEPS,
-        learning_rate_x=rates[0],
-        learning_rate_y=rates[1],
+        problem_of(data), PrivacyBudget(epsilon, DELTA), sampling_rate=1.0, n_steps=N_STEPS,
+        learning_rate_x=rates[0], learning_rate_y=rates[1],
         run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
-    )
+    )  # fmt: skip
     seconds = time.perf_counter() - start
     return data.scores(groups.predicted(result.x, data.X_test)) | {"seconds": seconds}
 

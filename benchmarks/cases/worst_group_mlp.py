@@ -238,16 +238,9 @@ def numbers(n: int, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
         begin, losses = time.perf_counter(), []
         for seed in range(seeds):
             model = DPMaxGroupLossRegressor(
-                epsilon,
-                DELTA,
-                loss=loss,
-                method=method,
-                data_norm=1.0,
-                target_range=(-3.0, 3.0),
-                group_names=[0, 1],
-                group_proportions=[0.8, 0.2],
-                random_state=seed,
-            ).fit(X, y, groups=groups)
+                epsilon, DELTA, loss=loss, method=method, data_norm=1.0, target_range=(-3.0, 3.0),
+                group_names=[0, 1], group_proportions=[0.8, 0.2], random_state=seed,
+            ).fit(X, y, groups=groups)  # fmt: skip
             losses.append(model.group_losses(*test).max())
         name = f"DPMaxGroupLossRegressor, {loss}, {method}"
         if method == "auto":

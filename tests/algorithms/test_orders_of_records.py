@@ -52,15 +52,9 @@ def test_rounds_on_batches(problem, mode):
 
 def test_parts_of_boosting(problem):
     boosted_mirror_descent(
-        problem,
-        PrivacyBudget(1e3, 1e-6),
-        run=Run(noise=seeded()),
-        value_bound=1.0,
-        n_runs=2,
-        n_responses=2,
-        work=16.0,
-        most=1,
-    )
+        problem, PrivacyBudget(1e3, 1e-6), run=Run(noise=seeded()), value_bound=1.0, n_runs=2,
+        n_responses=2, work=16.0, most=1,
+    )  # fmt: skip
     (order,) = problem.seen  # the runs inside do not draw another one
     assert_random(order)
 

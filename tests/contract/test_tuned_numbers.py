@@ -33,30 +33,24 @@ from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 FITS = {
     "bilevel": ("localized descent",),
     "descent": (
-        "ridge, gradient, replace-one",
-        "logistic, gradient, replace-one",
+        "ridge, gradient, replace-one", "logistic, gradient, replace-one",
     ),
     "exponential": ("logistic, exponential", "logistic, localised exponential"),
     "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
     "output": (
-        "logistic, output, delta 0",
-        "ridge, three phases",
-        "ridge, prepared, replace-one",
+        "logistic, output, delta 0", "ridge, three phases", "ridge, prepared, replace-one",
         "corrected factor",
     ),
     "preparation": ("ridge, prepared, little noise", "logistic, prepared, add/remove"),
     "queries": ("table of queries", "triples"),
     "tuning": (
-        "ridge, statistics, replace-one, delta 0",
-        "logistic, statistics, little noise, delta 0.01",
-        "tuned ridge, sufficient_statistics, delta 0.01",
-        "tuned ridge, bilevel, delta 0.01",
-        "tuned ridge, hypergradient, groups, delta 0.01",
-        "tuned ridge, exponential, delta 0.01",
+        "ridge, statistics, replace-one, delta 0", "logistic, statistics, little noise, delta 0.01",
+        "tuned ridge, sufficient_statistics, delta 0.01", "tuned ridge, bilevel, delta 0.01",
+        "tuned ridge, hypergradient, groups, delta 0.01", "tuned ridge, exponential, delta 0.01",
     ),
     "worst_group": ("groups of classes", "groups of numbers"),
-}
+}  # fmt: skip
 #: Fits that read some numbers which no other of the family does.
 SPECIAL = {
     "descent": {

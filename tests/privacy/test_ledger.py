@@ -201,24 +201,14 @@ BAD_HEADERS = [
     b"\n",
 ]
 BAD_LINES = [
-    b"rubbish\n",
-    b"\n",
-    b"\xff\xfe\n",
-    b"[" * 100_000 + b"\n",
-    b'{"spent": ' * 100_000 + b"\n",
-    {"refund": 1},
-    {"moved": "/elsewhere"},
-    {"end": "x"},
-    {"closed": 1},
-    {"spent": {"type": "free"}, "label": "", "time": ""},
-    {"spent": 1, "label": "", "time": ""},
-    {"spent": pure().to_dict()},
-    {**spent(pure()), "label": 1},
-    {**spent(pure()), "id": []},
+    b"rubbish\n", b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"spent": ' * 100_000 + b"\n",
+    {"refund": 1}, {"moved": "/elsewhere"}, {"end": "x"}, {"closed": 1},
+    {"spent": {"type": "free"}, "label": "", "time": ""}, {"spent": 1, "label": "", "time": ""},
+    {"spent": pure().to_dict()}, {**spent(pure()), "label": 1}, {**spent(pure()), "id": []},
     {**spent(pure()), "more": 1},
     {"spent": {**pure().to_dict(), "epsilon": math.nan}, "label": "", "time": ""},
     {"spent": {**pure().to_dict(), "epsilon": 10**400}, "label": "", "time": ""},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("header", BAD_HEADERS, ids=lambda header: repr(header)[-60:])

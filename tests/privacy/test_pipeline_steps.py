@@ -78,43 +78,22 @@ class Sampler(BaseEstimator):
 
 ENCODED = {"categories": [["a"]], "handle_unknown": "ignore"}
 SAFE = [
-    Normalizer(),
-    FunctionTransformer(),
-    OneHotEncoder(**ENCODED),
+    Normalizer(), FunctionTransformer(), OneHotEncoder(**ENCODED),
     OrdinalEncoder(categories=[["a"]], handle_unknown="use_encoded_value", unknown_value=-1),
-    SimpleImputer(strategy="constant", keep_empty_features=True),
-    MissingIndicator(features="all"),
-    SplineTransformer(knots=np.array([[0.0], [1.0]])),
-    RBFSampler(gamma=1.0),
-    GaussianRandomProjection(2),
-    SparseRandomProjection(2),
-    CountVectorizer(vocabulary=["a"]),
-    StandardScaler(with_mean=False, with_std=False),
-    BoundedScaler(),
-    DPStandardScaler(),
-    SelectFromModel(ridge()),
-    ridge(),
-]
+    SimpleImputer(strategy="constant", keep_empty_features=True), MissingIndicator(features="all"),
+    SplineTransformer(knots=np.array([[0.0], [1.0]])), RBFSampler(gamma=1.0),
+    GaussianRandomProjection(2), SparseRandomProjection(2), CountVectorizer(vocabulary=["a"]),
+    StandardScaler(with_mean=False, with_std=False), BoundedScaler(), DPStandardScaler(),
+    SelectFromModel(ridge()), ridge(),
+]  # fmt: skip
 UNSAFE = [
-    StandardScaler(),
-    StandardScaler(with_std=False),
-    Own(),
-    OneHotEncoder(),
-    OneHotEncoder(categories=[["a"]]),
-    OneHotEncoder(**ENCODED, min_frequency=3),
-    OrdinalEncoder(),
-    SimpleImputer(),
-    SimpleImputer(strategy="constant"),
+    StandardScaler(), StandardScaler(with_std=False), Own(), OneHotEncoder(),
+    OneHotEncoder(categories=[["a"]]), OneHotEncoder(**ENCODED, min_frequency=3), OrdinalEncoder(),
+    SimpleImputer(), SimpleImputer(strategy="constant"),
     SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True),
-    MissingIndicator(),
-    SplineTransformer(),
-    RBFSampler(gamma="scale"),
-    GaussianRandomProjection(),
-    CountVectorizer(),
-    SelectFromModel(LogisticRegression()),
-    LogisticRegression(),
-    Sampler(),
-]
+    MissingIndicator(), SplineTransformer(), RBFSampler(gamma="scale"), GaussianRandomProjection(),
+    CountVectorizer(), SelectFromModel(LogisticRegression()), LogisticRegression(), Sampler(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("step", SAFE, ids=repr)

@@ -74,18 +74,10 @@ def logistic_pair(radius=None, center=None, n=80, seed=0):
     )
     function, hessian = mean_logistic(X, 2.0 * y - 1.0)
     declared = DeclaredProblem(
-        function,
-        dimension=3,
-        lipschitz=known.constants.lipschitz,
-        gradient_diameter=known.constants.gradient_diameter,
-        smoothness=0.25,
-        alpha=0.05,
-        domain=domain,
-        n_records=n,
-        mean_of_records=True,
-        hessian=hessian,
-        center=center,
-    )
+        function, dimension=3, lipschitz=known.constants.lipschitz,
+        gradient_diameter=known.constants.gradient_diameter, smoothness=0.25, alpha=0.05,
+        domain=domain, n_records=n, mean_of_records=True, hessian=hessian, center=center,
+    )  # fmt: skip
     return known, declared
 
 
@@ -159,15 +151,9 @@ def test_strong_convexity_of_the_loss_itself():
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     outside = maximum_problem(X)
     inside = DeclaredProblem(
-        smooth_maximum(X, curvature=0.5),
-        dimension=2,
-        lipschitz=1.0 + 0.5 * 2.0,
-        gradient_diameter=2.0,
-        smoothness=20.5,
-        strong_convexity=0.5,
-        radius=2.0,
-        n_records=10,
-    )
+        smooth_maximum(X, curvature=0.5), dimension=2, lipschitz=1.0 + 0.5 * 2.0,
+        gradient_diameter=2.0, smoothness=20.5, strong_convexity=0.5, radius=2.0, n_records=10,
+    )  # fmt: skip
     assert isinstance(inside.domain, Ball) and isinstance(outside.domain, WholeSpace)
     assert inside.strong_convexity == outside.strong_convexity
     assert outside.constants.radius == 2.0  # L / alpha

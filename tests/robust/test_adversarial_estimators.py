@@ -56,15 +56,9 @@ def test_sensitivity_is_the_proven_one(relation, norm):
     """Written down again for large coefficients, where the log loss has slopes up to 1."""
     n, d, a, alpha, bound, scaling = 50, 4, 0.7, 1e-4, 3.0, 0.2
     fitted = classifier(
-        attack_norm=norm,
-        attack_radius=a,
-        alpha=alpha,
-        data_norm=bound,
-        intercept_scaling=scaling,
-        neighbouring=relation,
-        n_public=n if relation == "add_remove" else None,
-        coef_norm=1e5,
-    ).fit(np.eye(n, d), np.arange(n) % 2)
+        attack_norm=norm, attack_radius=a, alpha=alpha, data_norm=bound, intercept_scaling=scaling,
+        neighbouring=relation, n_public=n if relation == "add_remove" else None, coef_norm=1e5,
+    ).fit(np.eye(n, d), np.arange(n) % 2)  # fmt: skip
     lifted = bound + a * (1 if norm == 2 else 2)
     lipschitz = math.hypot(lifted, scaling * bound)
     diameter = max(2 * bound * math.hypot(1, scaling), lipschitz)

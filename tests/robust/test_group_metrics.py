@@ -75,15 +75,9 @@ def test_a_search_selects_by_the_worst_group():
         ).set_score_request(groups=True)
         model = DPMaxGroupLossClassifier(classes=[0, 1], **declared).set_fit_request(groups=True)
         found = cross_validate(
-            model,
-            X,
-            labels,
-            params={"groups": groups},
-            cv=KFold(2),
-            scoring={"score": scorer, "loss": loss},
-            return_indices=True,
-            return_estimator=True,
-        )
+            model, X, labels, params={"groups": groups}, cv=KFold(2),
+            scoring={"score": scorer, "loss": loss}, return_indices=True, return_estimator=True,
+        )  # fmt: skip
         for i, fitted in enumerate(found["estimator"]):
             rows = found["indices"]["test"][i]
             part = X[rows], labels[rows], groups[rows]

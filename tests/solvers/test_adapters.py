@@ -35,21 +35,9 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 3))
 BINARY = (X[:, 0] + 0.5 * RNG.standard_normal(80) > 0).astype(float)
 SCIPY_METHODS = [
-    "CG",
-    "BFGS",
-    "L-BFGS-B",
-    "TNC",
-    "SLSQP",
-    "Newton-CG",
-    "trust-ncg",
-    "trust-krylov",
-    "trust-exact",
-    "dogleg",
-    "trust-constr",
-    "Nelder-Mead",
-    "Powell",
-    "COBYLA",
-]
+    "CG", "BFGS", "L-BFGS-B", "TNC", "SLSQP", "Newton-CG", "trust-ncg", "trust-krylov",
+    "trust-exact", "dogleg", "trust-constr", "Nelder-Mead", "Powell", "COBYLA",
+]  # fmt: skip
 
 
 def problem_of(loss, targets, domain=None, sparse=False, **kwargs):

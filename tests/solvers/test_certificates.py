@@ -291,18 +291,12 @@ BAD = {
     "nan": lambda p, a: np.full(p.dimension, np.nan),
     "infinite": lambda p, a: np.full(p.dimension, np.inf),
     "random": lambda p, a: np.random.default_rng().standard_normal(p.dimension),
-    "wrong shape": lambda p, a: np.zeros(p.dimension + 1),
-    "none": lambda p, a: None,
-    "text": lambda p, a: "solved",
-    "warns": noisy,
-    "raises": Raises(),
-    "mutates": Mutates(),
-    "overrides": Overrides(),
-    "converts labels": convert_labels_in_place,
-    "unclips": unclip_in_place,
-    "inflates constants": inflate_constants,
+    "wrong shape": lambda p, a: np.zeros(p.dimension + 1), "none": lambda p, a: None,
+    "text": lambda p, a: "solved", "warns": noisy, "raises": Raises(), "mutates": Mutates(),
+    "overrides": Overrides(), "converts labels": convert_labels_in_place,
+    "unclips": unclip_in_place, "inflates constants": inflate_constants,
     "flattens the loss": flatten_loss,
-}
+}  # fmt: skip
 
 
 @pytest.mark.mostly("slow", 2)

@@ -34,16 +34,9 @@ places = pytest.mark.parametrize(
     ids="-".join,
 )  # fmt: skip
 SOLVERS = [
-    Extragradient(),
-    GDA(),
-    SaddleSVRG(),
-    AcceleratedSaddleSVRG(),
-    SaddleSAGA(),
-    LSVRE(),
-    BestResponse("newton"),
-    BestResponse("lbfgs"),
-    Catalyst(),
-]
+    Extragradient(), GDA(), SaddleSVRG(), AcceleratedSaddleSVRG(), SaddleSAGA(), LSVRE(),
+    BestResponse("newton"), BestResponse("lbfgs"), Catalyst(),
+]  # fmt: skip
 #: Those that are not for functions that are linear in y only.
 GENERAL = [solver for solver in SOLVERS if not isinstance(solver, BestResponse)]
 #: Solvers for which condition numbers of 1e6 are no matter.

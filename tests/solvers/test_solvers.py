@@ -124,16 +124,9 @@ def test_every_solver_is_certified_and_the_certificate_is_true(loss, domain, kap
 
 #: Condition numbers that each method manages alone on these problems, within its default limits.
 ALONE = {
-    "newton": 1e6,
-    "lbfgs": 1e6,
-    "accelerated_gradient": 1e5,
-    "gradient_descent": 1e2,
-    "svrg": 3e1,
-    "sarah": 3e1,
-    "saga": 3e1,
-    "katyusha": 3e1,
-    "subgradient": 1.01,
-}
+    "newton": 1e6, "lbfgs": 1e6, "accelerated_gradient": 1e5, "gradient_descent": 1e2, "svrg": 3e1,
+    "sarah": 3e1, "saga": 3e1, "katyusha": 3e1, "subgradient": 1.01,
+}  # fmt: skip
 
 
 @pytest.mark.mostly("slow", 12)

@@ -24,17 +24,10 @@ _CLASSIFIER_LOSSES = ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
 _REGRESSOR_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
 #: Estimators and how often each is tried.
 _ESTIMATORS: dict[type, int] = {
-    DPLogisticRegression: 3,
-    DPRidge: 3,
-    DPLinearClassifier: 2,
-    DPLinearRegressor: 2,
-    DPAdversarialClassifier: 2,
-    DPAdversarialRegressor: 2,
-    DPMaxGroupLossClassifier: 1,
-    DPMaxGroupLossRegressor: 1,
-    DPLogisticRegressionCV: 2,
-    DPRidgeCV: 3,
-}
+    DPLogisticRegression: 3, DPRidge: 3, DPLinearClassifier: 2, DPLinearRegressor: 2,
+    DPAdversarialClassifier: 2, DPAdversarialRegressor: 2, DPMaxGroupLossClassifier: 1,
+    DPMaxGroupLossRegressor: 1, DPLogisticRegressionCV: 2, DPRidgeCV: 3,
+}  # fmt: skip
 
 
 def random_case(rng: np.random.Generator) -> Case:

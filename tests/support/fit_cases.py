@@ -324,61 +324,41 @@ def _special() -> list[Case]:
         Case("logistic, tilt", logistic, {"tilt": 0.3, "coef_norm": 1.0, "delta": 0}, n_classes=2),
         Case("hinge, tilt", DPLinearClassifier, {"tilt": 0.3, "loss": "hinge"}, n_classes=2),
         Case(
-            "logistic, paper",
-            logistic,
-            {**paper, "coef_norm": 3.0},
-            n_classes=2,
+            "logistic, paper", logistic, {**paper, "coef_norm": 3.0}, n_classes=2,
             whole_budget=False,
         ),
         Case("ridge, paper", ridge, {**paper, "alpha": 0.5}, whole_budget=False),
         Case("ridge, one phase", ridge, {**phased, "delta": 0.01}),
         Case(
-            "ridge, three phases",
-            ridge,
-            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01},
-            n_phases=3,
+            "ridge, three phases", ridge,
+            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_phases=3,
         ),
         Case(
-            "ridge, two phases",
-            ridge,
-            {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01},
-            n=40,
-            n_phases=2,
+            "ridge, two phases", ridge,
+            {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01}, n=40, n_phases=2,
         ),
         Case(
-            "logistic, three phases",
-            logistic,
-            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01},
-            n_classes=2,
-            n_phases=3,
+            "logistic, three phases", logistic,
+            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_classes=2, n_phases=3,
         ),
         Case(
-            "ridge, phases, paper",
-            ridge,
-            {**phased, **paper, "epsilon": 0.5},
-            n_phases=3,
+            "ridge, phases, paper", ridge, {**phased, **paper, "epsilon": 0.5}, n_phases=3,
             whole_budget=False,
         ),
         Case(
-            "logistic, phases, paper",
-            logistic,
-            {**phased, **paper, "epsilon": 0.5},
-            n_classes=2,
-            n_phases=3,
-            whole_budget=False,
+            "logistic, phases, paper", logistic, {**phased, **paper, "epsilon": 0.5}, n_classes=2,
+            n_phases=3, whole_budget=False,
         ),
         Case("logistic, exponential", logistic, {**exponential, "coef_norm": 1.0}, n_classes=2),
         Case("ridge, exponential", ridge, {**exponential, "coef_norm": 1.0}),
         Case(
-            "logistic, localised exponential",
-            logistic,
-            {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False},
-            n_classes=2,
+            "logistic, localised exponential", logistic,
+            {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False}, n_classes=2,
         ),
         Case(
             "ridge, localised exponential", ridge, {**exponential, "epsilon": 200.0, "alpha": 2.0}
         ),
-    ]
+    ]  # fmt: skip
     for task, estimator, n_classes in adversarial:
         for delta in (0.0, 0.01):
             for norm in (2, np.inf):
@@ -563,17 +543,11 @@ def _tuned() -> list[Case]:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        *_linear(),
-        *_descents(),
-        *_special(),
-        *_grouped(),
-        *_recursive(),
-        *_vertices(),
-        *_tuned(),
+        *_linear(), *_descents(), *_special(), *_grouped(), *_recursive(), *_vertices(), *_tuned(),
         *_tables(),
         *_tabular(),
     )
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")

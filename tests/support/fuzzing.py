@@ -202,24 +202,18 @@ def _input(case: FuzzedFit) -> tuple[Any, Any, dict[str, Any]]:
         X = X.astype(float)
         X[1, 1] = np.inf if kind == "inf" else 1e308
     makers: dict[str, Callable[[Any], Any]] = {
-        "list": lambda X: X.tolist(),
-        "frame": lambda X: pd.DataFrame(X, columns=["p", "q"]),
-        "sparse": sp.csr_matrix,
-        "float32": lambda X: X.astype(np.float32),
-        "integers": lambda X: np.rint(X).astype(int),
-        "1-D": lambda X: X[:, 0],
-        "3-D": lambda X: X[:, :, None],
-        "no columns": lambda X: X[:, :0],
+        "list": lambda X: X.tolist(), "frame": lambda X: pd.DataFrame(X, columns=["p", "q"]),
+        "sparse": sp.csr_matrix, "float32": lambda X: X.astype(np.float32),
+        "integers": lambda X: np.rint(X).astype(int), "1-D": lambda X: X[:, 0],
+        "3-D": lambda X: X[:, :, None], "no columns": lambda X: X[:, :0],
         "strings": lambda X: X.astype(str),
-        "objects": lambda X: np.array([[{}, "a"]] * n, dtype=object),
-        "complex": lambda X: X + 1j,
-        "X None": lambda X: None,
-        "X scalar": lambda X: 1.0,
+        "objects": lambda X: np.array([[{}, "a"]] * n, dtype=object), "complex": lambda X: X + 1j,
+        "X None": lambda X: None, "X scalar": lambda X: 1.0,
         "mixed columns": lambda X: pd.DataFrame({"p": list("uvwxyz"), 3: X[:, 0]}),
         "sparse nan": lambda X: sp.csc_matrix(np.where(X > 0, np.nan, X)),
         "dates": lambda X: pd.DataFrame({"p": pd.date_range("2020", periods=n), "q": X[:, 0]}),
         "booleans": lambda X: X > 0,
-    }
+    }  # fmt: skip
     labels: dict[str, Callable[[Any], Any]] = {
         "short y": lambda y: y[:-1],
         "y nan": lambda y: np.where(np.arange(n) == 2, np.nan, y),

@@ -115,16 +115,10 @@ def test_reference_plans(case, expected, monkeypatch):
     curvature = 0.8 / d * {1: 1.0, 2: 0.25}.get(classes, 1.0 / classes)
     unit = plan.sensitivity * plan.n_blocks / n
     found = (
-        k * math.sqrt(d) / (n * mu),
-        1.0 - (plan.mu / mu) ** 2,
-        plan.clip,
-        schedule.n_steps,
-        schedule.step_size,
-        schedule.momentum,
-        noise[0],
-        noise[-1],
+        k * math.sqrt(d) / (n * mu), 1.0 - (plan.mu / mu) ** 2, plan.clip, schedule.n_steps,
+        schedule.step_size, schedule.momentum, noise[0], noise[-1],
         schedule.average_variance(curvature, unit),
-    )
+    )  # fmt: skip
     assert found[:3] == pytest.approx(expected[:3], abs=5.1e-7)
     assert found[3:] == pytest.approx(expected[3:], rel=1e-6)
     assert plan.n_blocks == (7 if n == 80000 else 1)

@@ -179,24 +179,14 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
 FAR = [
     Schedule(n_steps=12, n_blocks=1, step_size=8.0, momentum=0.9, mu=1.0),
     Schedule(
-        n_steps=12,
-        n_blocks=1,
-        step_size=8.0,
-        momentum=0.0,
-        mu=1.0,
-        is_accelerated=True,
+        n_steps=12, n_blocks=1, step_size=8.0, momentum=0.0, mu=1.0, is_accelerated=True,
         n_skipped=5,
     ),
     Schedule(
-        n_steps=12,
-        n_blocks=1,
-        step_size=8.0,
-        momentum=0.0,
-        mu=1.0,
-        is_accelerated=True,
+        n_steps=12, n_blocks=1, step_size=8.0, momentum=0.0, mu=1.0, is_accelerated=True,
         n_skipped=11,
     ),
-]
+]  # fmt: skip
 far = pytest.mark.parametrize("schedule", FAR, ids=["plain", "accelerated", "last"])
 
 

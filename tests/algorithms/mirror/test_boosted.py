@@ -40,15 +40,9 @@ class Logged:
 
 def plan():
     return plan_boosted_mirror_descent(
-        DESIGN,
-        PrivacyBudget(10.0, 1e-6),
-        value_bound=BOUND,
-        n_runs=N_RUNS,
-        n_responses=N_RESPONSES,
-        rng=np.random.default_rng(0),
-        work=16.0,
-        most=1,
-    )
+        DESIGN, PrivacyBudget(10.0, 1e-6), value_bound=BOUND, n_runs=N_RUNS,
+        n_responses=N_RESPONSES, rng=np.random.default_rng(0), work=16.0, most=1,
+    )  # fmt: skip
 
 
 def test_no_record_is_read_by_two_parts():

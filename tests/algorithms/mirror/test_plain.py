@@ -566,15 +566,9 @@ def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch
     """Known values for 100,000 records: first and second order."""
     design = VertexDesign(100_000, (1000,), (1.0,), (2.0,))
     plan = plan_anytime_mirror_descent(
-        design,
-        BUDGET,
-        rng=np.random.default_rng(0),
-        n_rounds=rounds,
-        period=period,
-        n_vertices=draws,
-        full_batch=False,
-        mode="paper",
-    )
+        design, BUDGET, rng=np.random.default_rng(0), n_rounds=rounds, period=period,
+        n_vertices=draws, full_batch=False, mode="paper",
+    )  # fmt: skip
     assert {each.batch for each in plan.rounds} - {0} == {batch}
     # K (q + floor(T / q)) draws in all; K of them need no records
     counted = draws * (period + rounds // period - 1)

@@ -499,28 +499,15 @@ def functions_with_memory():
         return newton_point(problem, accuracy)
 
     return [
-        keeps_in_a_closure,
-        rebinds,
-        keeps_in_a_global,
-        counts,
-        keeps_in_itself,
-        keeps_in_a_default,
-        calls_one_that_keeps,
-        cached,
-        functools.partial(keeps_in_a_closure, accuracy=1e-6),
+        keeps_in_a_closure, rebinds, keeps_in_a_global, counts, keeps_in_itself, keeps_in_a_default,
+        calls_one_that_keeps, cached, functools.partial(keeps_in_a_closure, accuracy=1e-6),
         Callable(keeps_in_a_closure),
-        lambda problem, accuracy: kept.append(problem) or np.zeros(problem.dimension),
-        kept.append,
-        WithSlots(keeps_in_a_closure),
-        SharedByTheClass(),
-        keeps_in_a_class,
-        keeps_in_a_keyword,
-        keeps_in_an_attribute,
-        keeps_by_name,
-        keeps_in_an_inner_function,
+        lambda problem, accuracy: kept.append(problem) or np.zeros(problem.dimension), kept.append,
+        WithSlots(keeps_in_a_closure), SharedByTheClass(), keeps_in_a_class, keeps_in_a_keyword,
+        keeps_in_an_attribute, keeps_by_name, keeps_in_an_inner_function,
         functools.partial(lambda *args, function: function(*args), function=keeps_in_a_closure),
         Callable({"function": keeps_in_a_closure}),
-    ]
+    ]  # fmt: skip
 
 
 def solve_in_phases(solver):

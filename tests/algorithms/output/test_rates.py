@@ -82,16 +82,9 @@ def cone(n, d, budget, seeds, convex):
         return np.eye(d) / distance - np.outer(offset, offset) / distance**3
 
     problem = DeclaredProblem(
-        value_and_gradient,
-        dimension=d,
-        lipschitz=1.0,
-        smoothness=1.0 / width,
-        alpha=alpha,
-        domain=Ball(1.0),
-        n_records=n,
-        mean_of_records=True,
-        hessian=hessian,
-    )
+        value_and_gradient, dimension=d, lipschitz=1.0, smoothness=1.0 / width, alpha=alpha,
+        domain=Ball(1.0), n_records=n, mean_of_records=True, hessian=hessian,
+    )  # fmt: skip
     points = released(problem, budget, range(seeds))
     excess = np.linalg.norm(points - center, axis=1)
     if not convex:  # the center minimises the penalised cone too: its slope 1 exceeds alpha ||c||
@@ -116,18 +109,11 @@ def quadratic(n, d, budget, seeds, convex):
     units = noise_units(d, budget) * diameter / n  # root mean square of the noise times mu
     alpha = (2.0 * units**2) ** (1.0 / 3.0) if convex else 0.0
     problem = DeclaredProblem(
-        lambda w: (square + 0.5 * float(w @ w) - float(w @ mean), w - mean),
-        dimension=d,
-        lipschitz=2.0,
-        smoothness=1.0,
-        strong_convexity=0.0 if convex else 1.0,
-        alpha=alpha,
-        domain=Ball(1.0),
-        n_records=n,
-        mean_of_records=True,
-        gradient_diameter=diameter,
+        lambda w: (square + 0.5 * float(w @ w) - float(w @ mean), w - mean), dimension=d,
+        lipschitz=2.0, smoothness=1.0, strong_convexity=0.0 if convex else 1.0, alpha=alpha,
+        domain=Ball(1.0), n_records=n, mean_of_records=True, gradient_diameter=diameter,
         hessian=lambda w: np.eye(d),
-    )
+    )  # fmt: skip
     points = released(problem, budget, range(seeds))
     excess = 0.5 * ((points - mean) ** 2).sum(axis=1)
     noise = 0.5 * (units / (alpha if convex else 1.0)) ** 2

@@ -435,17 +435,9 @@ def escaping(noise, n_steps, with_escape=True):
     problem = saddle()
     escape = plan_escape_phase(0.02, dimension=10, smoothness=2.5, hessian_lipschitz=7.2)
     made = plan(
-        problem,
-        n_steps=n_steps,
-        period=n_steps,
-        inner_steps=5,
-        clip=10.0,
-        smoothness=10.0,
-        step_size=0.005,
-        step_size_y=0.5,
-        normalise=True,
-        escape=escape if with_escape else None,
-    )
+        problem, n_steps=n_steps, period=n_steps, inner_steps=5, clip=10.0, smoothness=10.0,
+        step_size=0.005, step_size_y=0.5, normalise=True, escape=escape if with_escape else None,
+    )  # fmt: skip
 
     class Fixed(PlainNoise):
         """Gradients with an error of one deviation that does not grow."""

@@ -40,15 +40,9 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
         loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
     )
     return tune(
-        "bilevel",
-        rows.with_targets(t),
-        loss,
-        groups_of(q),
-        budget,
-        coef_norm=1.0,
-        run=Run(noise=seeded(seed)),
-        **options,
-    )
+        "bilevel", rows.with_targets(t), loss, groups_of(q), budget, coef_norm=1.0,
+        run=Run(noise=seeded(seed)), **options,
+    )  # fmt: skip
 
 
 def test_steps_are_planned_once(monkeypatch):
@@ -72,15 +66,9 @@ def test_follows_the_data(loss):
     for slope in (1.5, 0.0):
         rows, t = data(loss, slope=slope)
         tuned = tune(
-            "bilevel",
-            rows.with_targets(t),
-            loss,
-            groups_of(1),
-            budget,
-            coef_norm=1.0,
-            start=0.1,
+            "bilevel", rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0, start=0.1,
             run=Run(noise=seeded(0)),
-        )
+        )  # fmt: skip
         alphas.append(float(tuned.alpha[0]))
     assert alphas[0] < 0.05
     assert alphas[1] > 0.2

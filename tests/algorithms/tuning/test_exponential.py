@@ -225,16 +225,9 @@ def test_a_budget_that_is_too_small_for_a_draw_is_refused():
 def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     rows, t = records(loss, n=400)
     tuned = tune(
-        "exponential",
-        rows.with_targets(t),
-        LOSSES[loss],
-        ONE,
-        PrivacyBudget(1e7, 0.0),
-        coef_norm=1.0,
-        n_folds=4,
-        n_candidates=9,
-        run=Run(noise=seeded(0)),
-    )
+        "exponential", rows.with_targets(t), LOSSES[loss], ONE, PrivacyBudget(1e7, 0.0),
+        coef_norm=1.0, n_folds=4, n_candidates=9, run=Run(noise=seeded(0)),
+    )  # fmt: skip
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan.rule_alpha])
     scores = [
         exactly(

@@ -312,15 +312,9 @@ def test_a_lazy_solver_changes_nothing():
     )
     for solver in ("newton", lambda problem, accuracy: np.full(problem.dimension, 9.0)):
         value = exactly(
-            hypergradient,
-            rows.with_targets(t),
-            LOSSES["logistic"],
-            GROUPS,
-            ALPHA,
-            roles,
-            accuracy=plan.accuracy,
-            solver=solver,
-        )
+            hypergradient, rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, roles,
+            accuracy=plan.accuracy, solver=solver,
+        )  # fmt: skip
         points.append(value)
     assert np.linalg.norm(points[0] - points[1]) <= 2 * plan.error
 
@@ -423,28 +417,15 @@ def test_with_much_privacy_budget_it_finds_the_best_alpha(loss):
     budget, roles = PrivacyBudget(1e10, 1e-6), Splits(n_records=400, n_folds=2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
     tuned = tune(
-        "hypergradient",
-        rows.with_targets(t),
-        LOSSES[loss],
-        penalties,
-        budget,
-        coef_norm=1.0,
-        n_folds=2,
-        n_queries=12,
-        run=Run(noise=seeded(0)),
-    )
+        "hypergradient", rows.with_targets(t), LOSSES[loss], penalties, budget, coef_norm=1.0,
+        n_folds=2, n_queries=12, run=Run(noise=seeded(0)),
+    )  # fmt: skip
 
     def score(alpha):
         return exactly(
-            validation_score,
-            rows.with_targets(t),
-            LOSSES[loss],
-            penalties,
-            np.array([alpha]),
-            roles,
-            accuracy=1e-6,
-            solver=Newton(),
-        )
+            validation_score, rows.with_targets(t), LOSSES[loss], penalties, np.array([alpha]),
+            roles, accuracy=1e-6, solver=Newton(),
+        )  # fmt: skip
 
     grid = np.geomspace(1e-3, 10.0, 41)
     assert score(tuned.alpha[0]) <= min(map(score, grid)) + 1e-4

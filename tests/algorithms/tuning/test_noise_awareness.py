@@ -94,15 +94,9 @@ def by_bilevel(rows, t, budget, monkeypatch):
         route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
     )
     return tune(
-        "bilevel",
-        rows.with_targets(t),
-        LOSS,
-        ONE,
-        budget,
-        coef_norm=1.0,
-        start=0.1,
+        "bilevel", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1,
         run=Run(noise=Quiet()),
-    )
+    )  # fmt: skip
 
 
 def by_draws(rows, t, budget, monkeypatch):
