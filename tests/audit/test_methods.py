@@ -30,13 +30,15 @@ NAMES = (
     "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, histogram",
     "DPMaxGroupLossClassifier, mirror_descent, histogram",
-    "DPRidgeCV, hypergradient", "DPStandardScaler", "private_ranges", "dp_cross_validate",
-    "DPSyntheticData, mirror_descent",
+    "DPRidgeCV, hypergradient", "DPRidgeCV, bilevel_minibatch", "DPStandardScaler",
+    "private_ranges", "dp_cross_validate", "DPSyntheticData, mirror_descent",
 )  # fmt: skip
 CASES = [
     case
     for case in METHODS
-    if case.title in NAMES and case.epsilon == 4.0 and (case.delta == 0 or "gradient" in case.title)
+    if case.title in NAMES
+    and case.epsilon == 4.0
+    and (case.delta == 0 or "gradient" in case.title or "minibatch" in case.title)
 ]
 
 

@@ -84,8 +84,6 @@ class Laboratory:
         What each draw releases, whatever the value is: those of another record.
     numbers : dict, optional
         Standard variables of some draws, by their numbers in the record.
-    own_bits : bool, default=False
-        Take standard variables from the fit's own source of noise instead of `seed`.
 
     Attributes
     ----------
@@ -99,13 +97,11 @@ class Laboratory:
         seed: int = 0,
         releases: Sequence[Any] | None = None,
         numbers: Mapping[int, np.ndarray] | None = None,
-        own_bits: bool = False,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.draws: list[Draw] = []
         self.releases: list[Any] = []
         self._given, self._numbers = releases, numbers or {}
-        self._own_bits = own_bits
         self._mechanism: Any = None
         self._within: list[Any] = [None]
         self._length = 0, 0.0
@@ -180,14 +176,7 @@ class Laboratory:
         def substitute(source: NoiseSource, size: int) -> Any:
             if self._is_sampling:
                 return original(source, size)
-            if not self._own_bits:
-                return draw(size)
-            self._is_sampling = True  # a direction is made of normal variables
-            try:
-                number = original(source, size)
-            finally:
-                self._is_sampling = False
-            return draw(size, number)
+            return draw(size)
 
         self._patch.setattr(NoiseSource, name, substitute)
 
@@ -202,30 +191,28 @@ class Laboratory:
         self.releases[index] = release
         return release
 
-    def _standard_normal(self, size: int, numbers: Any = None) -> Symbol:
+    def _standard_normal(self, size: int) -> Symbol:
         draw = self._begin("gaussian", size)
-        numbers = self.rng.normal(size=size) if numbers is None else numbers
-        numbers = self._numbers.get(draw, numbers)
+        numbers = self._numbers.get(draw, self.rng.normal(size=size))
         return Symbol(self, draw, np.arange(size), numbers, np.ones(size))
 
-    def _gamma(self, shape: int, length: Any = None) -> float:
-        length = float(self.rng.gamma(shape) if length is None else length)
+    def _gamma(self, shape: int) -> float:
+        length = float(self.rng.gamma(shape))
         self._length = shape, length
         return length
 
-    def _direction(self, dimension: int, vector: Any = None) -> Symbol:
+    def _direction(self, dimension: int) -> Symbol:
         shape, length = self._length
         assert shape == dimension, f"a norm of {shape} dimensions for a direction of {dimension}"
-        if vector is None:
-            vector = self.rng.normal(size=dimension)
-            vector /= np.linalg.norm(vector)
+        vector = self.rng.normal(size=dimension)
+        vector /= np.linalg.norm(vector)
         draw = self._begin("spherical_laplace", dimension)
         # a factor of 1 for the standard variable, which is the vector times the length
         factors = np.full(dimension, 1.0 / length)
         numbers = self._numbers.get(draw, length * vector)
         return Symbol(self, draw, np.arange(dimension), numbers, factors)
 
-    def _exponential(self, size: int, numbers: Any = None) -> Any:
+    def _exponential(self, size: int) -> Any:
         raise AssertionError("exponential variables for what is no point or choice")
 
     def _point(self, original: Any, *args: Any) -> np.ndarray:
@@ -241,10 +228,8 @@ class Laboratory:
             self._is_sampling = False
 
     def _choice(self, original: Any, *args: Any) -> int:
-        scores, epsilon, _, *prior = args
-        log_prior = prior[0] if prior else np.zeros(len(scores))
+        scores, epsilon, *_ = args
         draw = self._begin("choice", 1, value=np.array(scores), rate=float(epsilon))
-        self.draws[draw].details = {"log_prior": np.array(log_prior)}
         self._is_sampling = True
         try:
             return int(self._finish(draw, original(*args)))

@@ -7,7 +7,31 @@ evolution keeps the best data sets and moves their rows and targets at random.
 """
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
+
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import TuningObjective
+from skdp.problems import Records
+from skdp.solvers import Newton
+
+NEWTON = Newton()
+
+
+def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
+    """A number of the exact minimisers, without noise."""
+    objective = TuningObjective.of(data, loss, penalties)
+    run = Run(solver, np.random.default_rng(0))
+    return function(splits.of(data, np.arange(data.n_records)), objective, alpha, accuracy, run)
+
+
+def records(loss, n=101, seed=0, sparse=False):
+    """Rows with an intercept of 0.1, and targets that depend on two of four features."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) * 0.6
+    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
+    t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
+    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 class DataSets:

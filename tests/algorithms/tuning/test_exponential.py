@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tuning_attacks as attacks
 from plain_noise import seeded
+from tuning_attacks import exactly, records
 
 from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
@@ -19,29 +20,12 @@ from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SquaredHingeLoss
-from skdp.solvers import Newton
 
 pytestmark = pytest.mark.usefixtures("kept_order")
 
-NEWTON = Newton()
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
-
-
-def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
-    """A number of the exact minimisers, without noise."""
-    objective = TuningObjective.of(data, loss, penalties)
-    run = Run(solver, np.random.default_rng(0))
-    return function(splits.of(data, np.arange(data.n_records)), objective, alpha, accuracy, run)
-
-
-def records(loss, n=101, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 4)) * 0.6
-    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return Records(X, 1.0, 0.1), t
 
 
 @pytest.mark.mostly("search", 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from plain_noise import PlainNoise, seeded
-from tuning_attacks import DataSets, largest_movement
+from tuning_attacks import DataSets, largest_movement, records
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
@@ -54,14 +54,6 @@ def whitened(records, penalties, alpha):
     return view
 
 
-def records(loss, n=300, seed=0, sparse=False):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 4)) * 0.6
-    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
-
-
 def dense(rows):
     X = rows.materialise()
     return X.toarray() if sp.issparse(X) else X
@@ -70,7 +62,7 @@ def dense(rows):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_without_noise_it_is_the_penalised_minimiser(loss, sparse):
-    rows, t = records(loss, sparse=sparse)
+    rows, t = records(loss, n=300, sparse=sparse)
     point, release = final_fit(
         rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, BUDGET, noise=Silence()
     )

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import tuning_attacks as attacks
 from plain_noise import seeded
 from scipy.special import expit
+from tuning_attacks import exactly, records
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import TuningObjective, tune
@@ -40,22 +40,6 @@ BUDGET = PrivacyBudget(1.0, 1e-6)
 GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ALPHA = np.array([0.3, 0.02])
-NEWTON = Newton()
-
-
-def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
-    """A number of the exact minimisers, without noise."""
-    objective = TuningObjective.of(data, loss, penalties)
-    run = Run(solver, np.random.default_rng(0))
-    return function(splits.of(data, np.arange(data.n_records)), objective, alpha, accuracy, run)
-
-
-def records(loss, n=101, seed=0, sparse=False):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 4)) * 0.6
-    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 @pytest.mark.parametrize("n_folds", [None, 3])

@@ -8,7 +8,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from plain_noise import PlainNoise
+from plain_noise import Silent
+from tuning_attacks import records
 
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import (
@@ -23,31 +24,21 @@ from skdp.algorithms.tuning import bilevel as route_a
 from skdp.algorithms.tuning import exponential as route_d
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, PenaltyGroups, Records
+from skdp.problems import HalfSquaredLoss, PenaltyGroups
 
 LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 
 
-class Quiet(PlainNoise):
+class Quiet(Silent):
     """No additive noise, and draws in the middle."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
 
     def exponential(self, size):
         return np.full(size, np.log(2.0))
 
 
-def records(n):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 4)) * 0.6
-    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    return Records(X, 1.0, 0.1), np.clip(z, -1, 1)
-
-
 def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
-    rows, t = records(101)
+    rows, t = records("squared")
     penalties = PenaltyGroups((0, 0, 1, 1, 0), (1.0,) * 5, 1e-4, 10.0)
     budget = PrivacyBudget(1.0, 1e-6)
     objective = TuningObjective.of(rows, LOSS, penalties)
@@ -117,7 +108,7 @@ def by_draws(rows, t, budget, monkeypatch):
 @pytest.mark.parametrize("route", [by_hypergradient, by_bilevel, by_draws])
 def test_less_budget_for_the_final_fit_means_more_regularisation(route, monkeypatch):
     """All that differs is the noise that the final model will have."""
-    rows, t = records(400)
+    rows, t = records("squared", n=400)
     alphas = []
     for epsilon in (1e3, 3.0):
         with monkeypatch.context() as patch:
