@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from refusals import one_at_a_time
 from scipy.optimize import minimize
 
 from skdp.privacy.events import Neighbouring
@@ -214,17 +215,10 @@ def test_validation():
         BilevelConstants(-1.0, 1.0, 1.0)
     good = {"groups": (0, 0), "factors": (1.0, 1.0), "low": 1e-3, "high": 1.0}
     for bad, match in (
-        ({"groups": (0, 2)}, "groups"),
-        ({"groups": (-1, 0)}, "groups"),
-        ({"groups": (1, 1)}, "groups"),
-        ({"factors": (1.0, 0.0)}, "penalty factors"),
-        ({"factors": (1.0, -1.0)}, "penalty factors"),
-        ({"factors": (1.0, math.nan)}, "penalty factors"),
-        ({"low": 0.0}, "bounds"),  # K5: no alpha, no strong convexity
-        ({"low": -1.0}, "bounds"),
-        ({"low": 2.0}, "bounds"),
-        ({"high": math.inf}, "bounds"),
-        ({"high": math.nan}, "bounds"),
+        *one_at_a_time(groups=[(0, 2), (-1, 0), (1, 1)]),
+        *one_at_a_time("penalty factors", factors=[(1.0, 0.0), (1.0, -1.0), (1.0, math.nan)]),
+        # K5: no alpha, no strong convexity
+        *one_at_a_time("bounds", low=[0.0, -1.0, 2.0], high=[math.inf, math.nan]),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             PenaltyGroups(**(good | bad))

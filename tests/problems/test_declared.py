@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from refusals import one_at_a_time
 from scipy.special import logsumexp, softmax
 
 from skdp.algorithms import Run, output_perturbation, plan_output_perturbation
@@ -264,31 +265,23 @@ def test_add_remove_is_refused():
         )
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"alpha": 0.0}, "without strong convexity"),
-        ({"alpha": -1.0}, "alpha == -1"),
-        ({"lipschitz": 0.0}, "lipschitz == 0"),
-        ({"lipschitz": math.inf}, "lipschitz == inf"),
-        ({"smoothness": math.inf}, "smoothness == inf"),
-        ({"smoothness": math.nan}, "smoothness == nan"),
-        ({"strong_convexity": 21.0, "radius": 0.01}, "exceeds smoothness"),
-        ({"strong_convexity": 0.1}, "unbounded domain"),
-        ({"strong_convexity": 1.0, "radius": 1.5}, "contradicts strong_convexity"),
-        ({"gradient_diameter": 2.5}, "exceeds twice lipschitz"),
-        ({"gradient_diameter": 0.0}, "gradient_diameter == 0"),
-        ({"gradient_error": -1e-9}, "gradient_error"),
-        ({"radius": -1.0}, "radius == -1"),
-        ({"n_records": 0}, "n_records == 0"),
-        ({"n_records": 1.5}, "n_records must be an integer"),
-        ({"dimension": 0}, "dimension == 0"),
-        ({"domain": Box(np.zeros(3), np.ones(3))}, "domain has 3 dimensions"),
-        ({"center": np.zeros(3)}, "center must be"),
-        ({"center": np.array([np.nan, 0.0])}, "center must be"),
-        ({"center": np.full(2, 5.0), "domain": WholeSpace(), "radius": 1.0}, "beyond radius"),
-    ],
-)
+REFUSED = [
+    *one_at_a_time(
+        lipschitz=[0.0, math.inf], smoothness=[math.inf, math.nan], gradient_diameter=[0.0],
+        gradient_error=[-1e-9], radius=[-1.0], n_records=[0, 1.5], dimension=[0],
+        domain=[Box(np.zeros(3), np.ones(3))], alpha=[-1.0],
+        center=[np.zeros(3), np.array([np.nan, 0.0])],
+    ),
+    ({"alpha": 0.0}, "without strong convexity"),
+    ({"strong_convexity": 21.0, "radius": 0.01}, "exceeds smoothness"),
+    ({"strong_convexity": 0.1}, "unbounded domain"),
+    ({"strong_convexity": 1.0, "radius": 1.5}, "contradicts strong_convexity"),
+    ({"gradient_diameter": 2.5}, "exceeds twice lipschitz"),
+    ({"center": np.full(2, 5.0), "domain": WholeSpace(), "radius": 1.0}, "beyond radius"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
 def test_invalid_declarations(changes, message):
     with pytest.raises(ValueError, match=message):
         maximum_problem(np.eye(2), **changes)
