@@ -88,13 +88,9 @@ def test_the_stated_solvers(solver, method):
 def declared(**constants):
     target = np.array([0.2, -0.1])
     return DeclaredProblem(
-        lambda w: (0.5 * float((w - target) @ (w - target)), w - target),
-        dimension=2,
-        lipschitz=2.3,
-        smoothness=1.0,
-        domain=Ball(2.0),
-        **constants,
-    )
+        lambda w: (0.5 * float((w - target) @ (w - target)), w - target), dimension=2,
+        lipschitz=2.3, smoothness=1.0, domain=Ball(2.0), **constants,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

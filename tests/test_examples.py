@@ -156,15 +156,10 @@ def test_worst_group_without_a_network(tmp_path):
     """The half that needs no network is computed and drawn; the message names this script."""
     picture, nowhere = tmp_path / "picture.svg", "http://127.0.0.1:9"
     output = succeed(
-        tmp_path,
-        "worst_group.py",
-        *("--seeds", 1, "--epsilon", 3, "--output", picture),
-        SCIKIT_LEARN_DATA=str(tmp_path / "empty"),
-        http_proxy=nowhere,
-        https_proxy=nowhere,
-        is_silent=False,
-        without=(),
-    )
+        tmp_path, "worst_group.py", *("--seeds", 1, "--epsilon", 3, "--output", picture),
+        SCIKIT_LEARN_DATA=str(tmp_path / "empty"), http_proxy=nowhere, https_proxy=nowhere,
+        is_silent=False, without=(),
+    )  # fmt: skip
     assert "worst_group.py --csv PATH" in output
     check_picture(picture, panels=2, lines=3)
 

@@ -74,15 +74,11 @@ def extreme_rows():
     one_small = np.zeros((N, 2))
     one_small[0, 1] = 1e-155
     return {
-        "zero": np.zeros((N, 2)),
-        "one small": one_small,
-        "denormal": np.full((N, 2), 5e-324),
-        "vanishing squares": 1e-155 * usual,
-        "huge": 1e300 * usual,
-        "largest": np.tile([HUGE, -HUGE], (N, 1)),
-        "mixed": mixed,
+        "zero": np.zeros((N, 2)), "one small": one_small, "denormal": np.full((N, 2), 5e-324),
+        "vanishing squares": 1e-155 * usual, "huge": 1e300 * usual,
+        "largest": np.tile([HUGE, -HUGE], (N, 1)), "mixed": mixed,
         "duplicates": np.tile(usual[:1], (N, 1)),
-    }
+    }  # fmt: skip
 
 
 def bounded(X):
@@ -301,14 +297,9 @@ def test_warnings_inside_a_problem_do_not_leak(strict):
         return 0.5 * float((w - 0.1) @ (w - 0.1)), w - 0.1
 
     problem = DeclaredProblem(
-        value_and_gradient,
-        dimension=2,
-        n_records=N,
-        lipschitz=1.5,
-        smoothness=1.0,
-        strong_convexity=1.0,
-        radius=1.0,
-    )
+        value_and_gradient, dimension=2, n_records=N, lipschitz=1.5, smoothness=1.0,
+        strong_convexity=1.0, radius=1.0,
+    )  # fmt: skip
     assert np.isfinite(output_perturbation(problem, BUDGET, run=Run(noise=noise())).point).all()
     assert np.isfinite(
         dp_localized_gd(problem, BUDGET, n_steps=2, run=Run(noise=noise())).point

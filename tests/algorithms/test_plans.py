@@ -218,13 +218,9 @@ def test_descent_ascent_refuses_problems_of_larger_gradients(relation):
     problem = group_problem()
     rates = {"sampling_rate": 1.0, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
     plan = plan_dp_sgda(
-        problem.constants,
-        PrivacyBudget(1.0, 1e-6),
-        n_steps=2,
-        neighbouring=relation,
-        n_public=40,
+        problem.constants, PrivacyBudget(1.0, 1e-6), n_steps=2, neighbouring=relation, n_public=40,
         **rates,
-    )
+    )  # fmt: skip
     plan.run(problem, Run())
     with pytest.raises(ValueError, match="exceeds that of the plan"):
         plan.run(group_problem(norm=1.1), Run(noise=NoiseSource(no_noise)))

@@ -55,16 +55,11 @@ def test_dp_sgd_is_that_of_the_library(modules, name):
     if split.dataset.target_range is not None:
         loss = HalfSquaredLoss(1.0)
     point = library_dp_sgd(
-        Records(split.X, 1.0, setting.intercept, targets=encoded),
-        loss,
-        n_public=len(split.y),
-        sampling_rate=setting.sampling_rate,
-        n_steps=setting.n_steps,
-        learning_rate=setting.learning_rate,
-        clip_norm=setting.clip_norm,
-        noise_multiplier=1e-9,
+        Records(split.X, 1.0, setting.intercept, targets=encoded), loss, n_public=len(split.y),
+        sampling_rate=setting.sampling_rate, n_steps=setting.n_steps,
+        learning_rate=setting.learning_rate, clip_norm=setting.clip_norm, noise_multiplier=1e-9,
         run=Run(noise=NoiseSource(np.random.default_rng(0).bytes)),
-    ).point.reshape(loss.n_outputs, -1)
+    ).point.reshape(loss.n_outputs, -1)  # fmt: skip
     weights = loss.basis @ point if n_outputs == 3 else point
     margins = peers.with_intercept(split.X_test, setting.intercept) @ weights.T
     expected = peers.predictions(split.dataset, margins[:, :, None])

@@ -124,14 +124,9 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
             patch.setattr(softmax_draws, "draw_softmax", draw)
             source = NoiseSource(np.random.default_rng(SEED).bytes)
             tuned = tune(
-                "exponential",
-                rows.with_targets(targets),
-                loss,
-                penalties,
-                budget,
-                run=Run("newton", noise=source),
-                **shared,
-            )
+                "exponential", rows.with_targets(targets), loss, penalties, budget,
+                run=Run("newton", noise=source), **shared,
+            )  # fmt: skip
         return tuned, float(tuned.alpha[0])
 
     alphas = np.array([chosen(index)[1] for index in range(3)])

@@ -25,17 +25,13 @@ def test_population_penalises_at_least_as_much(loss):
         X, y = data(loss, n=n)
         alphas = [
             estimator(
-                loss,
-                epsilon=epsilon,
-                coef_norm=coef_norm,
-                objective=objective,
-                method="output",
+                loss, epsilon=epsilon, coef_norm=coef_norm, objective=objective, method="output",
                 random_state=0,
             )
             .fit(X, y)
             .alpha_
             for objective in ("empirical", "population")
-        ]
+        ]  # fmt: skip
         assert alphas[0] <= alphas[1] * (1 + 2e-3)  # to the accuracy of the search
     assert alphas[0] < alphas[1]
 

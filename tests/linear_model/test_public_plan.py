@@ -93,15 +93,10 @@ def fitted_on(records, container, model, n, d, seed, params):
 def statement(fitted):
     """All public fitted state, in a form that shows every bit."""
     return (
-        json.dumps(fitted.privacy_.to_dict(), sort_keys=True),
-        str(fitted.privacy_),
-        fitted.privacy_,
-        fitted.alpha_,
-        getattr(fitted, "classes_", np.empty(0)).tolist(),
-        fitted.n_features_in_,
-        fitted.coef_.shape,
-        np.shape(fitted.intercept_),
-    )
+        json.dumps(fitted.privacy_.to_dict(), sort_keys=True), str(fitted.privacy_),
+        fitted.privacy_, fitted.alpha_, getattr(fitted, "classes_", np.empty(0)).tolist(),
+        fitted.n_features_in_, fitted.coef_.shape, np.shape(fitted.intercept_),
+    )  # fmt: skip
 
 
 @pytest.mark.mostly("slow", 3)

@@ -39,13 +39,9 @@ def test_a_report_tells_what_groups_weigh():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (2000, 2)), np.arange(2000) % 2
     model = DPMaxGroupLossClassifier(
-        data_norm=1.0,
-        classes=[0, 1],
-        group_names=[0, 1],
-        group_proportions=[0.95, 0.05],
-        max_group_weight=4.0,
-        method="phased",
-    )
+        data_norm=1.0, classes=[0, 1], group_names=[0, 1], group_proportions=[0.95, 0.05],
+        max_group_weight=4.0, method="phased",
+    )  # fmt: skip
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text
     assert "group 1 counts for 0.2 of a group" in text and "group 0 counts" not in text

@@ -32,13 +32,8 @@ def test_large_budgets_and_tiny_bounds(kind, folds):
     X, y = records(np.random.default_rng(0), kind, 16, 4, 1.0)
     for epsilon, delta in ((1e6, 1e-6), (1e12, 0.0)):
         model = DPLogisticRegressionCV(
-            epsilon,
-            delta,
-            classes=[-1, 1],
-            cv=folds,
-            data_norm=1.0,
-            alpha_bounds=(1e-90, 1e-80),
+            epsilon, delta, classes=[-1, 1], cv=folds, data_norm=1.0, alpha_bounds=(1e-90, 1e-80),
             random_state=0,
-        )
+        )  # fmt: skip
         model.fit(X, y)
         assert np.isfinite(model.coef_).all()

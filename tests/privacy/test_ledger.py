@@ -21,13 +21,8 @@ from skdp.privacy import (
 )
 
 HEADER = {
-    "ledger": "skdp",
-    "version": 2,
-    "id": "a",
-    "epsilon": 1.0,
-    "delta": 0.0,
-    "neighbouring": None,
-}
+    "ledger": "skdp", "version": 2, "id": "a", "epsilon": 1.0, "delta": 0.0, "neighbouring": None,
+}  # fmt: skip
 
 
 def pure(epsilon=0.25, relation="replace_one"):

@@ -290,13 +290,9 @@ def test_sampled_sums_against_dp_accounting(probability, noise, count):
     replace = dp_accounting.NeighboringRelation.REPLACE_ONE
     above = dp_accounting.pld.PLDAccountant(replace).compose(theirs, count).get_epsilon(1e-6)
     below = pld.from_gaussian_mechanism(
-        noise,
-        sampling_prob=probability,
-        neighboring_relation=replace,
-        pessimistic_estimate=False,
-        use_connect_dots=False,
-        value_discretization_interval=1e-3,
-    ).self_compose(count)
+        noise, sampling_prob=probability, neighboring_relation=replace, pessimistic_estimate=False,
+        use_connect_dots=False, value_discretization_interval=1e-3,
+    ).self_compose(count)  # fmt: skip
     ours = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), count), 1e-6)
     assert ours == pytest.approx(above, rel=1e-3)
     assert ours >= below.get_epsilon_for_delta(1e-6)

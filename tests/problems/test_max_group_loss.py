@@ -33,16 +33,12 @@ from skdp.problems import (
 )
 
 LOSSES = {
-    "logistic": LogisticLoss(),
-    "softmax": SoftmaxLoss(3),
-    "squared": HalfSquaredLoss(1.5),
-    "hinge": SmoothedLoss(HingeLoss(), 0.3),
-    "squared_hinge": SquaredHingeLoss(),
+    "logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.5),
+    "hinge": SmoothedLoss(HingeLoss(), 0.3), "squared_hinge": SquaredHingeLoss(),
     "absolute": SmoothedLoss(AbsoluteLoss(1.5), 0.2),
-    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2),
-    "huber": huber_loss(1.5, 0.7),
+    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2), "huber": huber_loss(1.5, 0.7),
     "one_vs_rest": OneVsRestLoss(SmoothedLoss(HingeLoss(), 0.3), 3),
-}
+}  # fmt: skip
 MAIN = ("logistic", "softmax", "squared", "hinge")
 ROWS = ("dense", "csr", "scaled", "intercept")
 N_GROUPS = 3

@@ -237,14 +237,9 @@ def conflict(n, seed=0):
 def test_network_serves_groups_that_no_linear_model_serves():
     X, y, groups = conflict(6000)
     model = DPMaxGroupLossMLPClassifier(
-        8.0,
-        hidden_units=8,
-        data_norm=1.0,
-        classes=[0, 1],
-        group_names=[0, 1],
-        group_proportions=[0.5, 0.5],
-        random_state=0,
-    ).fit(X, y, groups=groups)
+        8.0, hidden_units=8, data_norm=1.0, classes=[0, 1], group_names=[0, 1],
+        group_proportions=[0.5, 0.5], random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
     # a linear model has at most 1/2 for one of the groups
     assert model.group_scores(*conflict(2000, seed=1)).min() > 0.8
     assert model.group_losses(X, y, groups).max() < 0.6

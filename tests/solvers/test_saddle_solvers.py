@@ -113,13 +113,9 @@ def test_condition_numbers(solver, place, exponents):
 
 #: The others with a limit that is soon reached: what they leave is finished by the gate.
 SHORT = [
-    GDA(max_iterations=200),
-    SaddleSVRG(max_passes=60),
-    AcceleratedSaddleSVRG(max_passes=60),
-    SaddleSAGA(max_passes=60),
-    LSVRE(max_passes=60),
-    Catalyst(max_passes=60),
-]
+    GDA(max_iterations=200), SaddleSVRG(max_passes=60), AcceleratedSaddleSVRG(max_passes=60),
+    SaddleSAGA(max_passes=60), LSVRE(max_passes=60), Catalyst(max_passes=60),
+]  # fmt: skip
 
 
 @pytest.mark.mostly("slow", 11)

@@ -13,20 +13,12 @@ from skdp.robust import (
 )
 
 CLASSIFIERS = (
-    DPLogisticRegression,
-    DPLinearClassifier,
-    DPAdversarialClassifier,
-    DPMaxGroupLossClassifier,
-    DPMaxGroupLossMLPClassifier,
-    DPLogisticRegressionCV,
-)
+    DPLogisticRegression, DPLinearClassifier, DPAdversarialClassifier, DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier, DPLogisticRegressionCV,
+)  # fmt: skip
 REGRESSORS = (
-    DPRidge,
-    DPLinearRegressor,
-    DPAdversarialRegressor,
-    DPMaxGroupLossRegressor,
-    DPRidgeCV,
-)
+    DPRidge, DPLinearRegressor, DPAdversarialRegressor, DPMaxGroupLossRegressor, DPRidgeCV,
+)  # fmt: skip
 ESTIMATORS = CLASSIFIERS + REGRESSORS
 
 

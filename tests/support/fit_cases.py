@@ -418,28 +418,18 @@ def _grouped() -> list[Case]:
             title = f"max-group {task}, gradient, {kind}"
             cases.append(
                 Case(
-                    title,
-                    estimator,
-                    parameters,
-                    n=12,
-                    n_classes=n_classes,
-                    n_groups=n_groups,
+                    title, estimator, parameters, n=12, n_classes=n_classes, n_groups=n_groups,
                     whole_budget=False,
                 )
-            )
+            )  # fmt: skip
         for mode, parameters, n_groups in modes[:2] + modes[3:4]:
             cases.append(
                 Case(
-                    f"max-group {task}, {mode}, paper",
-                    estimator,
-                    {**parameters, "calibration": "paper", "delta": 0.01},
-                    n=12,
-                    n_classes=n_classes,
-                    n_groups=n_groups,
-                    n_phases=4,
-                    whole_budget=False,
+                    f"max-group {task}, {mode}, paper", estimator,
+                    {**parameters, "calibration": "paper", "delta": 0.01}, n=12,
+                    n_classes=n_classes, n_groups=n_groups, n_phases=4, whole_budget=False,
                 )
-            )
+            )  # fmt: skip
     return cases
 
 
@@ -460,16 +450,11 @@ def _recursive() -> list[Case]:
     ]
     return [
         Case(
-            f"rgda, {name}",
-            estimator,
-            {**shared, **parameters},
-            n=12,
-            n_classes=n_classes,
-            n_groups=n_groups,
-            whole_budget=False,
+            f"rgda, {name}", estimator, {**shared, **parameters}, n=12, n_classes=n_classes,
+            n_groups=n_groups, whole_budget=False,
         )
         for name, estimator, n_classes, n_groups, parameters in rows
-    ]
+    ]  # fmt: skip
 
 
 def _vertices() -> list[Case]:
@@ -492,16 +477,11 @@ def _vertices() -> list[Case]:
     ]  # fmt: skip
     return [
         Case(
-            f"vertices, {name}",
-            estimator,
-            shared | parameters,
-            n=12,
-            n_classes=n_classes,
-            n_groups=n_groups,
-            whole_budget=False,
+            f"vertices, {name}", estimator, shared | parameters, n=12, n_classes=n_classes,
+            n_groups=n_groups, whole_budget=False,
         )
         for name, estimator, n_classes, n_groups, parameters in rows
-    ]
+    ]  # fmt: skip
 
 
 def _tuned() -> list[Case]:
@@ -528,14 +508,10 @@ def _tuned() -> list[Case]:
                     parameters = {"method": method, "delta": delta, **parameters}
                     cases.append(
                         Case(
-                            title,
-                            estimator,
-                            parameters,
-                            n_classes=n_classes,
-                            whole_budget=not sampled,
-                            is_slow=sampled,
+                            title, estimator, parameters, n_classes=n_classes,
+                            whole_budget=not sampled, is_slow=sampled,
                         )
-                    )
+                    )  # fmt: skip
     return cases
 
 

@@ -45,13 +45,9 @@ def design_of(records, relation):
 
 def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, **options):
     goal = GroupObjective(
-        EmpiricalRisk(loss),
-        design,
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * 4),
-        proportions=proportions,
-        **options,
-    )
+        EmpiricalRisk(loss), design, neighbouring=relation, weights=GroupWeights((10.0,) * 4),
+        proportions=proportions, **options,
+    )  # fmt: skip
     return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
 
 

@@ -70,15 +70,11 @@ class Curved(BilinearProblem):
         self.own = own
         c = self.constants
         constants = changed(
-            c,
-            x_modulus=own[0] + self.alpha_x,
-            y_modulus=own[1] + self.alpha_y,
+            c, x_modulus=own[0] + self.alpha_x, y_modulus=own[1] + self.alpha_y,
             x_lipschitz=c.x.lipschitz + own[0] * c.x.radius,
-            y_lipschitz=c.y.lipschitz + own[1] * c.y.radius,
-            x_smoothness=own[0],
-            y_smoothness=own[1],
-            gradient_ranges=((2 * c.x.lipschitz, 2 * c.y.lipschitz),),
-        )
+            y_lipschitz=c.y.lipschitz + own[1] * c.y.radius, x_smoothness=own[0],
+            y_smoothness=own[1], gradient_ranges=((2 * c.x.lipschitz, 2 * c.y.lipschitz),),
+        )  # fmt: skip
         super(BilinearProblem, self).__init__(
             self.domain_x, self.domain_y, constants, None, None, self.alpha_x, self.alpha_y
         )

@@ -100,14 +100,10 @@ def test_the_plan_depends_on_public_numbers_only():
     results = [
         dp_sgd(
             Records(scale * rng.standard_normal((n, 3)), 1.0, 0.1, targets=np.full(n, target)),
-            LogisticLoss(),
-            PrivacyBudget(0.5, 1e-5),
-            n_public=50,
-            sampling_rate=0.1,
-            n_steps=20,
+            LogisticLoss(), PrivacyBudget(0.5, 1e-5), n_public=50, sampling_rate=0.1, n_steps=20,
         )
         for n, scale, target in [(50, 1.0, 0.0), (73, 1e200, 1.0), (1, 0.0, 0.0), (0, 1.0, 0.0)]
-    ]
+    ]  # fmt: skip
     plans = [result.plan for result in results]
     assert plans == plans[:1] * 4
     assert isinstance(plans[0], DPSGDPlan)

@@ -403,14 +403,9 @@ def test_the_variance_of_the_average_is_that_of_a_descent_on_blocks(n, n_blocks)
         return n / n_blocks * curvature / amplified * weights
 
     found = descend(
-        plan.schedule,
-        total,
-        lambda weights: plan.sensitivity,
-        (400, 50),
-        n,
-        seeded(1),
+        plan.schedule, total, lambda weights: plan.sensitivity, (400, 50), n, seeded(1),
         inverse=amplified * np.eye(50),
-    )
+    )  # fmt: skip
     square = float((found**2).sum()) / plan.noise_variance()
     assert stats.chi2(found.size).interval(1.0 - 1e-6)[0] < square
     assert square < stats.chi2(found.size).interval(1.0 - 1e-6)[1]

@@ -26,13 +26,9 @@ pytestmark = pytest.mark.usefixtures("kept_order")
 @pytest.mark.parametrize(("n_blocks", "n_steps"), [(1, 40), (3, 60), (7, 70), (10, 150)])
 def test_steps_of_every_block_cost_the_same(n_blocks, n_steps, curvatures):
     schedule = Schedule(
-        n_steps=n_steps,
-        n_blocks=n_blocks,
-        step_size=1.0,
-        momentum=0.9,
-        mu=0.7,
+        n_steps=n_steps, n_blocks=n_blocks, step_size=1.0, momentum=0.9, mu=0.7,
         curvatures=curvatures,
-    )
+    )  # fmt: skip
     for k in range(n_blocks):
         cost = (schedule.multipliers[k::n_blocks] ** -2.0).sum()
         assert cost == pytest.approx(0.49, rel=1e-12)
@@ -93,14 +89,9 @@ def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
 def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps, n_skipped):
     """Errors of a quadratic, by the steps that are really taken; path is the last one's slope."""
     schedule = Schedule(
-        n_steps=n_steps,
-        n_blocks=1,
-        step_size=0.5,
-        momentum=0.0,
-        mu=1.0,
-        is_accelerated=True,
+        n_steps=n_steps, n_blocks=1, step_size=0.5, momentum=0.0, mu=1.0, is_accelerated=True,
         n_skipped=n_skipped,
-    )
+    )  # fmt: skip
     angles = np.linspace(0.01, math.pi / 2, 30)
     curvatures = np.sin(angles) ** 2 / 0.5
 
@@ -242,13 +233,9 @@ def test_a_descent_whose_weights_are_not_finite_starts_again(value):
 
     with np.errstate(all="ignore"):
         descend(
-            Schedule(n_steps=12, n_blocks=1, step_size=8.0, momentum=0.5, mu=1.0),
-            total,
-            lambda w: 1.0,
-            (1, 1),
-            1,
-            FirstHuge(),
-        )
+            Schedule(n_steps=12, n_blocks=1, step_size=8.0, momentum=0.5, mu=1.0), total,
+            lambda w: 1.0, (1, 1), 1, FirstHuge(),
+        )  # fmt: skip
     assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
 
 

@@ -339,13 +339,9 @@ def test_a_large_budget_gives_the_solution_without_privacy():
 
 def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):
     return plan_localized_exponential(
-        LOSSES[loss],
-        Design(1.0, d, n, 256),
-        PrivacyBudget(epsilon),
-        radius=radius,
-        alpha=alpha,
+        LOSSES[loss], Design(1.0, d, n, 256), PrivacyBudget(epsilon), radius=radius, alpha=alpha,
         **kwargs,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -358,14 +354,9 @@ def test_the_local_ball_holds_the_minimiser(xi):
     missed, excess, runs = 0, [], 300
     for _ in range(runs):
         result = localized_exponential(
-            rows.with_targets(targets),
-            phi,
-            PrivacyBudget(4.0),
-            radius=1.0,
-            alpha=0.5,
-            xi=xi,
+            rows.with_targets(targets), phi, PrivacyBudget(4.0), radius=1.0, alpha=0.5, xi=xi,
             run=Run(noise=noise),
-        )
+        )  # fmt: skip
         plan = result.plan
         distance = np.linalg.norm(result.center - best)
         missed += distance > plan.local_radius
@@ -522,14 +513,10 @@ def test_an_uncertified_anchor_is_no_error():
     rows = Records(rng.uniform(-1, 1, (3, 2)), 1.0)
     for seed in range(20):
         result = localized_exponential(
-            rows.with_targets(np.array([0.0, 1.0, 1.0])),
-            SquaredHingeLoss(),
-            PrivacyBudget(94.7, 0.0),
-            radius=3.716,
-            alpha=1.01e-4,
-            xi=1.88e-6,
+            rows.with_targets(np.array([0.0, 1.0, 1.0])), SquaredHingeLoss(),
+            PrivacyBudget(94.7, 0.0), radius=3.716, alpha=1.01e-4, xi=1.88e-6,
             run=Run(noise=seeded(seed)),
-        )
+        )  # fmt: skip
         assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)
 
 

@@ -587,11 +587,7 @@ def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
     design = VertexDesign(1000, (10,), (1.0,), (2.0,))
     for seed in range(200):
         plan = plan_anytime_mirror_descent(
-            design,
-            PrivacyBudget(1.0, 1e-6),
-            rng=np.random.default_rng(seed),
-            n_rounds=n_rounds,
-            n_vertices=1,
-            period=2,
-        )
+            design, PrivacyBudget(1.0, 1e-6), rng=np.random.default_rng(seed), n_rounds=n_rounds,
+            n_vertices=1, period=2,
+        )  # fmt: skip
         assert plan.n_draws > 0 and plan.releases[0].sensitivity > 0

@@ -40,13 +40,9 @@ from skdp.problems import (
 from skdp.solvers import SOLVERS, Newton, solve_certified
 
 SUPPORTED = [
-    LogisticLoss(),
-    HingeLoss(),
-    HingeLoss().smoothed(1.0),
-    HUBER,
-    AbsoluteLoss(1.0),
+    LogisticLoss(), HingeLoss(), HingeLoss().smoothed(1.0), HUBER, AbsoluteLoss(1.0),
     SoftmaxLoss(3),
-]
+]  # fmt: skip
 
 
 # -------------------------------------------------------------------------------- reference numbers

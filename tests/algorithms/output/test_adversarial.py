@@ -376,19 +376,14 @@ def broken_solvers():
         return np.full(3, 5.0), np.zeros(60)
 
     return {
-        "raises": raises,
-        "exits": exits,
-        "warns": warns,
-        "tampers": tampers,
+        "raises": raises, "exits": exits, "warns": warns, "tampers": tampers,
         "far away": lambda problem, accuracy: (np.full(3, 1e9), np.full(60, -1e9)),
         "not finite": lambda problem, accuracy: (np.full(3, np.nan), np.zeros(60)),
         "wrong shape": lambda problem, accuracy: (np.zeros(4), np.zeros(60)),
         "a point alone": lambda problem, accuracy: np.zeros(3),
-        "nothing": lambda problem, accuracy: None,
-        "strings": lambda problem, accuracy: ("a", "b"),
-        "start": lambda problem, accuracy: (np.zeros(3), np.zeros(60)),
-        "batches": "svrg",
-    }
+        "nothing": lambda problem, accuracy: None, "strings": lambda problem, accuracy: ("a", "b"),
+        "start": lambda problem, accuracy: (np.zeros(3), np.zeros(60)), "batches": "svrg",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", broken_solvers())

@@ -188,13 +188,9 @@ def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
     second_moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
     square = plan.mechanism.mean_square(problem.dimension)
     bound = utility_bound(
-        Objective(EmpiricalRisk(loss), Design.of(rows)),
-        plan.constants,
-        plan.accuracy,
-        square,
-        comparator_norm=float(np.linalg.norm(best.x)),
-        second_moment=second_moment,
-    )
+        Objective(EmpiricalRisk(loss), Design.of(rows)), plan.constants, plan.accuracy, square,
+        comparator_norm=float(np.linalg.norm(best.x)), second_moment=second_moment,
+    )  # fmt: skip
     source = NoiseSource(np.random.default_rng(2).bytes)
     exact = Newton().solve(problem, plan.accuracy).point
     excess = [free.value(plan.mechanism.release(exact, source)) - best.fun for _ in range(200)]

@@ -348,13 +348,9 @@ def test_a_large_budget_gives_the_solution_without_privacy():
     X, targets = records("logistic", 5000)
     rows = Records(X, 1.0)
     result = phased_output_perturbation(
-        rows.with_targets(targets),
-        EmpiricalRisk(LogisticLoss()),
-        PrivacyBudget(1e6, 1e-6),
-        radius=5.0,
-        alpha=0.05,
-        run=Run(noise=seeded(0)),
-    )
+        rows.with_targets(targets), EmpiricalRisk(LogisticLoss()), PrivacyBudget(1e6, 1e-6),
+        radius=5.0, alpha=0.05, run=Run(noise=seeded(0)),
+    )  # fmt: skip
     problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
     assert problem.value(result.point) - problem.value(exact) <= 0.01

@@ -279,14 +279,9 @@ def test_accounting_of_full_batches_and_its_direction():
     assert made.epsilon() == pytest.approx(1.0, rel=1e-6) and made.epsilon() <= 1.0 + 1e-12
     # the two blocks of a linear dual cost what one joint release does
     ledger = Ledger(
-        refresh=made.ledger.refresh,
-        increment=None,
-        clip=1.0,
-        clip_difference=1.0,
-        smoothness=1.0,
-        n_public=50,
-        share_y=0.3,
-    )
+        refresh=made.ledger.refresh, increment=None, clip=1.0, clip_difference=1.0, smoothness=1.0,
+        n_public=50, share_y=0.3,
+    )  # fmt: skip
     parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
 

@@ -93,16 +93,11 @@ def test_not_worse_than_nothing():
     rows, t = data(RIDGE, n=40000)
     points = [
         tune(
-            "bilevel",
-            rows.with_targets(t),
-            RIDGE,
-            groups_of(1),
-            BUDGET,
-            coef_norm=1.0,
+            "bilevel", rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
             run=Run(noise=seeded(k)),
         ).point
         for k in range(5)
-    ]
+    ]  # fmt: skip
     losses = [RIDGE.value(rows.materialise() @ point, t).mean() for point in points]
     assert np.mean(losses) < 0.4 * RIDGE.value(0 * t, t).mean()
 
@@ -116,14 +111,9 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=match):
             tune(
-                "bilevel",
-                rows.with_targets(t),
-                RIDGE,
-                groups_of(1),
-                BUDGET,
-                coef_norm=1.0,
+                "bilevel", rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
                 **options,
-            )
+            )  # fmt: skip
     with pytest.raises(ValueError, match="delta"):
         tune(
             "bilevel", rows.with_targets(t), RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0

@@ -33,13 +33,9 @@ def noisy_moments(rng, H, c, s, s_c, n=10**15):
     """Gaussian noise; so many records that the last term of the estimate vanishes."""
     E = unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
     return PrivateMoments(
-        matrix=H + E,
-        vector=c + s_c * rng.standard_normal(len(c)),
-        square=0.0,
-        deviation=s,
-        vector_deviation=s_c,
-        n_records=n,
-    )
+        matrix=H + E, vector=c + s_c * rng.standard_normal(len(c)), square=0.0, deviation=s,
+        vector_deviation=s_c, n_records=n,
+    )  # fmt: skip
 
 
 def biases(groups, lowest, draws, seed):

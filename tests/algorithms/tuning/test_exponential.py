@@ -62,14 +62,10 @@ def test_the_search_looks_at_what_is_scored():
     rows, targets = np.empty((6, 2)), np.empty(6)
     rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
     value = exactly(
-        validation_score,
-        Records(rows, 2.0, targets=targets),
-        LOSSES["logistic"],
-        PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
-        np.ones(1),
-        Splits(n_records=6),
+        validation_score, Records(rows, 2.0, targets=targets), LOSSES["logistic"],
+        PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3), np.ones(1), Splits(n_records=6),
         accuracy=1e-11,
-    )
+    )  # fmt: skip
     expected = attacks.released("score", sets, (X, t, Xv, tv))[0, 0]
     assert value == pytest.approx(expected, abs=1e-10)
 
@@ -215,16 +211,11 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan.rule_alpha])
     scores = [
         exactly(
-            validation_score,
-            rows.with_targets(t),
-            LOSSES[loss],
-            ONE,
-            np.array([alpha]),
-            Splits(n_records=400, n_folds=4),
-            accuracy=1e-9,
+            validation_score, rows.with_targets(t), LOSSES[loss], ONE, np.array([alpha]),
+            Splits(n_records=400, n_folds=4), accuracy=1e-9,
         )
         for alpha in grid
-    ]
+    ]  # fmt: skip
     chosen = scores[int(np.argmin(np.abs(grid - tuned.alpha[0])))]
     assert chosen <= min(scores) + 1e-5
 
@@ -238,13 +229,9 @@ def test_what_is_refused():
     for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}, {"coef_norm": math.nan}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tune(
-                "exponential",
-                rows.with_targets(t),
-                LOSSES["squared"],
-                ONE,
-                BUDGET,
+                "exponential", rows.with_targets(t), LOSSES["squared"], ONE, BUDGET,
                 **{"coef_norm": 1.0, **wrong},
-            )
+            )  # fmt: skip
     tiny = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-300, 1.0)
     for loss in LOSSES:
         with pytest.raises(ValueError, match="too small for a score"):

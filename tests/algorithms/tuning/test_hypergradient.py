@@ -120,15 +120,11 @@ def test_worked_example():
 #: U = 0.1. (The log loss with a group per coordinate: the searches below.) At U = 1 the
 #: best are 0.57 (train) and 0.91 (validate), at U = 5 they are 0.45 and 0.83.
 SEARCHES = {
-    ("squared", "one", "train"): 0.991,
-    ("squared", "one", "validate"): 0.99996,
-    ("squared", "each", "train"): 0.981,
-    ("squared", "each", "validate"): 0.991,
-    ("logistic", "one", "train"): 0.996,
-    ("logistic", "one", "validate"): 0.996,
-    ("logistic", "each", "train"): 0.979,
-    ("logistic", "each", "validate"): 0.990,
-}
+    ("squared", "one", "train"): 0.991, ("squared", "one", "validate"): 0.99996,
+    ("squared", "each", "train"): 0.981, ("squared", "each", "validate"): 0.991,
+    ("logistic", "one", "train"): 0.996, ("logistic", "one", "validate"): 0.996,
+    ("logistic", "each", "train"): 0.979, ("logistic", "each", "validate"): 0.990,
+}  # fmt: skip
 
 
 @pytest.mark.mostly("search", 1)
@@ -350,13 +346,9 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tune(
-                "hypergradient",
-                rows.with_targets(t),
-                LOSSES["squared"],
-                ONE,
-                BUDGET,
+                "hypergradient", rows.with_targets(t), LOSSES["squared"], ONE, BUDGET,
                 **{"coef_norm": 1.0, **wrong},
-            )
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])

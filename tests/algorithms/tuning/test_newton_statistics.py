@@ -266,13 +266,9 @@ def test_estimate_with_a_center_is_unbiased():
     for i in range(draws):
         noise = unpack(s * rng.normal(size=p * (p + 1) // 2), p)
         moments = PrivateMoments(
-            matrix=H + noise,
-            vector=c + s_c * rng.normal(size=p),
-            square=0.0,
-            deviation=s,
-            vector_deviation=s_c,
-            n_records=100,
-        )
+            matrix=H + noise, vector=c + s_c * rng.normal(size=p), square=0.0, deviation=s,
+            vector_deviation=s_c, n_records=100,
+        )  # fmt: skip
         ridge = RidgeModels(moments, pen, center)
         step = ridge.coefficients(alpha) - center
         truth = 0.5 * step @ H @ step - c @ step
@@ -292,13 +288,9 @@ def test_slopes_of_the_estimate_with_a_center(residual_variance):
     pen = PenaltyGroups((0, 0, 1, 1, 1), (1.0, 1.0, 2.0, 1.0, 0.1), 1e-3, 1e3)
     half = rng.normal(size=(p, p))
     moments = PrivateMoments(
-        matrix=half @ half.T,
-        vector=rng.normal(size=p),
-        square=5.0,
-        deviation=0.1,
-        vector_deviation=0.2,
-        n_records=10,
-    )
+        matrix=half @ half.T, vector=rng.normal(size=p), square=5.0, deviation=0.1,
+        vector_deviation=0.2, n_records=10,
+    )  # fmt: skip
     risk = SteinRisk(RidgeModels(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
     error = check_grad(
         lambda logs: risk(np.exp(logs))[0], lambda logs: risk(np.exp(logs))[1], np.log([0.3, 0.8])
@@ -403,14 +395,10 @@ def test_noise_that_is_large_is_averaged():
         prior = 0.1 * rng.normal(size=p)
         parts = [
             PrivateMoments(
-                matrix=np.eye(p) / p,
-                vector=prior,
-                square=0.25,
-                deviation=1e-6,
-                vector_deviation=0.1,
-                n_records=1000,
+                matrix=np.eye(p) / p, vector=prior, square=0.25, deviation=1e-6,
+                vector_deviation=0.1, n_records=1000,
             )
-        ]
+        ]  # fmt: skip
         statistics = LogLossModel(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)

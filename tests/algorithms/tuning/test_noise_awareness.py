@@ -69,14 +69,9 @@ def by_hypergradient(rows, t, budget, monkeypatch):
     monkeypatch.setattr(HypergradientPlan, "query", sure)
     monkeypatch.setattr(HypergradientPlan, "rule_alpha", 0.3)
     return tune(
-        "hypergradient",
-        rows.with_targets(t),
-        LOSS,
-        ONE,
-        budget,
-        coef_norm=1.0,
+        "hypergradient", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0,
         run=Run(noise=Quiet()),
-    )
+    )  # fmt: skip
 
 
 def by_bilevel(rows, t, budget, monkeypatch):
@@ -95,14 +90,9 @@ def by_draws(rows, t, budget, monkeypatch):
     monkeypatch.setattr(DrawPlan, "draw_epsilon", 1e9)
     monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
     return tune(
-        "exponential",
-        rows.with_targets(t),
-        LOSS,
-        ONE,
-        budget,
-        coef_norm=1.0,
+        "exponential", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0,
         run=Run(noise=Quiet()),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("route", [by_hypergradient, by_bilevel, by_draws])

@@ -96,15 +96,10 @@ def last(number):
 
 #: Targets that the constants do not hold for: the last one is in no first fold.
 WRONG_TARGETS = {
-    "long": lambda targets: np.append(targets, 0.0),
-    "short": lambda targets: targets[:-1],
-    "matrix": lambda targets: targets[:, None],
-    "text": lambda targets: targets.astype(str),
-    "large": last(1e6),
-    "small": last(-1.001),
-    "nan": last(math.nan),
-    "half": last(0.5),
-}
+    "long": lambda targets: np.append(targets, 0.0), "short": lambda targets: targets[:-1],
+    "matrix": lambda targets: targets[:, None], "text": lambda targets: targets.astype(str),
+    "large": last(1e6), "small": last(-1.001), "nan": last(math.nan), "half": last(0.5),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WRONG_TARGETS)

@@ -84,15 +84,10 @@ def test_the_fit_has_the_whole_budget_and_the_strength_sees_no_record(loss, delt
         noise = NoiseSource(np.random.default_rng(0).bytes)
         models.append(
             tune(
-                "public",
-                rows.with_targets(t),
-                LOSSES[loss],
-                penalties,
-                budget,
-                coef_norm=1.0,
+                "public", rows.with_targets(t), LOSSES[loss], penalties, budget, coef_norm=1.0,
                 run=Run(noise=noise),
             )
-        )
+        )  # fmt: skip
     assert models[0].alpha == models[1].alpha
     assert models[0].plan.releases == models[1].plan.releases
     assert models[0].plan.to_dict() == models[1].plan.to_dict()

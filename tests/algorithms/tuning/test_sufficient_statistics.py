@@ -158,15 +158,11 @@ def test_pooled_moments():
     rng = np.random.default_rng(0)
     parts = [
         PrivateMoments(
-            matrix=rng.normal(size=(2, 2)),
-            vector=rng.normal(size=2),
-            square=rng.normal(),
-            deviation=s,
-            vector_deviation=3 * s,
-            n_records=n,
+            matrix=rng.normal(size=(2, 2)), vector=rng.normal(size=2), square=rng.normal(),
+            deviation=s, vector_deviation=3 * s, n_records=n,
         )
         for s, n in ((0.1, 10), (0.2, 20), (0.3, 70))
-    ]
+    ]  # fmt: skip
     pooled = PrivateMoments.pooled(parts)
     assert pooled.n_records == 100
     for name in ("matrix", "vector", "square"):
@@ -209,14 +205,9 @@ def test_the_records_are_read_once(low, groups, folds, monkeypatch):
     monkeypatch.setattr(Records, "block", counting)
     penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
     tune_by_sufficient_statistics(
-        rows.with_targets(y),
-        1.0,
-        penalties,
-        GAUSSIAN,
-        coef_norm=1.0,
-        n_folds=folds,
+        rows.with_targets(y), 1.0, penalties, GAUSSIAN, coef_norm=1.0, n_folds=folds,
         run=Run(noise=Recorder()),
-    )
+    )  # fmt: skip
     np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(5000))
     assert max(map(len, read)) <= 1000
 
@@ -273,16 +264,11 @@ def test_extreme_units(data_norm, target_bound, folds):
         penalties = one_alpha(3, 1e-6 * x_unit**2, 10 * x_unit**2)
         results.append(
             tune_by_sufficient_statistics(
-                rows.with_targets(y * y_unit),
-                y_unit,
-                penalties,
-                GAUSSIAN,
-                coef_norm=y_unit / x_unit,
-                n_folds=folds,
-                run=Run(noise=Recorder(4)),
+                rows.with_targets(y * y_unit), y_unit, penalties, GAUSSIAN,
+                coef_norm=y_unit / x_unit, n_folds=folds, run=Run(noise=Recorder(4)),
             ).point
             * (x_unit / y_unit)
-        )
+        )  # fmt: skip
     np.testing.assert_allclose(results[1], results[0], rtol=1e-3, atol=1e-6)
 
 

@@ -47,13 +47,9 @@ pytestmark = pytest.mark.usefixtures("kept_order")
 
 def planned(loss, design, relation=REPLACE, epsilon=50.0, are_classes=True, **options):
     goal = GroupObjective(
-        EmpiricalRisk(loss),
-        design,
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * (loss.n_outputs + 1)),
-        are_classes=are_classes,
-        **options,
-    )
+        EmpiricalRisk(loss), design, neighbouring=relation,
+        weights=GroupWeights((10.0,) * (loss.n_outputs + 1)), are_classes=are_classes, **options,
+    )  # fmt: skip
     return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 0.01))
 
 

@@ -35,13 +35,9 @@ SQUARES = HalfSquaredLoss(2.0)
 # ----------------------------------------------------------------------------------------- lemmas
 
 LOSSES = [
-    SQUARES,
-    AbsoluteLoss(3.0),
-    huber_loss(1.0, 0.05),
-    HingeLoss(),
-    SquaredHingeLoss(),
+    SQUARES, AbsoluteLoss(3.0), huber_loss(1.0, 0.05), HingeLoss(), SquaredHingeLoss(),
     OneVsRestLoss(SquaredHingeLoss(), 3),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
