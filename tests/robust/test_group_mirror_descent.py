@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp import BudgetAccountant
 from skdp.algorithms import Run
 from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.worst_group.proportions import proportions_sensitivity
@@ -156,19 +155,6 @@ def test_gradients_are_those_of_the_weighted_risk():
     slopes = 1.0 / (1.0 + np.exp(-margins)) - y
     half = 2.0 * X.T @ (slopes * (groups == 1)) / 50
     assert first == pytest.approx(np.concatenate([half, -half]))
-
-
-def test_the_event_does_not_depend_on_the_proportions():
-    """A histogram's plan is paid for before the weights of the groups are known."""
-    X, y, groups = data(400)
-    events = []
-    for codes in (groups, np.zeros_like(groups)):
-        accountant = BudgetAccountant(2.0, 1e-5)
-        model = classifier(
-            group_mode="histogram", group_proportions=None, accountant=accountant
-        ).fit(X, (y > 0).astype(int), groups=codes)
-        events.append(repr(model.privacy_.event))
-    assert events[0] == events[1]
 
 
 def test_csr_rows_stay_sparse(monkeypatch):

@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 
 from skdp.algorithms.descent import noisy_descent
+from skdp.algorithms.preparation.centered_rows import Centering
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
+
+
+def centering_of(mean, scale):
+    """A centering without offsets, for targets of the usual variance."""
+    return Centering(mean=mean, scale=scale, offsets=np.zeros(1), target_variance=0.15)
 
 
 def objective(loss, n, d, relation=REPLACE, intercept=0.1):

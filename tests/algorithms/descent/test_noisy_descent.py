@@ -8,7 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, objective, plain_plan, plan_of, weights_of
+from descent_plans import (
+    ADD,
+    RELATIONS,
+    REPLACE,
+    centering_of,
+    objective,
+    plain_plan,
+    plan_of,
+    weights_of,
+)
 from laboratory import Laboratory
 from plain_noise import Scales, Silent, seeded
 from scipy import stats
@@ -444,7 +453,7 @@ def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
     rows = CenteredRows(
         records,
-        Centering(mean=np.array([0.6, 0.8]), scale=0.1, offsets=np.zeros(1), target_variance=0.15),
+        centering_of(np.array([0.6, 0.8]), 0.1),
     )
     assert rows.norm_bound == pytest.approx(20.2)
     rounding = sum_rounding(plan.objective.design, plan.clip * (20.2 / 0.2) * 3.0)
@@ -494,9 +503,7 @@ def test_lemma_2_no_record_adds_more_than_the_clipping_norm(loss, intercept):
 
 def test_the_norm_of_the_centered_row_is_clipped_with():
     """With the norm of the row itself, a record far from the mean would add more."""
-    centering = Centering(
-        mean=np.array([0.9, 0.0]), scale=0.2, offsets=np.zeros(1), target_variance=0.15
-    )
+    centering = centering_of(np.array([0.9, 0.0]), 0.2)
     row, w = np.array([-1.0, 0.0]), np.array([[50.0, 0.0, 0.0]])
     value = _sum_of(row, 1.0, LogisticLoss(), centering, w, 0.25)
     assert np.linalg.norm(value) == pytest.approx(0.25)

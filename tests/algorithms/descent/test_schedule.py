@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from descent_plans import centering_of
 from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.descent.schedule import (
@@ -187,7 +188,7 @@ far = pytest.mark.parametrize("schedule", FAR, ids=["plain", "accelerated", "las
 def test_no_release_makes_a_record_count_for_more(value, row, schedule):
     """After the guard every record meets finite weights: its clipped gradient keeps its bound."""
     records = Records(np.array([row]), 1.0, 0.1, targets=np.array([1.0]))
-    centering = Centering(mean=np.zeros(2), scale=1e-3, offsets=np.zeros(1), target_variance=0.15)
+    centering = centering_of(np.zeros(2), 1e-3)
     rows, seen = CenteredRows(records, centering), []
 
     class Huge(PlainNoise):

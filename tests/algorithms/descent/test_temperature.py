@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from descent_plans import ADD, RELATIONS, REPLACE, objective
+from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective
 from plain_noise import PlainNoise, Scales, Silent
 
 from skdp.algorithms.descent.temperature import _step, plan_temperature
@@ -116,7 +116,7 @@ def test_noise_of_the_factor_covers_the_rounding_of_moved_records(length, bound)
     plan, noise = plan_temperature(loss, design, ADD, 1.0), Scales()
     rows = CenteredRows(
         Records(np.eye(2), 1.0, 0.1, targets=bound * np.ones(2)),
-        Centering(mean=np.array([0.6, 0.8]), scale=1e-3, offsets=np.zeros(1), target_variance=0.15),
+        centering_of(np.array([0.6, 0.8]), 1e-3),
     )
     w, offset, factor, spread = np.array([[length, 0.0, 0.0]]), 5.0, 0.7, 0.3 * bound
     plan.release(rows, w, np.array([offset]), factor, noise, spread)

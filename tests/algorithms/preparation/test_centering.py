@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
+from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective, plan_of
 from plain_noise import Scales, Silent, seeded
 
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
@@ -319,9 +319,7 @@ def test_norms_of_single_precision_do_not_depend_on_other_records(row):
     X = 5.0 * np.random.default_rng(0).normal(size=(4000, 20)).astype(np.float32)
     other = X.copy()
     other[7] = row
-    centering = Centering(
-        mean=0.3 * np.eye(20)[0], scale=0.05, offsets=np.zeros(1), target_variance=0.15
-    )
+    centering = centering_of(0.3 * np.eye(20)[0], 0.05)
     for make in (Records, lambda *given: Records(*given).in_double()):
         first, second = (CenteredRows(make(rows, 1.0, 1.0), centering) for rows in (X, other))
         norms = [np.delete(np.concatenate(rows.norms[0]), 7) for rows in (first, second)]
@@ -336,9 +334,7 @@ def test_cancellation_bounds_the_error_of_every_squared_norm():
         scale, b = 10.0 ** rng.uniform(-3, 0), rng.choice([0.0, 1.0]) * 10.0 ** rng.uniform(-4, 0)
         rows = CenteredRows(
             records,
-            Centering(
-                mean=np.array([b, 0.0]), scale=scale, offsets=np.zeros(1), target_variance=0.15
-            ),
+            centering_of(np.array([b, 0.0]), scale),
         )
         # aligned with the mean, where the square of A is least; near it and up to norm 1
         a = np.concatenate([rng.uniform(-1, 1, 50), np.clip(b * rng.uniform(0, 3, 50), 0, 1)])
@@ -355,7 +351,7 @@ def test_norms_of_rows_near_the_mean_are_no_smaller_than_they_are():
     mean = rng.normal(size=6)
     mean *= 0.9 / np.linalg.norm(mean)
     X = mean + 1e-9 * rng.normal(size=(200, 6))
-    centering = Centering(mean=mean, scale=0.01, offsets=np.zeros(1), target_variance=0.15)
+    centering = centering_of(mean, 0.01)
     rows = CenteredRows(Records(X, 1.0, 0.1), centering)
     constant = Fraction(0.2) ** 2
     for row, norm in zip(X, np.concatenate(rows.norms[0]), strict=True):

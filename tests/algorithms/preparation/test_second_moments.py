@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, objective, plain_plan, plan_of
+from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective, plain_plan, plan_of
 from laboratory import Laboratory
 from plain_noise import PlainNoise, Silent, seeded
 
@@ -186,9 +186,7 @@ def test_projected_moments_are_those_of_bounded_centered_rows(kind, intercept):
     records = records_of(X, None, kind, 50.0, intercept)
     mean = np.full(d, 0.1) if intercept else np.zeros(d)
     plan = plan_row_moments(Design.of(records), REPLACE, 1e4, is_projected=True)
-    value, _ = released_value(
-        plan, records, Centering(mean=mean, scale=2.0, offsets=np.zeros(1), target_variance=0.15)
-    )
+    value, _ = released_value(plan, records, centering_of(mean, 2.0))
     public = np.random.default_rng(0)  # as in the release
     bounds = [plan.size * part // 4 for part in range(5)]
     places = public.integers(bounds[:-1], bounds[1:], size=(records.width, 4))
@@ -215,9 +213,7 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
     rng, n, d = np.random.default_rng(1), 3000, 6
     X = np.eye(d)[0] * 0.9 + 1e-3 * rng.normal(size=(n, d))
     order = rng.permutation(n)
-    centering = Centering(
-        mean=np.eye(d)[0] * 0.9, scale=1e-3, offsets=np.zeros(1), target_variance=0.15
-    )
+    centering = centering_of(np.eye(d)[0] * 0.9, 1e-3)
     first, second = (Records(rows, 1.0, 0.1) for rows in (X, X[order]))
     for records in (first, second):
         records.block_size = 16
@@ -248,7 +244,7 @@ def test_norms_next_to_the_mean_are_upper_bounds():
     X = mean + 1e-6 * rng.normal(size=(500, d))
     rows = CenteredRows(
         Records(X, 1.0, 0.1),
-        Centering(mean=mean, scale=1e-3, offsets=np.zeros(1), target_variance=0.15),
+        centering_of(mean, 1e-3),
     )
     A = (X.astype(np.longdouble) - mean) / np.longdouble(1e-3)
     exact = np.sqrt((A**2).sum(axis=1) + np.longdouble(0.2) ** 2)
@@ -264,9 +260,7 @@ def test_every_record_may_move_in_the_last_bits(is_projected):
     """
     n, d, roundings = 3000, 6, []
     records = Records(np.zeros((n, d)), 1.0, 0.1)
-    centering = Centering(
-        mean=np.eye(d)[0] * 0.9, scale=1e-3, offsets=np.zeros(1), target_variance=0.15
-    )
+    centering = centering_of(np.eye(d)[0] * 0.9, 1e-3)
     for relation, n_public in ((REPLACE, None), (ADD, n // 10)):
         plan = plan_row_moments(Design.of(records, n_public), relation, 1e6, is_projected)
         _, limit = released_value(plan, records, centering)
@@ -307,7 +301,7 @@ def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_project
     plan = plan_row_moments(design, relation, 1e3, is_projected)
     assert plan.is_projected is is_projected
     mean = np.array([0.5, -0.3] + 6 * [0.0]) * bool(intercept)
-    centering = Centering(mean=mean, scale=0.05, offsets=np.zeros(1), target_variance=0.15)
+    centering = centering_of(mean, 0.05)
     rows = [*np.eye(d), -np.eye(d)[0], mean, mean * (1.0 + 1e-13)]
     rows += [rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3) for _ in range(30)]
     released = [released_value(plan, Records(row[None], 1.0, intercept), centering) for row in rows]
@@ -323,9 +317,7 @@ def test_the_noise_of_second_moments_covers_rounding(is_projected):
     """Lemma 5: terms are formed of products of rows before they are shortened."""
     design = objective(LogisticLoss(), 10**9, 4).design
     plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
-    centering = Centering(
-        mean=np.array([0.6, 0.8, 0.0, 0.0]), scale=0.1, offsets=np.zeros(1), target_variance=0.15
-    )
+    centering = centering_of(np.array([0.6, 0.8, 0.0, 0.0]), 0.1)
     _, sensitivity = released_value(plan, Records(np.eye(4)[2:3], 1.0, 0.1), centering)
     size = 1.0 + 2.0 * 20.2 if is_projected else 20.2**2
     rounding = sum_rounding(design, 2.0 * size)
@@ -360,9 +352,7 @@ def test_second_moments_are_those_of_the_centered_rows(kind):
     records = Records(kind(X), 2.0, 0.1)
     bounded = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) / 2.0)
     mean = bounded.mean(axis=0) / 2.0
-    rows = CenteredRows(
-        records, Centering(mean=mean, scale=0.5, offsets=np.zeros(1), target_variance=0.15)
-    )
+    rows = CenteredRows(records, centering_of(mean, 0.5))
     A = np.column_stack([(bounded / 2.0 - mean) / 0.5, np.full(len(X), 0.2)])
     A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
     plan = plan_row_moments(Design.of(records), REPLACE, 1e6)
@@ -390,9 +380,7 @@ def test_projected_moments_bound_the_largest_one(n):
                 scale = float(np.sqrt((X**2).sum(axis=1).mean()))
                 rows = CenteredRows(
                     records,
-                    Centering(
-                        mean=np.zeros(d), scale=scale, offsets=np.zeros(1), target_variance=0.15
-                    ),
+                    centering_of(np.zeros(d), scale),
                 )
                 mu = 0.25 if n == 500 else 1e4
                 plan = plan_row_moments(Design.of(records), REPLACE, mu, is_projected=True)
