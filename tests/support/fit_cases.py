@@ -323,41 +323,27 @@ def _special() -> list[Case]:
         Case("ridge, tilt", ridge, {"tilt": 0.3, "epsilon": 2.0, "coef_norm": 1.0, "delta": 0.01}),
         Case("logistic, tilt", logistic, {"tilt": 0.3, "coef_norm": 1.0, "delta": 0}, n_classes=2),
         Case("hinge, tilt", DPLinearClassifier, {"tilt": 0.3, "loss": "hinge"}, n_classes=2),
-        Case(
-            "logistic, paper", logistic, {**paper, "coef_norm": 3.0}, n_classes=2,
-            whole_budget=False,
-        ),
+        Case("logistic, paper", logistic, {**paper, "coef_norm": 3.0}, n_classes=2,
+             whole_budget=False),
         Case("ridge, paper", ridge, {**paper, "alpha": 0.5}, whole_budget=False),
         Case("ridge, one phase", ridge, {**phased, "delta": 0.01}),
-        Case(
-            "ridge, three phases", ridge,
-            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_phases=3,
-        ),
-        Case(
-            "ridge, two phases", ridge,
-            {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01}, n=40, n_phases=2,
-        ),
-        Case(
-            "logistic, three phases", logistic,
-            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_classes=2, n_phases=3,
-        ),
-        Case(
-            "ridge, phases, paper", ridge, {**phased, **paper, "epsilon": 0.5}, n_phases=3,
-            whole_budget=False,
-        ),
-        Case(
-            "logistic, phases, paper", logistic, {**phased, **paper, "epsilon": 0.5}, n_classes=2,
-            n_phases=3, whole_budget=False,
-        ),
+        Case("ridge, three phases", ridge,
+             {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_phases=3),
+        Case("ridge, two phases", ridge,
+             {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01}, n=40, n_phases=2),
+        Case("logistic, three phases", logistic,
+             {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_classes=2,
+             n_phases=3),
+        Case("ridge, phases, paper", ridge, {**phased, **paper, "epsilon": 0.5}, n_phases=3,
+             whole_budget=False),
+        Case("logistic, phases, paper", logistic, {**phased, **paper, "epsilon": 0.5}, n_classes=2,
+             n_phases=3, whole_budget=False),
         Case("logistic, exponential", logistic, {**exponential, "coef_norm": 1.0}, n_classes=2),
         Case("ridge, exponential", ridge, {**exponential, "coef_norm": 1.0}),
-        Case(
-            "logistic, localised exponential", logistic,
-            {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False}, n_classes=2,
-        ),
-        Case(
-            "ridge, localised exponential", ridge, {**exponential, "epsilon": 200.0, "alpha": 2.0}
-        ),
+        Case("logistic, localised exponential", logistic,
+             {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False}, n_classes=2),
+        Case("ridge, localised exponential", ridge,
+             {**exponential, "epsilon": 200.0, "alpha": 2.0}),
     ]  # fmt: skip
     for task, estimator, n_classes in adversarial:
         for delta in (0.0, 0.01):
@@ -396,17 +382,11 @@ def _grouped() -> list[Case]:
                         "method": "output" if mode == "one group" else "phased",
                     }
                     title = f"max-group {task}, {mode}, delta {delta:g}"
-                    cases.append(
-                        Case(
-                            title + ", weights" * weights,
-                            estimator,
-                            {**parameters, **others},
-                            n=12,
-                            n_classes=n_classes,
-                            n_groups=n_groups,
-                            n_phases=0,  # of the planner's choice
-                        )
-                    )
+                    # n_phases: of the planner's choice
+                    cases.append(Case(
+                        title + ", weights" * weights, estimator, {**parameters, **others},
+                        n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
+                    ))  # fmt: skip
         for kind, parameters, n_groups in (
             ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("histogram", {}, 3),
@@ -449,10 +429,8 @@ def _recursive() -> list[Case]:
         ("network, much noise", DPMaxGroupLossMLPClassifier, 2, 0, network | {"epsilon": 0.3}),
     ]
     return [
-        Case(
-            f"rgda, {name}", estimator, {**shared, **parameters}, n=12, n_classes=n_classes,
-            n_groups=n_groups, whole_budget=False,
-        )
+        Case(f"rgda, {name}", estimator, {**shared, **parameters}, n=12, n_classes=n_classes,
+             n_groups=n_groups, whole_budget=False)
         for name, estimator, n_classes, n_groups, parameters in rows
     ]  # fmt: skip
 
@@ -476,10 +454,8 @@ def _vertices() -> list[Case]:
         ("max-group regressor, one group", DPMaxGroupLossRegressor, 0, 0, {}),
     ]  # fmt: skip
     return [
-        Case(
-            f"vertices, {name}", estimator, shared | parameters, n=12, n_classes=n_classes,
-            n_groups=n_groups, whole_budget=False,
-        )
+        Case(f"vertices, {name}", estimator, shared | parameters, n=12, n_classes=n_classes,
+             n_groups=n_groups, whole_budget=False)
         for name, estimator, n_classes, n_groups, parameters in rows
     ]  # fmt: skip
 
