@@ -144,19 +144,29 @@ class Audited:
 # ------------------------------------------------------------------------- mechanisms by themselves
 
 
-class _Noise(BaseEstimator):
+class _StandIn(BaseEstimator):
+    """An estimator of one mechanism or function."""
+
+    def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
+        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
+
+    @property
+    def noise(self):
+        return NoiseSource(np.random.default_rng(self.random_state).bytes)
+
+
+class _Noise(_StandIn):
     """A number or a vector with the package's noise, that the record moves by the sensitivity."""
 
     def __init__(self, epsilon=1.0, delta=0.0, dimension=1, random_state=None):
-        self.epsilon, self.delta, self.dimension = epsilon, delta, dimension
-        self.random_state = random_state
+        super().__init__(epsilon, delta, random_state)
+        self.dimension = dimension
 
     def fit(self, X, y):
         value = np.zeros(self.dimension)
         value[0] = y[0]
         mechanism = calibrated_mechanism(PrivacyBudget(self.epsilon, self.delta), 2.0)
-        noise = NoiseSource(np.random.default_rng(self.random_state).bytes)
-        self.coef_ = mechanism.release(value, noise)
+        self.coef_ = mechanism.release(value, self.noise)
         return self
 
 
@@ -168,18 +178,15 @@ def _nearer(outputs: np.ndarray) -> np.ndarray:
     return far - near
 
 
-class _Softmax(BaseEstimator):
+class _Softmax(_StandIn):
     """A draw of one of two candidates whose scores the record moves in opposite directions."""
-
-    def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
         # the record moves both scores by the sensitivity; the first candidate is not too rare
         move = 0.25 * self.epsilon * (1.0 if y[0] > 0 else -1.0)
         scores = np.array([move - 0.5 * self.epsilon - 0.5, -move])
-        noise = NoiseSource(np.random.default_rng(self.random_state).bytes)
-        self.coef_ = SoftmaxMechanism(0.5 * self.epsilon).draw(scores, 1, noise).astype(float)
+        drawn = SoftmaxMechanism(0.5 * self.epsilon).draw(scores, 1, self.noise)
+        self.coef_ = drawn.astype(float)
         return self
 
 
@@ -192,18 +199,14 @@ def _sampled_plan(epsilon, delta):
     )  # fmt: skip
 
 
-class _SampledSum(BaseEstimator):
+class _SampledSum(_StandIn):
     """One noisy gradient step whose batch holds the record with probability 0.9."""
-
-    def __init__(self, epsilon=1.0, delta=0.1, random_state=None):
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
         # the guarantee is for added records: a row of zeros adds what no row adds
         records = Records(X[:1] * (y[0] > 0), 1.0, 0.0).with_targets(y[:1])
-        noise = NoiseSource(np.random.default_rng(self.random_state).bytes)
         plan = _sampled_plan(self.epsilon, self.delta)
-        self.coef_ = plan.run(records, Run(noise=noise)).point
+        self.coef_ = plan.run(records, Run(noise=self.noise)).point
         return self
 
 
@@ -216,11 +219,8 @@ def _ball_plan(epsilon):
     )
 
 
-class _Ball(BaseEstimator):
+class _Ball(_StandIn):
     """A point of [-1, 1] from the exponential mechanism for the log loss of one record."""
-
-    def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
         records = Records(X[:1], 1.0, 0.0).with_targets((y[:1] + 1.0) / 2.0)
@@ -230,11 +230,8 @@ class _Ball(BaseEstimator):
         return self
 
 
-class _Ranges(BaseEstimator):
+class _Ranges(_StandIn):
     """What private_ranges draws."""
-
-    def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
         plan = QuantilesPlan(
@@ -246,11 +243,8 @@ class _Ranges(BaseEstimator):
         return self
 
 
-class _Scores(BaseEstimator):
+class _Scores(_StandIn):
     """The scores of dp_cross_validate; the models that it scores cost nearly nothing."""
-
-    def __init__(self, epsilon=1.0, delta=0.0, random_state=None):
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
     def fit(self, X, y):
         model = DPRidge(
