@@ -148,7 +148,7 @@ def worst_case_sensitivity(
             best = largest, X, y
     largest, X, y = best
     n_fits = len(released)
-    if solution is None and _are_cut(np.array(released)):
+    if solution is None and n_fits >= 50 and _are_cut(np.array(released)):
         warnings.warn(
             "Many released points have the same, largest norm. If they are on the boundary of a "
             "ball, the projection brings them together, and the distance found is too small: raise "
