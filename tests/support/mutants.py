@@ -352,8 +352,8 @@ MUTANTS = (
     Mutant(
         "a warning with the size of the smallest group",
         "robust/grouped_model.py",
-        "        n_groups = len(self.group_names_)",
-        "        n_groups = len(self.group_names_)\n"
+        "        groups = self._group_weights(records.groups, are_given, design)",
+        "        groups = self._group_weights(records.groups, are_given, design)\n"
         '        warnings.warn(f"{np.bincount(records.groups).min()} in a group.")',
         f"{_STATE} -k max-group",
     ),
