@@ -130,7 +130,7 @@ class PrivacyUtilityDisplay:
         display : PrivacyUtilityDisplay
             This one.
         """
-        pyplot = _pyplot(f"{type(self).__name__}.plot")
+        pyplot = pyplot_of(f"{type(self).__name__}.plot")
         if std_display_style is not None:
             styles = ("errorbar", "fill_between")
             check_option("std_display_style", std_display_style, styles)
@@ -242,7 +242,7 @@ class PrivacyUtilityDisplay:
         ImportError
             Without matplotlib; nothing has then been fitted.
         """
-        _pyplot(f"{cls.__name__}.from_estimator")
+        pyplot_of(f"{cls.__name__}.from_estimator")
         for epsilon in epsilons:
             check_real("an entry of epsilons", epsilon, 1e-20, 1e20)
         if not len(epsilons):
@@ -283,7 +283,7 @@ class PrivacyUtilityDisplay:
         )
 
 
-def _pyplot(caller: str) -> Any:
+def pyplot_of(caller: str) -> Any:
     """Import matplotlib, which is optional."""
     try:
         import matplotlib.pyplot as pyplot

@@ -164,7 +164,11 @@ class Number(Declaration):
         """Take the logarithm, if there is one."""
         if self.log is False:
             return values
-        return np.arcsinh(values / (1.0 if self.log is True else float(self.log)))
+        return np.arcsinh(values / self._unit)
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self.log is True else float(self.log)
 
     def expand(self, name: str) -> tuple[Part, ...]:
         return (Part(name, "number", (), self.missing, 1 + self.missing),)
@@ -183,6 +187,12 @@ class Number(Declaration):
         ends, _ = self._ends
         clipped = np.clip(found, float(self.low), float(self.high))
         return to_unit_interval(self.scaled(clipped)[:, None], ends)[:, 0]
+
+    def value(self, position: np.ndarray) -> np.ndarray:
+        """Return numbers at positions in [-1, 1] of the range: the inverse of :meth:`position`."""
+        ends, half = self._ends
+        scaled = 0.5 * ends[0, 0] + 0.5 * ends[0, 1] + half * position
+        return scaled if self.log is False else np.sinh(scaled) * self._unit
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return np.isfinite(numbers_of(values))

@@ -1,0 +1,223 @@
+"""A linear model of encoded rows as a sum of effects of columns and of pairs of columns.
+
+Functions of released coefficients and of declarations alone: docs/theory/tabular.md, Proposition 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.tabular.columns import Date, Declaration, Number, Part
+from skdp.tabular.feature_plan import NUMBER_WEIGHT
+from skdp.tabular.row_features import RowFeatures
+
+
+class States(NamedTuple):
+    """Values of a part on its public grid.
+
+    Attributes
+    ----------
+    read : ndarray
+        As the part is read: positions or levels.
+    labels : ndarray
+        In the column's own units: numbers, dates or names of levels.
+    is_counted : ndarray of bool
+        The declared values, which means are taken over; others are "missing" and "other".
+    """
+
+    read: np.ndarray
+    labels: np.ndarray
+    is_counted: np.ndarray
+
+
+class TableEffects:
+    """Effects of the parts of a table on the margin of a linear model.
+
+    Each has mean 0 over the public grid of its part, and effects of pairs have mean 0 over either
+    grid. With `constant` they sum to the margin of a row that is not shortened.
+
+    Parameters
+    ----------
+    schema : dict of {name: declaration}
+    features : RowFeatures
+    coef : ndarray of shape (n_features,)
+    intercept : float
+    n_points : int
+        Of the grid of a number.
+    """
+
+    def __init__(
+        self,
+        schema: dict[Any, Declaration],
+        features: RowFeatures,
+        coef: np.ndarray,
+        intercept: float,
+        n_points: int = 100,
+    ) -> None:
+        self.features, self._n_points = features, n_points
+        #: The declaration of each part; of the year of a date that of a number.
+        self._declared: list[Declaration] = []
+        for each in schema.values():
+            if isinstance(each, Date):
+                self._declared += [each.years if n == "year" else each for n in each.parts]
+            else:
+                self._declared.append(each)
+        self._coef = np.asarray(coef, dtype=np.float64)
+        form = self._quadratic_form()
+        #: What a pair of entries of phi is multiplied by, and an entry with itself.
+        self._form, self._pairs = form, form + form.T
+        self._states = [self.states(k) for k in range(len(self.parts))]
+        self._means = [self._mean_of_grid(k) for k in range(len(self.parts))]
+        self._levels = np.zeros(len(self.parts))
+        for k, states in enumerate(self._states):
+            if states.is_counted.any():
+                self._levels[k] = self._uncentered(k, states.read)[states.is_counted].mean()
+        between = sum(
+            float(self._means[i] @ self._block(i, j) @ self._means[j])
+            for i, j in combinations(range(len(self.parts)), 2)
+        )
+        self.constant = float(intercept) + float(self._levels.sum()) - between
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of the table."""
+        return self.features.parts
+
+    def states(self, k: int) -> States:
+        """Return the grid of a part: its range in equal steps, or its levels; then missing."""
+        part = self.parts[k]
+        declared: Any = self._declared[k]
+        if part.kind == "number":
+            grid = np.linspace(-1.0, 1.0, self._n_points)
+            labels = (
+                declared.value(grid)
+                if isinstance(declared, Number)
+                else declared.trend.value(grid).astype("datetime64[s]")
+            )
+            read = np.append(grid, [np.nan] * part.has_missing)
+        elif part.kind == "flag":
+            labels = np.array(["no", "yes"])
+            read = np.array([-1.0, 1.0, *[np.nan] * part.has_missing])
+        elif part.kind == "levels":
+            labels = np.array(part.labels[: len(part.labels) - part.has_missing])
+            read = np.arange(len(part.labels))
+        else:
+            labels, read = np.zeros(0), np.zeros(0)
+        counted = np.ones(len(read), dtype=bool)
+        if part.has_missing:
+            counted[-1] = False
+        if getattr(declared, "other", False) and part.kind == "levels":
+            counted[len(part.labels) - 1 - part.has_missing] = False
+        return States(read, labels, counted)
+
+    def effect(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
+        """Return the effect of a part for some of its values; None: on its grid."""
+        read = self._states[k].read if read is None else read
+        return self._uncentered(k, read) - self._levels[k]
+
+    def pair_effect(
+        self, i: int, j: int, reads: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Return the effect of two parts, on their grids or for pairs of values.
+
+        Returns
+        -------
+        ndarray of shape (n_states_i, n_states_j), or (n_rows,) for pairs of values
+        """
+        states = self._states[i].read, self._states[j].read
+        one, other = (
+            self._phi(k, read) - self._means[k]
+            for k, read in zip((i, j), states if reads is None else reads, strict=True)
+        )
+        weighted = one @ self._block(i, j)
+        return weighted @ other.T if reads is None else (weighted * other).sum(axis=1)
+
+    def root_mean_squares(self) -> dict[tuple[int, ...], float]:
+        """Return the root mean square of each effect over the public grid; 0 of texts."""
+        found: dict[tuple[int, ...], float] = {}
+        for k, states in enumerate(self._states):
+            values = self.effect(k)[states.is_counted]
+            found[(k,)] = float(np.sqrt(np.mean(values**2))) if len(values) else 0.0
+        for i, j in combinations(range(len(self.parts)), 2):
+            if self._block(i, j).any():
+                values = self.pair_effect(i, j)
+                values = values[self._states[i].is_counted][:, self._states[j].is_counted]
+                found[(i, j)] = float(np.sqrt(np.mean(values**2)))
+        return found
+
+    def _quadratic_form(self) -> np.ndarray:
+        """Return Q with ``phi' Q phi`` as the margin of products and of the sketch."""
+        features = self.features
+        form = np.zeros((features.n_phi, features.n_phi))
+        if features.sketch is not None:
+            coef = features.sketch_weight * self._coef[features.n_narrow :]
+            form += features.sketch.quadratic_form(coef)
+        if features.n_products:
+            at = [features.phi_offsets[k] for k in features.numbers]
+            entry = (NUMBER_WEIGHT * features.unit * features.divisor) ** 2  # of u_i u_j in phi
+            coef = self._coef[features.n_linear + features.n_curves : features.n_narrow]
+            for (i, j), weight in zip(combinations(at, 2), coef, strict=True):
+                form[i, j] += weight * features.product_weight / entry
+        return form
+
+    def _block(self, i: int, j: int) -> np.ndarray:
+        return self._pairs[np.ix_(self.features.phi_of(i), self.features.phi_of(j))]
+
+    def _rows_of(self, k: int, read: np.ndarray) -> list[Any]:
+        """Return rows in which the other parts have no value."""
+        n = read.shape[0]
+        rows: list[Any] = []
+        for i, part in enumerate(self.parts):
+            if i == k:
+                rows.append(read)
+            elif part.kind == "levels":
+                rows.append(np.full(n, -1))
+            elif part.kind == "text":
+                rows.append(sp.csr_matrix((n, part.n_features)))
+            else:
+                rows.append(np.full(n, np.nan))
+        return rows
+
+    def _phi(self, k: int, read: np.ndarray) -> np.ndarray:
+        return self.features.phi(self._rows_of(k, read))[:, self.features.phi_of(k)]
+
+    def _mean_of_grid(self, k: int) -> np.ndarray:
+        """Return the mean of the entries of phi over the declared values; of texts nothing."""
+        states = self._states[k]
+        counted = states.read[states.is_counted]
+        if not len(counted):
+            return np.zeros(len(self.features.phi_of(k)))
+        return np.asarray(self._phi(k, counted).mean(axis=0))
+
+    def _uncentered(self, k: int, read: np.ndarray) -> np.ndarray:
+        """Return the effect of a part and the mean effects of its pairs, up to a constant."""
+        if not read.shape[0]:
+            return np.zeros(0)
+        features = self.features
+        rows = features.unbounded(self._rows_of(k, read))
+        start = features.offsets[k]
+        at = [*range(start, start + self.parts[k].n_features)]
+        if k in features.numbers:
+            first = features.n_linear + features.numbers.index(k)
+            at += range(first, features.n_linear + features.n_curves, len(features.numbers))
+        total = rows[:, at] @ self._coef[at]
+        phi, own = self._phi(k, read), features.phi_of(k)
+        total += ((phi @ self._form[np.ix_(own, own)]) * phi).sum(axis=1)
+        for j in range(len(self.parts)):
+            if j != k:
+                total += phi @ (self._block(k, j) @ self._means[j])
+        return np.asarray(total)
+
+    def sum_of(self, values: Sequence[Any]) -> np.ndarray:
+        """Return the sum of all effects for rows that were read, with the constant."""
+        total = np.full(values[0].shape[0], self.constant)
+        for k, read in enumerate(values):
+            total += self.effect(k, read)
+        for i, j in combinations(range(len(self.parts)), 2):
+            total += self.pair_effect(i, j, (values[i], values[j]))
+        return total

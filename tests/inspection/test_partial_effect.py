@@ -1,0 +1,172 @@
+"""Effects of models of tables: they sum to the margin, and are functions of what was released."""
+
+import matplotlib as mpl
+import matplotlib.pyplot
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPRidge, DPTabularClassifier, DPTabularRegressor
+from skdp.inspection import PartialEffectDisplay, feature_importance
+from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
+from skdp.tabular.table_effects import TableEffects
+from skdp.tabular.table_encoder import _read, table_of
+
+mpl.use("agg")
+COLUMNS = {
+    "age": Number(18, 90, missing=True),
+    "pay": Number(0, 1e6, log=100.0),
+    "job": Category(["clerk", "cook", "judge"], missing=True, other=True),
+    "vip": bool,
+    "joined": Date("2015-01-01", "2026-01-01", parts=("trend", "year", "month"), missing=True),
+    "note": Text(8),
+}
+PLANS = {
+    "curves": FeaturePlan(frequencies=(2, 3)),
+    "products": FeaturePlan(products=True),
+    "sketch": FeaturePlan(frequencies=(2, 5), n_sketch=60),
+    "all": FeaturePlan(frequencies=(2, 3, 4), products=True, n_sketch=120),
+}
+
+
+def table(n=1000):
+    rng = np.random.default_rng(0)
+    dates = np.datetime64("2014-06-01") + rng.integers(0, 4000, n).astype("m8[D]")
+    dates[rng.random(n) < 0.1] = np.datetime64("NaT")
+    return pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(10, 99, n)),
+            "pay": rng.exponential(3e4, n),
+            "job": rng.choice(np.array(["clerk", "cook", "judge", "lawyer", None], object), n),
+            "vip": rng.random(n) < 0.3,
+            "joined": dates,
+            "note": rng.choice(["good wine", "", "bad"], n),
+        }
+    )
+
+
+def read(encoder, X):
+    """All columns as parts."""
+    found = table_of(encoder, X, reset=False)
+    ((_, values),) = _read(found, encoder._columns(found))
+    return values
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_effects_sum_to_the_margin(plan):
+    X = table()
+    encoder = TableEncoder(COLUMNS, features=plan).fit(X)
+    features, values = encoder.row_features, read(encoder, X)
+    coef = np.random.default_rng(1).standard_normal(features.n_features)
+    effects = TableEffects(encoder.schema_, features, coef, 0.3)
+    short = np.linalg.norm(features.unbounded(values), axis=1) < 1.0 - 1e-9
+    assert short.mean() > 0.9
+    margin = encoder.transform(X) @ coef + 0.3
+    np.testing.assert_allclose(effects.sum_of(values)[short], margin[short], rtol=0, atol=1e-10)
+
+
+def test_effects_have_mean_zero_on_the_grid():
+    encoder = TableEncoder(COLUMNS, features=PLANS["all"]).fit(table())
+    coef = np.random.default_rng(1).standard_normal(encoder.row_features.n_features)
+    effects = TableEffects(encoder.schema_, encoder.row_features, coef, 0.0, n_points=40)
+    kept = [effects.states(k).is_counted for k in range(len(effects.parts))]
+    sizes = [sum(each) for each in kept]
+    assert sizes == [40, 40, 3, 2, 40, 40, 12, 0]
+    for k in range(7):
+        assert effects.effect(k)[kept[k]].mean() == pytest.approx(0.0, abs=1e-12)
+        for j in range(k):
+            values = effects.pair_effect(j, k)[kept[j]][:, kept[k]]
+            np.testing.assert_allclose(values.mean(axis=0), 0.0, atol=1e-12)
+            np.testing.assert_allclose(values.mean(axis=1), 0.0, atol=1e-12)
+
+
+def fitted(kind="binary", n=3000):
+    X = table(n)
+    score = (X["pay"] > 2e4).astype(int) + (X["job"] == "cook")
+    if kind == "regressor":
+        return X, DPTabularRegressor(20.0, columns=COLUMNS, target_range=(0, 2)).fit(X, score)
+    classes = [0, 1] if kind == "binary" else [0, 1, 2]
+    model = DPTabularClassifier(20.0, columns=COLUMNS, classes=classes)
+    return X, model.fit(X, np.minimum(score, classes[-1]))
+
+
+def test_grids_are_in_the_units_of_the_columns():
+    _, model = fitted("regressor")
+    names = ["age", "pay", "job", "vip", "joined", "joined_year", "joined_month", ("age", "job")]
+    display = PartialEffectDisplay.from_estimator(model, names, grid_resolution=11)
+    assert [each.name for each in display.effects_] == names
+    age, pay, job, vip, joined, year, month, pair = display.effects_
+    np.testing.assert_allclose(age.grid, np.linspace(18, 90, 11))
+    assert pay.grid[0] == 0 and pay.grid[-1] == pytest.approx(1e6) and pay.grid[5] < 2e4
+    assert list(job.grid) == ["clerk", "cook", "judge", "other"] and job.missing is not None
+    assert list(vip.grid) == ["no", "yes"] and vip.missing is None
+    assert (joined.grid[[0, -1]] == np.array(["2015", "2026"], "M8[s]")).all()
+    assert year.grid[[0, -1]].tolist() == [2015, 2026] and year.missing is None
+    assert len(month.grid) == 12 and joined.missing is not None
+    assert pair.values.shape == (11, 4)
+    # curves, bars, and a map with its bar of colours
+    assert [len(ax.patches) for ax in display.axes_] == [0, 0, 5, 2, 0, 0, 12, 0]
+    assert len(display.figure_.axes) == len(names) + 1
+    labels = [text.get_text() for text in display.axes_[4].get_xticklabels()]
+    assert labels == ["2015-01-01", "2020-07-02", "2026-01-01"]
+    assert display.axes_[1].get_xscale() == "symlog"
+
+
+def test_what_matters_is_found():
+    _, model = fitted("regressor")
+    importance = feature_importance(model)
+    assert set(list(importance)[:2]) == {"pay", "job"}
+    assert list(importance.values()) == sorted(importance.values(), reverse=True)
+    assert importance["note"] == 0.0
+    display = PartialEffectDisplay.from_estimator(model)
+    drawn = [effect.name for effect in display.effects_]
+    assert drawn == list(importance)[:6]
+    first = display.effects_[drawn.index("job")]
+    assert first.grid[first.values.argmax()] == "cook"
+
+
+def test_classes():
+    _, model = fitted()
+    up, down = (
+        PartialEffectDisplay.from_estimator(model, ["pay"], class_=label).effects_[0].values
+        for label in (1, 0)
+    )
+    np.testing.assert_allclose(up, -down)
+    assert up[-1] > up[0]
+    default = PartialEffectDisplay.from_estimator(model, ["pay"])
+    np.testing.assert_array_equal(default.effects_[0].values, up)
+    _, several = fitted("several")
+    with pytest.raises(ValueError, match=r"class_ must be one of \[0, 1, 2\]"):
+        feature_importance(several)
+    assert list(feature_importance(several, class_=2))
+    with pytest.raises(ValueError, match="class_ == 7"):
+        feature_importance(several, class_=7)
+
+
+def test_a_pipeline_of_an_encoder_and_a_linear_model():
+    X = table()
+    pipeline = make_pipeline(TableEncoder(COLUMNS), DPRidge(data_norm=1.0, target_range=(0, 1)))
+    pipeline.fit(X, X["vip"])
+    assert PartialEffectDisplay.from_estimator(pipeline, ["vip"]).effects_[0].name == "vip"
+
+
+@pytest.mark.parametrize("name", ["Age", ("age", "age"), ("age", "pay", "job"), "note", 3])
+def test_names_that_are_no_part_of_the_table(name):
+    _, model = fitted(n=200)
+    with pytest.raises(ValueError, match=r"names and pairs of names of \['age', 'pay'"):
+        PartialEffectDisplay.from_estimator(model, [name])
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match=r"a model of skdp\.tabular"):
+        feature_importance(DPRidge())
+    _, model = fitted(n=200)
+    with pytest.raises(ValueError, match="ax has 1 Axes for 2 effects"):
+        PartialEffectDisplay.from_estimator(model, ["age", "pay"]).plot(mpl.pyplot.gca())
