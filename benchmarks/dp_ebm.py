@@ -1,5 +1,7 @@
 """One fit of DP-EBM and its predictions: ``python dp_ebm.py IN.npz OUT.npy EPSILON DELTA SEED``.
 
+With a last argument ``scores`` the output of a classifier is the probability of its second class.
+
 It runs in an environment of its own with ``interpret-core`` and imports nothing of skdp. `IN.npz`
 holds ``numbers`` and ``numbers_test`` (in [-1, 1]), ``codes`` and ``codes_test`` (categories, -1
 where unknown), ``y`` and ``target_range`` (empty for classification). Settings are its defaults,
@@ -30,7 +32,11 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
         model.fit(columns(given["numbers"], given["codes"]), given["y"])
-    np.save(path, model.predict(columns(given["numbers_test"], given["codes_test"])))
+    X_test = columns(given["numbers_test"], given["codes_test"])
+    if sys.argv[6:] == ["scores"] and hasattr(model, "predict_proba"):
+        np.save(path, model.predict_proba(X_test)[:, 1])
+    else:
+        np.save(path, model.predict(X_test))
 
 
 def unfitted(

@@ -54,13 +54,17 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
     parser.add_argument("--california", metavar="PATH", help="California housing as CSV")
-    parser.add_argument("--rdatasets", metavar="DIR", help="tables of pydataset (linear_real)")
+    parser.add_argument(
+        "--rdatasets", metavar="DIR", help="tables of pydataset (linear_real, tabular)"
+    )
     parser.add_argument(
         "--only",
         choices=["skdp", "peers"],
         help="linear_table, synthetic: fit this side alone, and keep the results of the other",
     )
-    parser.add_argument("--ebm-python", metavar="PATH", help="with interpret-core (nonlinear)")
+    parser.add_argument(
+        "--ebm-python", metavar="PATH", help="with interpret-core (nonlinear, tabular)"
+    )
     parser.add_argument("--dpmm-python", metavar="PATH", help="Python that has dpmm (synthetic)")
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)

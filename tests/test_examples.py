@@ -460,3 +460,10 @@ def test_synthetic_adult_with_a_file(adult, tmp_path):
     succeed(tmp_path, "synthetic_adult.py", *arguments, "--csv", adult, without=())
     check_picture(picture, panels=2, lines=4, reference="uniform")
     fail(tmp_path, "Could not read", "synthetic_adult.py", "--csv", tmp_path / "none.csv")
+
+
+@pytest.mark.slow
+def test_plot_curves(tmp_path):
+    output = succeed(tmp_path, "plot_curves.py", without=("polars",), MPLBACKEND="agg")
+    sizes = dict(re.findall(r"^(tenure|contract|charges) +(\d\.\d+)$", output, re.MULTILINE))
+    assert max(sizes, key=sizes.get) == "tenure" and float(sizes["contract"]) > 0.3

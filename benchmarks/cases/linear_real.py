@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,13 +132,34 @@ def tables(directory: str | None, quick: bool) -> Iterator[tuple[Dataset, str]]:
 
 def table(root: Path, spec: tuple[Any, ...], rows: str) -> Dataset:
     """Read one table: numbers in [-1, 1], pairs of categories as -1 and 1, others one-hot."""
-    path, target, dropped = spec[0], spec[1], spec[-1]
-    frame = pd.read_csv(root / f"{path}.csv", index_col=0)
-    frame = frame.drop(columns=list(dropped)).dropna(subset=[target])
-    given = frame.pop(target)
+    frame, given = read(root, spec)
     columns = [column for name in frame for column in features(frame[name])]
     X = np.column_stack(columns)
     X /= np.linalg.norm(X, axis=1, keepdims=True) if rows == "unit" else np.sqrt(X.shape[1])
+    return dataset_of(spec, X, given)
+
+
+def mixed_table(root: Path, spec: tuple[Any, ...]) -> Dataset:
+    """Read one table: numbers in [-1, 1], then the one-hot columns of each category."""
+    frame, given = read(root, spec)
+    numbers, blocks = [], []
+    for name in frame:
+        (numbers if is_number(frame[name]) else blocks).append(features(frame[name]))
+    blocks = [[b[0] > 0, b[0] < 0] if len(b) == 1 else b for b in blocks]
+    X = np.column_stack([column for found in (*numbers, *blocks) for column in found])
+    sizes = {"n_numbers": sum(map(len, numbers)), "blocks": tuple(map(len, blocks))}
+    return replace(dataset_of(spec, X, given), **sizes)
+
+
+def read(root: Path, spec: tuple[Any, ...]) -> tuple[pd.DataFrame, pd.Series]:
+    path, target, dropped = spec[0], spec[1], spec[-1]
+    frame = pd.read_csv(root / f"{path}.csv", index_col=0)
+    frame = frame.drop(columns=list(dropped)).dropna(subset=[target])
+    return frame, frame.pop(target)
+
+
+def dataset_of(spec: tuple[Any, ...], X: np.ndarray, given: pd.Series) -> Dataset:
+    path, target = spec[:2]
     chosen = np.random.default_rng(0).permutation(len(X))[:_LARGEST]
     name = f"{Path(path).name}, {target}"
     if len(spec) == 3:
@@ -149,7 +171,7 @@ def table(root: Path, spec: tuple[Any, ...], rows: str) -> Dataset:
 
 def features(column: pd.Series) -> list[np.ndarray]:
     """Features of one column; missing numbers are its median, missing categories one of them."""
-    if pd.api.types.is_numeric_dtype(column) and column.dtype != bool:
+    if is_number(column):
         values = column.astype(float)
         values = values.fillna(values.median()).to_numpy()
         return [to_interval(values)] if values.min() < values.max() else []
@@ -158,6 +180,10 @@ def features(column: pd.Series) -> list[np.ndarray]:
     if len(levels) == 2:
         return [np.where(names == levels[0], 1.0, -1.0)]
     return [(names == level).to_numpy(float) for level in levels]
+
+
+def is_number(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) and column.dtype != bool)
 
 
 def to_interval(values: np.ndarray) -> np.ndarray:

@@ -229,7 +229,10 @@ def fit_dp_sgd(setting: tuple[float, ...], epsilon: float, split: Split) -> np.n
 
 
 def fit_dp_ebm(python: str, setting: Any, epsilon: float, split: Split) -> np.ndarray:
-    """DP-EBM on numbers and categories, in a process of another environment."""
+    """DP-EBM on numbers and categories, in a process of another environment.
+
+    With the setting "scores" a classifier returns the probability of its second class.
+    """
     numbers, codes = numbers_and_codes(split.dataset, split.X)
     numbers_test, codes_test = numbers_and_codes(split.dataset, split.X_test)
     with tempfile.TemporaryDirectory() as folder:
@@ -239,6 +242,7 @@ def fit_dp_ebm(python: str, setting: Any, epsilon: float, split: Split) -> np.nd
             y=split.y, target_range=np.array(split.dataset.target_range or ()),
         )  # fmt: skip
         command = [python, DP_EBM, given, predicted, epsilon, DELTA, split.seed]
+        command += [setting] * (setting == "scores")
         subprocess.run([str(part) for part in command], check=True)
         return np.load(predicted)
 

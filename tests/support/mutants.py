@@ -64,9 +64,45 @@ _RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
 _SCORES = "tests/algorithms/statistics/test_noisy_score.py"
 _FOLDS = "tests/model_selection/test_cross_validation.py -k"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
+_TABLES = "tests/tabular/test_table_encoder.py -k"
 _LOSSES = "tests/problems/test_losses.py -k sign_where"
 
 MUTANTS = (
+    Mutant(
+        "rows of tables that are longer than 1",
+        "tabular/row_features.py",
+        "long = np.flatnonzero(factors < 1.0)",
+        "long = np.flatnonzero(factors < 0.5)",
+        f"{_TABLES} 'norm_at_most_one or shortened'",
+    ),
+    Mutant(
+        "rows of tables that are shortened without the error of their norms",
+        "tabular/row_features.py",
+        "slack = (width + 8) * _EPS",
+        "slack = -4.0 * _EPS",
+        f"{_TABLES} norm_at_most_one",
+    ),
+    Mutant(
+        "features of tables by the mean of a column",
+        "tabular/columns.py",
+        "clipped = np.clip(found, float(self.low), float(self.high))",
+        "clipped = np.clip(found - np.nanmean(found), float(self.low), float(self.high))",
+        f"{_TABLES} does_not_depend",
+    ),
+    Mutant(
+        "features of tables planned by the records under add/remove",
+        "tabular/estimators.py",
+        "n_records = n_samples if self.n_public is None else self.n_public",
+        "n_records = n_samples",
+        "tests/tabular/test_estimators.py -k nominal_size",
+    ),
+    Mutant(
+        "values of flags in an error",
+        "tabular/columns.py",
+        'holds other values than 0/1, no/yes and "',
+        'holds {values[0]!r} {values[1]!r} and "',
+        "tests/tabular/test_columns.py -k refused",
+    ),
     Mutant(
         "integers of exact noise have an end",
         "mechanisms/partial_draws.py",

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from sklearn.utils.estimator_checks import check_estimator
 
+from skdp.data import ChunkSource
 from skdp.tabular import Category, Date, FeaturePlan, Flag, Number, TableEncoder, Text
 from skdp.tabular.pair_sketch import PairSketch
 
@@ -324,6 +325,14 @@ def test_errors_name_the_column_and_no_value(columns, change, message):
 def test_invalid_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         TableEncoder(**parameters).fit([[0.0]])
+
+
+def test_records_in_chunks_are_encoded_where_they_are_read():
+    X = table(100)
+    encoder = TableEncoder(COLUMNS, features="pairs").fit(X)
+    source = ChunkSource(lambda k: X[30 * k : 30 * k + 30], n_chunks=4).map(encoder)
+    rows = np.concatenate([source.read(k).X for k in range(source.n_chunks)])
+    np.testing.assert_array_equal(rows, encoder.transform(X))
 
 
 def test_columns_that_are_left():

