@@ -90,7 +90,10 @@ def penalised_rows(
         coef_norm=None if norm is None else norm * rows.unit,
         spread=spread,
     )
-    return np.column_stack([shrunk, weights[:, d:]]), moved - constants
+    # the constants make up for errors of the released means, which are the same in all directions
+    squares = np.maximum((weights[:, :d] ** 2).sum(axis=1), 1e-300)
+    kept = (shrunk * weights[:, :d]).sum(axis=1) / squares
+    return np.column_stack([shrunk, kept[:, None] * weights[:, d:]]), moved - constants
 
 
 def penalised(
