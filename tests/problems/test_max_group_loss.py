@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skdp.algorithms import GROUP_METHODS, GroupObjective, HistogramPlan, Run
+from skdp.algorithms import GROUP_METHODS, GroupObjective, Run, plan_max_group_loss
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
@@ -315,7 +315,7 @@ def test_private_proportions():
         weights=GroupWeights((10.0,) * 4),
         histogram_share=0.25,
     )
-    plan = HistogramPlan(objective=objective, budget=PrivacyBudget(1.0, 1e-6))
+    plan = plan_max_group_loss(objective, PrivacyBudget(1.0, 1e-6))
     release, _ = plan.releases
     proportions = plan.sizes.release(groups, NoiseSource(np.random.default_rng(0).bytes))
     assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)

@@ -211,13 +211,13 @@ def test_proportions_have_the_noise_stated_and_nothing_else_of_the_counts(delta,
         seen.append((self, value))
         return next(fixed)
 
-    monkeypatch.setattr(type(plan.histogram.mechanism), "release", release)
+    monkeypatch.setattr(type(plan.sizes.mechanism), "release", release)
     for codes, told in (((0, 0, 1, 1), (0.7, 0.2)), ((0, 1, 1, 1), (0.0, 1.0))):
         done = plan.run(few_records(codes), quiet()).plan
         assert done.proportions == told
         assert done.objective.weights == GroupWeights.of_proportions(told, 9.0)
     (one, first), (other, second) = seen
-    assert one == other == plan.histogram.mechanism
+    assert one == other == plan.sizes.mechanism
     assert plan.releases[0].sensitivity == one.sensitivity
     assert 0.999 < np.linalg.norm(first - second) / one.sensitivity <= 1.0
 
@@ -274,7 +274,7 @@ def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
 )
 def test_other_records_are_refused_before_anything_is_released(n, value, message, monkeypatch):
     plan = plan_for(1000, LogisticLoss(), (9.0, 9.0), histogram_share=0.1)
-    monkeypatch.setattr(type(plan.histogram), "release", None)
+    monkeypatch.setattr(type(plan.sizes), "release", None)
     with pytest.raises(ValueError, match=message):
         plan.run(few_records(np.arange(n) % 2, value), quiet())
 

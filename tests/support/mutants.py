@@ -319,10 +319,11 @@ MUTANTS = (
     Mutant(
         "histogram and coefficients from the same bits",
         "algorithms/worst_group/phased_saddle.py",
-        "        proportions = self.sizes.release(data.groups, run.noise)",
+        "        known = self.weighted(data.groups, run.noise)\n",
+        "        import numpy as np\n\n        from skdp.mechanisms import NoiseSource\n\n"
         "        run.noise = NoiseSource(np.random.default_rng(7).bytes)\n"
         "        again = NoiseSource(np.random.default_rng(7).bytes)\n"
-        "        proportions = self.sizes.release(data.groups, again)",
+        "        known = self.weighted(data.groups, again)\n",
         f"{_DRAWS} -k bits",
     ),
     Mutant(
@@ -624,9 +625,9 @@ MUTANTS = (
     ),
     Mutant(
         "rgda: proportions are used exactly",
-        "algorithms/worst_group/network.py",
-        "noisy = self.sizes.release(groups, noise)",
-        "noisy = np.bincount(groups, minlength=self.objective.weights.n_groups) / len(groups)",
+        "algorithms/worst_group/group_plan.py",
+        "return self.sizes.release(groups, noise)",
+        "return np.bincount(groups, minlength=self.objective.weights.n_groups) / len(groups)",
         f"{_NETWORK} undeclared",
     ),
     Mutant(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from skdp._types import Self
 from skdp.algorithms.plan import Plan, Result
-from skdp.problems import EmpiricalRisk
+from skdp.algorithms.worst_group.proportions import NoisyProportions
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.report import Release
+from skdp.problems import EmpiricalRisk, GroupWeights
 from skdp.problems.group_objective import GroupObjective
 
 
@@ -40,9 +45,12 @@ class GroupPlan(Plan):
     Attributes
     ----------
     objective : GroupObjective
+    proportions : tuple of float or None
+        After a run: the released ones of the groups.
     """
 
     objective: GroupObjective
+    proportions: tuple[float, ...] | None = None
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -58,3 +66,55 @@ class GroupPlan(Plan):
     def method(self) -> str | None:
         """Name of the row that this plan comes to, if it is not the one that made it."""
         return None
+
+    def result(self, point: np.ndarray, weights: np.ndarray | None) -> GroupResult:
+        """Return the releases of a run by this plan, which is the one after it.
+
+        `weights` are those of the losses, released or not: the objective says if they may be shown.
+        """
+        shares = self.objective.proportions if self.proportions is None else self.proportions
+        return GroupResult(
+            point=point,
+            plan=self,
+            weights=weights if self.objective.release_weights else None,
+            proportions=None if shares is None else np.array(shares),
+            largest=self.objective.weights.largest,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedGroupPlan(GroupPlan):
+    """Base of plans that release the groups' proportions first, where they need them.
+
+    Attributes
+    ----------
+    sizes : NoisyProportions or None
+        Of the proportions of the groups; None where they are public, or not needed.
+    """
+
+    sizes: NoisyProportions | None
+
+    def first_releases(self) -> tuple[Release, ...]:
+        """Describe the release of the proportions, if there is one."""
+        return () if self.sizes is None else (self.sizes.describe(),)
+
+    def public_numbers(self) -> dict[str, Any]:
+        """Return the bounds on the groups' weights, and the noise of the proportions."""
+        numbers: dict[str, Any] = {"largest_group_weights": list(self.objective.weights.largest)}
+        if self.sizes is not None:
+            numbers["proportions_noise"] = self.sizes.mechanism.noise_scale
+        return numbers
+
+    def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Release the proportions of the groups."""
+        assert self.sizes is not None
+        return self.sizes.release(groups, noise)
+
+    def weighted(self, groups: np.ndarray, noise: NoiseSource) -> Self:
+        """Return the plan with the weights that follow from released proportions, if any are."""
+        if self.sizes is None:
+            return self
+        shares = self.shares(groups, noise)
+        weights = GroupWeights.of_proportions(shares, self.objective.weights.bound)
+        objective = replace(self.objective, weights=weights)
+        return replace(self, objective=objective, proportions=tuple(shares.tolist()))

@@ -19,7 +19,7 @@ from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import (
     NoisyProportions,
     positive_shares,
@@ -30,7 +30,7 @@ from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import GroupNetworkProblem, GroupWeights, Network, Records
+from skdp.problems import GroupNetworkProblem, Network, Records
 from skdp.problems.group_objective import GroupObjective
 
 #: Defaults of parameters: length of the first step over the square root of the dimension, which
@@ -39,7 +39,7 @@ STEP, N_STEPS, BALANCE = 0.24, 100, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNetworkPlan(GroupPlan):
+class GroupNetworkPlan(SizedGroupPlan):
     """A plan of DP-RGDA for the worst group of a network.
 
     Attributes
@@ -49,23 +49,15 @@ class GroupNetworkPlan(GroupPlan):
         Plan of the steps, with the rest of the budget after the proportions.
     balance : float
         Penalty on unequal weights of the groups, in units of the loss.
-    sizes : NoisyProportions or None
-        Of the proportions of the groups; None where they are public, or not needed.
-    proportions : tuple of float or None
-        After a run: the released ones.
     """
 
     network: Network
     rgda: RGDAPlan
     balance: float
-    sizes: NoisyProportions | None = None
-    proportions: tuple[float, ...] | None = None
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        if self.sizes is None:
-            return self.rgda.releases
-        return (self.sizes.describe(), *self.rgda.releases)
+        return (*self.first_releases(), *self.rgda.releases)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
@@ -94,40 +86,27 @@ class GroupNetworkPlan(GroupPlan):
         return 1.0 / (1.0 + (noise / rules.SIGNAL) ** 2)
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {
+        return {
             **self.rgda.to_dict(),
             "alpha": self.alpha,
             "hidden_units": self.network.hidden_units,
             "input_scale": self.network.input_scale,
             "balance": self.balance,
-            "largest_group_weights": list(self.objective.weights.largest),
+            **self.public_numbers(),
         }
-        if self.sizes is not None:
-            numbers["proportions_noise"] = self.sizes.mechanism.noise_scale
-        return numbers
 
     def run(self, data: Records, run: Run) -> GroupResult:
         """Release the weights x of the network, and those y of the groups of the last step."""
         self.objective.design.check(data)
         data.check_targets(self.risk.loss)
         self.objective.weights.check_groups(data.groups)
-        if self.sizes is None:
-            return self._steps(data, run)
-        proportions = self.shares(data.groups, run.noise)
-        bound = self.objective.weights.bound
-        weights = GroupWeights.of_proportions(proportions, bound)
-        known = replace(
-            self,
-            objective=replace(self.objective, weights=weights),
-            proportions=tuple(proportions.tolist()),
-        )
-        return known._steps(data, run)
+        return self.weighted(data.groups, run.noise)._steps(data, run)
 
     def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Release proportions of the groups, positive and of sum 1."""
         assert self.sizes is not None
-        noisy = self.sizes.release(groups, noise)
         least = min(max(rules.LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
+        noisy = super().shares(groups, noise)
         return positive_shares(noisy, least)
 
     def _steps(self, data: Records, run: Run) -> GroupResult:
@@ -145,14 +124,7 @@ class GroupNetworkPlan(GroupPlan):
             point = np.append(point[: -output.size], self.signal_share * output.ravel())
         else:  # in units of the rows
             point = point * network.input_scale
-        shares = self.objective.proportions if self.proportions is None else self.proportions
-        return GroupResult(
-            point=point,
-            plan=self,
-            weights=result.y if self.objective.release_weights else None,
-            proportions=None if shares is None else np.array(shares),
-            largest=self.objective.weights.largest,
-        )
+        return self.result(point, result.y)
 
 
 def plan_group_network(
@@ -229,24 +201,20 @@ def plan_group_network(
         linear_dual=True,
         neighbouring=objective.neighbouring,
     )
-    if not objective.histogram_share:
-        return GroupNetworkPlan(
-            objective=objective, network=network, rgda=rgda, balance=float(balance)
+    sizes = None
+    if share := objective.histogram_share:
+        if objective.plans_share:
+            least, most, factor = rules.SIZES
+            noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
+            share = min(max((factor * noise) ** 2, least), most)
+        # all are Gaussian releases on all records: 1 / multiplier^2 adds
+        multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
+        rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
+        sizes = NoisyProportions(
+            objective=objective,
+            mechanism=GaussianMechanism(proportions_sensitivity(design.n_records), multiplier),
+            reference="docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
         )
-    share = objective.histogram_share
-    if objective.plans_share:
-        least, most, factor = rules.SIZES
-        noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
-        share = min(max((factor * noise) ** 2, least), most)
-    # all are Gaussian releases on all records: 1 / multiplier^2 adds
-    multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
-    sensitivity = proportions_sensitivity(design.n_records)
-    rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
-    sizes = NoisyProportions(
-        objective=objective,
-        mechanism=GaussianMechanism(sensitivity, multiplier),
-        reference="docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
-    )
     return GroupNetworkPlan(
         objective=objective, network=network, rgda=rgda, balance=float(balance), sizes=sizes
     )

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-
 from skdp._runtime import without_warnings
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
@@ -22,7 +20,7 @@ from skdp.algorithms.output.phased_saddle import (
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -96,15 +94,13 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxGroupLossPlan(GroupPlan):
+class MaxGroupLossPlan(SizedGroupPlan):
     """Phases of the saddle problem of groups with known weights, for a smooth risk.
 
-    The weights may follow from earlier releases, such as noisy proportions of the groups.
+    They may follow from noisy proportions, which a :class:`HistogramPlan` has released.
     """
 
     phased: PhasedSaddlePlan
-    earlier: tuple[Release, ...] = ()
-    proportions: tuple[float, ...] | None = None
 
     @property
     def n_phases(self) -> int:
@@ -124,7 +120,7 @@ class MaxGroupLossPlan(GroupPlan):
     def releases(self) -> tuple[Release, ...]:
         joint = self.phased.released == "joint"
         name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
-        return (*self.earlier, self.phased.release(name))
+        return (*self.first_releases(), self.phased.release(name))
 
     def bound(self) -> float:
         return self.phased.bound()
@@ -135,7 +131,7 @@ class MaxGroupLossPlan(GroupPlan):
     def to_dict(self) -> dict[str, Any]:
         numbers = {
             "radius": self.objective.radius,
-            "largest_group_weights": list(self.objective.weights.largest),
+            **self.public_numbers(),
             **self.phased.to_dict(),
         }
         if self.objective.release_weights:
@@ -151,36 +147,19 @@ class MaxGroupLossPlan(GroupPlan):
         problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
-        shares = self.objective.proportions if self.proportions is None else self.proportions
-        return GroupResult(
-            point=found.point,
-            plan=self,
-            weights=found.y,
-            proportions=None if shares is None else np.array(shares),
-            largest=weights.largest,
-        )
+        return self.result(found.point, found.y)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramPlan(GroupPlan):
+class HistogramPlan(SizedGroupPlan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
 
     A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
     """
 
     budget: PrivacyBudget
+    sizes: NoisyProportions
     n_phases: int | None = None
-
-    @cached_property
-    def sizes(self) -> NoisyProportions:
-        """The first release."""
-        sensitivity = proportions_sensitivity(self.objective.design.n_records)
-        share = self.objective.histogram_share
-        return NoisyProportions(
-            objective=self.objective,
-            mechanism=calibrated_mechanism(self.budget, sensitivity, share=share),
-            reference="docs/theory/saddle.md, 'Groups': one record, two counts",
-        )
 
     @property
     def event(self) -> ComposedEvent:
@@ -195,22 +174,19 @@ class HistogramPlan(GroupPlan):
         return self.fit(self.objective.weights).releases
 
     def to_dict(self) -> dict[str, Any]:
-        noise = self.sizes.mechanism.noise_scale
-        return {"radius": self.objective.radius, "proportions_noise": noise}
+        return {"radius": self.objective.radius, **self.public_numbers()}
 
     def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
         """Plan the fit with the rest of the budget."""
         objective = replace(self.objective, weights=weights)
-        planned = _plan_fit(objective, self.budget, self.n_phases)
-        return replace(planned, earlier=(self.sizes.describe(),))
+        return replace(_plan_fit(objective, self.budget, self.n_phases), sizes=self.sizes)
 
     def run(self, data: Records, run: Run) -> GroupResult:
         self.objective.design.check(data)
         data.check_targets(self.objective.risk.loss)
-        proportions = self.sizes.release(data.groups, run.noise)
-        weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
-        plan = replace(self.fit(weights), proportions=tuple(proportions.tolist()))
-        return plan.run(data, run)
+        known = self.weighted(data.groups, run.noise)
+        plan = known.fit(known.objective.weights)
+        return replace(plan, proportions=known.proportions).run(data, run)
 
 
 def max_group_loss(
@@ -281,8 +257,14 @@ def plan_max_group_loss(
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     if calibration == "paper" and (objective.release_weights or objective.histogram_share):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
-    if objective.histogram_share:
-        return HistogramPlan(objective=objective, budget=budget, n_phases=n_phases)
+    if share := objective.histogram_share:
+        sensitivity = proportions_sensitivity(objective.design.n_records)
+        sizes = NoisyProportions(
+            objective=objective,
+            mechanism=calibrated_mechanism(budget, sensitivity, share=share),
+            reference="docs/theory/saddle.md, 'Groups': one record, two counts",
+        )
+        return HistogramPlan(objective=objective, budget=budget, sizes=sizes, n_phases=n_phases)
     return _plan_fit(objective, budget, n_phases, calibration)
 
 
@@ -310,7 +292,7 @@ def _plan_fit(
             utility=MaxGroupLossBound(objective=smooth),
             n_phases=n_phases,
         )
-        return MaxGroupLossPlan(objective=smooth, phased=phased)
+        return MaxGroupLossPlan(objective=smooth, phased=phased, sizes=None)
 
     if risk.is_smooth:
         return plan(objective)

@@ -24,21 +24,21 @@ from skdp.algorithms.mirror.plain import (
 from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
-from skdp.problems import GroupWeights, Records
+from skdp.problems import Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
 from skdp.problems.vertices import LinearProblem, vertex_coefficients
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
+class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
     Attributes
@@ -47,59 +47,31 @@ class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
         After a run with the weights of the groups that were used.
     descent : VertexPlan
         It does not depend on these weights: gradients are in units of the largest one.
-    histogram : NoisyProportions or None
-    proportions : tuple of float or None
-        After a run: those that were released.
     """
-
-    histogram: NoisyProportions | None = None
-    proportions: tuple[float, ...] | None = None
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        histogram = () if self.histogram is None else (self.histogram.describe(),)
-        return (*histogram, *self.descent.releases)
+        return (*self.first_releases(), *self.descent.releases)
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {
-            **self._design.to_dict(),
-            "largest_group_weights": list(self.objective.weights.largest),
-            **self.descent.to_dict(),
-        }
-        if self.histogram is not None:
-            numbers["proportions_noise"] = self.histogram.mechanism.noise_scale
-        return numbers
+        return {**self._design.to_dict(), **self.public_numbers(), **self.descent.to_dict()}
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> GroupResult:
-        objective, loss, design = self.objective, self.objective.risk.loss, self._design
-        objective.design.check(data)
+        loss, design = self.risk.loss, self._design
+        self.objective.design.check(data)
         data.check_targets(loss)
-        weights, proportions = objective.weights, objective.proportions
-        weights.check_groups(data.groups)
-        LinearProblem(data, loss, design)  # refuses entries above their bound
-        if self.histogram is not None:
-            noisy = self.histogram.release(data.groups, run.noise)
-            weights = GroupWeights.of_proportions(noisy, weights.bound)
-            proportions = tuple(noisy.tolist())
-        problem: LinearProblem
-        if isinstance(design, GroupLinearDesign):
+        self.objective.weights.check_groups(data.groups)
+        problem = LinearProblem(data, loss, design)  # refuses entries above their bound
+        done = self.weighted(data.groups, run.noise)
+        weights = done.objective.weights
+        if isinstance(design, GroupLinearDesign):  # otherwise there is one group
             problem = GroupLinearProblem(data, loss, design, weights)
-        else:  # there is one group
-            problem = LinearProblem(data, loss, design)
         vertices, *groups = self.descent.run(problem, run).point
         y = np.ones(1)
         if groups:
             y = np.bincount(groups[0], minlength=weights.n_groups) / len(groups[0])
-        return GroupResult(
-            point=vertex_coefficients(vertices, data.width, design.radius),
-            plan=replace(
-                self, objective=replace(objective, weights=weights), proportions=proportions
-            ),
-            weights=y if objective.release_weights else None,
-            proportions=None if proportions is None else np.array(proportions),
-            largest=weights.largest,
-        )
+        return done.result(vertex_coefficients(vertices, data.width, design.radius), y)
 
 
 def plan_group_mirror_descent(
@@ -140,7 +112,7 @@ def plan_group_mirror_descent(
         n_rounds = max(rules.FEWEST_ROUNDS, min(wanted, rules.MOST_ROUNDS))
     descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
     if not objective.histogram_share:
-        return GroupMirrorDescentPlan(objective=objective, descent=descent)
+        return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
     sensitivity = proportions_sensitivity(design.n_records)
     histogram = NoisyProportions(
         objective=objective,
@@ -148,7 +120,7 @@ def plan_group_mirror_descent(
         reference="docs/theory/mirror_descent.md, Proposition 7",
     )
     descent = _reduced(descent, histogram.describe(), budget)
-    return GroupMirrorDescentPlan(objective=objective, descent=descent, histogram=histogram)
+    return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=histogram)
 
 
 def _reduced(descent: VertexPlan, earlier: Release, budget: PrivacyBudget) -> VertexPlan:
