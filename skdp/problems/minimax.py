@@ -220,14 +220,9 @@ class NullControl(MinimaxProblem):
 def clip_rows(vectors: np.ndarray, limit: float) -> np.ndarray:
     """Scale rows down to a Euclidean norm; a row that is not finite, or too long, becomes 0."""
     norms = np.linalg.norm(vectors, axis=1)
-    return (
-        vectors * clip_factors(norms, limit)[:, None]
-        if np.isfinite(norms).all()
-        else (
-            np.where(np.isfinite(norms)[:, None], vectors, 0.0)
-            * clip_factors(norms, limit)[:, None]
-        )
-    )
+    if not np.isfinite(norms).all():
+        vectors = np.where(np.isfinite(norms)[:, None], vectors, 0.0)
+    return vectors * clip_factors(norms, limit)[:, None]
 
 
 def clip_factors(norms: np.ndarray, limit: float) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle
+from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle, Query
 from skdp.algorithms.recursive.outer_loop import OuterLoop, Status, kept_in_ball
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
@@ -173,10 +173,9 @@ class RGDAPlan(Plan):
             settings.n_steps if settings.decay else None,
         )
         estimate = _Estimate(oracle, data)
-        updated = _dual_solved if self.is_linear_dual else _ascent
         best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
         for step in range(settings.n_steps):
-            y = updated(self, data, estimate, (outer.x, y), step % settings.period == 0)
+            y = self._dual(estimate, (outer.x, y), step % settings.period == 0)
             norm = float(np.linalg.norm(estimate.v))
             if norm < best[0]:
                 best = norm, (outer.x, y)
@@ -195,6 +194,20 @@ class RGDAPlan(Plan):
         if settings.average:
             x = total / (settings.n_steps - first)
         return RGDAResult(point=x, plan=self, y=y, last_x=outer.x, status=outer.status)
+
+    def _dual(self, estimate: _Estimate, point: Point, refresh: bool) -> np.ndarray:
+        """Return the next y, by inner ascent steps; (v, u) are estimates at the last one's point.
+
+        A linear dual is solved instead.
+        """
+        if self.is_linear_dual:
+            return estimate.solve(point, refresh)
+        x, y = point
+        for k in range(self.settings.inner_steps):
+            estimate.update((x, y), refresh and k == 0)
+            moved = estimate.problem.project_y(y + self.settings.step_size_y * estimate.u)
+            y = moved if np.isfinite(moved).all() else y
+        return y
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,18 +241,15 @@ class _Estimate:
 
     def update(self, point: Point, refresh: bool) -> None:
         """Release both blocks at a point, or how they changed since the anchor."""
-        kind: Kind = "refresh" if refresh else "increment"
-        anchor = None if refresh else self.anchor
-        released = self.oracle.query(kind).release("joint", point, anchor)
+        query, anchor = self._query(refresh)
+        released = query.release("joint", point, anchor)
         v, u = np.split(released, [self.problem.dimension_x])
         self.data_v, self.data_u = (v, u) if refresh else (self.data_v + v, self.data_u + u)
         self._finish(point)
 
     def solve(self, point: Point, refresh: bool) -> np.ndarray:
         """Release the gradient in y, solve for y, and release the gradient in x there."""
-        kind: Kind = "refresh" if refresh else "increment"
-        anchor = None if refresh else self.anchor
-        query = self.oracle.query(kind)
+        query, anchor = self._query(refresh)
         u = query.release("y", point, anchor)
         self.data_u = u if refresh else self.data_u + u
         y = self.problem.best_dual(self.data_u)
@@ -249,28 +259,15 @@ class _Estimate:
         self._finish(point)
         return y
 
+    def _query(self, refresh: bool) -> tuple[Query, Point | None]:
+        if refresh:
+            return self.oracle.query("refresh"), None
+        return self.oracle.query("increment"), self.anchor
+
     def _finish(self, point: Point) -> None:
         public_x, public_y = self.problem.public_gradient(point)
         self.v, self.u = self.data_v + public_x, self.data_u + public_y
         self.anchor = point
-
-
-def _dual_solved(
-    plan: RGDAPlan, problem: MinimaxProblem, estimate: _Estimate, point: Point, refresh: bool
-) -> np.ndarray:
-    return estimate.solve(point, refresh)
-
-
-def _ascent(
-    plan: RGDAPlan, problem: MinimaxProblem, estimate: _Estimate, point: Point, refresh: bool
-) -> np.ndarray:
-    """Take the inner ascent steps; (v, u) are estimates at the point of the last one."""
-    x, y = point
-    for k in range(plan.settings.inner_steps):
-        estimate.update((x, y), refresh and k == 0)
-        moved = problem.project_y(y + plan.settings.step_size_y * estimate.u)
-        y = moved if np.isfinite(moved).all() else y
-    return y
 
 
 def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
