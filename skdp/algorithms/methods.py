@@ -252,6 +252,17 @@ def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
 
 
+def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether prepared output perturbation was better than the others that use a solver.
+
+    Where it is behind the default, objective perturbation is less so, but for the log loss.
+    """
+    if not (objective.prepares and covers_prepared(objective, budget)):
+        return False
+    has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
+    return not has_other or plan_prepared_output(objective, budget).is_level
+
+
 def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:
     """Prepare, where the proof of that covers the objective."""
     prepares = objective.prepares and covers_prepared(objective, budget)
@@ -276,7 +287,7 @@ def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 METHODS: dict[str, Method] = {
     "output": Method(
         plan=_plan_output,
-        leads_solvers=lambda *public: public[0].prepares and covers_prepared(*public),
+        leads_solvers=_output_leads,
         published=partial(plan_regularized_risk, calibration="paper"),
         relations=tuple(Neighbouring),
         needs_mean=False,

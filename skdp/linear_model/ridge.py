@@ -63,7 +63,7 @@ class DPRidge(DPLinearRegression):
     preparation : "auto" or None, default="auto"
         "auto": methods learn privately where the data lie, before a solve, and `alpha` and
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
-        for squared error and for the log loss of two classes (delta > 0, at most 1000 features).
+        for numbers and for two classes (delta > 0, at most 1000 features).
         None: the printed algorithms, where the penalty and the ball are those of the solve.
     method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential", \
             "mirror_descent"}, default="auto"

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems.piecewise_linear import SmoothedLoss
 from skdp.problems.rounding import ROUNDING_SLACK
+
+#: Losses whose slope is clipped where margins are known.
+SLOPES = HalfSquaredLoss, LogisticLoss, SquaredHingeLoss, SmoothedLoss
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class SlopeClippedLoss(Loss):
 
     Parameters
     ----------
-    loss : HalfSquaredLoss or LogisticLoss
+    loss : HalfSquaredLoss, LogisticLoss, SquaredHingeLoss or SmoothedLoss
     offset : float
         Public or released.
     clip : float
@@ -36,7 +40,7 @@ class SlopeClippedLoss(Loss):
     clip: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, HalfSquaredLoss | LogisticLoss):
+        if not isinstance(self.loss, SLOPES):
             raise ValueError(f"slopes of {type(self.loss).__name__} are not clipped.")
 
     def check_targets(self, targets: np.ndarray) -> None:
@@ -51,6 +55,14 @@ class SlopeClippedLoss(Loss):
         labels, slopes = targets[:, 0], targets[:, 1]
         if self.loss.is_quadratic:
             return labels - slopes, labels + slopes
+        if isinstance(self.loss, SmoothedLoss):
+            kinks, least, most = self.loss.base.pieces(labels)
+            moved = self.loss.width * slopes
+            low = np.where(slopes < -least, kinks - moved, -np.inf)
+            return low, np.where(slopes < most, kinks + moved, np.inf)
+        if isinstance(self.loss, SquaredHingeLoss):
+            kinks = 1.0 - 0.5 * slopes
+            return np.where(labels > 0.5, kinks, -np.inf), np.where(labels > 0.5, np.inf, -kinks)
         with np.errstate(divide="ignore"):
             low, high = np.clip(labels - slopes, 0.0, 1.0), np.clip(labels + slopes, 0.0, 1.0)
             return np.log(low) - np.log1p(-low), np.log(high) - np.log1p(-high)

@@ -63,6 +63,7 @@ SPECIAL = {
     "output": {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
+        "quantile, prepared, replace-one": "SMOOTHED_SPREAD",
     },
     "preparation": {"ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES"},
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},

@@ -273,17 +273,19 @@ def _linear() -> list[Case]:
             n = parameters.pop("n", 8)
             title = f"{name}, gradient, {kind}"
             cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
-        if name not in ("logistic", "ridge"):
-            continue
         for kind, parameters in {
             "replace-one": {},
             "alpha, no intercept": {"alpha": 0.3, "fit_intercept": False},
             "add/remove": {"neighbouring": "add_remove", "n_public": 8},
             "little noise": {"epsilon": 1e4, "n": 12, "coef_norm": 1.0},
         }.items():
-            parameters = {"method": "output", "delta": 0.01, **parameters}
+            if n_classes > 2 or (kind != "replace-one" and name not in ("logistic", "ridge")):
+                continue
+            parameters = {"method": "output", "delta": 0.01, **loss, **parameters}
             n, title = parameters.pop("n", 8), f"{name}, prepared, {kind}"
             cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
+        if name not in ("logistic", "ridge"):
+            continue
         for delta in (0.0, 0.01):
             for kind, parameters in {
                 "replace-one": {},

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import erf, expit
+from scipy.special import expit
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.rules import odds_clip, temperature_share
+from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows, typical_curvature
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import PreparedRecords
 from skdp.algorithms.preparation.undo import Curvature, shrunk
@@ -34,9 +34,10 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import Ball, EmpiricalRisk, FiniteSumProblem, Objective, Records
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
+from skdp.problems.losses import LogisticLoss
+from skdp.problems.piecewise_linear import PiecewiseLinearLoss
 from skdp.problems.rounding import EPS, chain
-from skdp.problems.slope_clipped import SlopeClippedLoss
+from skdp.problems.slope_clipped import SLOPES, SlopeClippedLoss
 
 #: Largest noise of whitened weights, of numbers and of classes, up to which the method was level
 #: with planned noisy gradient descent: above it a fit warns.
@@ -82,7 +83,13 @@ class PreparedOutputPlan(Plan):
 
     @property
     def is_squared(self) -> bool:
+        """Whether targets are numbers."""
         return self.risk.loss.target_bound > 0
+
+    @property
+    def _has_kink(self) -> bool:
+        """Whether the loss is a narrow envelope of one of numbers that is linear around a kink."""
+        return self.is_squared and self.risk.loss.curvature > 1.0
 
     @property
     def _noise(self) -> float:
@@ -103,23 +110,29 @@ class PreparedOutputPlan(Plan):
     @property
     def clip(self) -> float:
         """Bound on the norm of the gradient of a record."""
+        loss = self.risk.loss
+        steepest = largest_residual(loss)
+        if self._has_kink:  # most slopes are the largest one
+            return steepest
         if self.is_squared:
             unit, least, largest = rules.SLOPES_OF_NUMBERS
-            return self.spread * min(max(unit / self.weights_noise, least), largest)
-        return odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
+            clip = self.spread * min(max(unit / self.weights_noise, least), largest)
+            return min(clip, steepest)
+        clip = odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
+        return clip if loss.has_odds else min(2.0 * clip, steepest)
 
     @property
     def curvature_share(self) -> float:
         """Second derivative that clipping leaves on average."""
-        if self.is_squared:
-            return float(erf(self.clip / (self.spread * math.sqrt(2.0))))
+        if not self.risk.loss.has_odds:
+            return typical_curvature(self.risk.loss, self.spread, self.clip)
         odds = self.frequency * (1.0 - self.frequency)
         return max(odds * math.sqrt(min(self.clip, 1.0)), rules.LEAST_CURVATURE)
 
     @property
     def n_solves(self) -> int:
         effective = self.weights_noise
-        if not self.is_squared:
+        if self.risk.loss.has_odds:
             effective /= 4.0 * self.frequency * (1.0 - self.frequency)
         return rules.SOLVES if effective <= rules.LITTLE_NOISE else 1
 
@@ -191,13 +204,14 @@ class PreparedOutputPlan(Plan):
             prepared = self.preparation.prepare(data, run.noise)
             plan = replace(self, spread=prepared.spread, curvature=float(prepared.moments.mean()))
             offset = float(prepared.centering.offsets[0])
-            if not self.is_squared:
+            if self.risk.loss.has_odds:
                 plan = replace(plan, frequency=float(expit(offset)))
             weights, plan = plan._solved(data, prepared, run)
             centered = prepared.centered_weights(weights)
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
             if self.temperature is not None:
-                if not self.is_squared and plan.n_solves > 1 and self._noise > rules.FACTOR_NOISE:
+                is_noisy = self._noise > rules.FACTOR_NOISE
+                if self.risk.loss.has_odds and plan.n_solves > 1 and is_noisy:
                     factor = rules.FIRST_FACTOR
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
@@ -264,18 +278,20 @@ class PreparedOutputPlan(Plan):
         """Largest variance of the margins."""
         if self.is_squared:
             return self.spread**2 * rules.CAPS_OF_NUMBERS[not self._is_noisy]
-        return rules.CAPS_OF_CLASSES[not self._is_noisy and self.n_solves == 1]
+        cap = rules.CAPS_OF_CLASSES[not self._is_noisy and self.n_solves == 1]
+        return cap * self.risk.loss.margin_scale**2
 
     @property
     def _constant_variance(self) -> float:
         """Variance of the margin of the constant model that comes from the noise of its release."""
-        centering = self.preparation.centering
-        if centering is None:
-            return 1.0
+        centering, loss = self.preparation.centering, self.risk.loss
+        if centering is None or not (self.is_squared or loss.has_odds):
+            return loss.margin_scale**2
         scale = centering.sum.mechanism().noise_scale
         deviation = scale / self.objective.design.n_records
-        if self.is_squared:
-            return (deviation * centering.target_clip * self.risk.loss.target_bound) ** 2
+        if self.is_squared:  # the best constant is the mean for squares alone
+            moved = 0.0 if loss.is_quadratic else self.spread**2
+            return (deviation * centering.target_clip * loss.target_bound) ** 2 + moved
         if self._is_noisy:
             return 0.0
         return (deviation / max(self.frequency * (1.0 - self.frequency), 0.05)) ** 2
@@ -300,7 +316,7 @@ def _map_rounding(
     d, raw = records.width, records.affine.raw_norm + records.affine.constant
     steep = loss.clip / records.least_norm  # bound on a slope
     margins = 4.0 * (d + 8) * EPS
-    margins *= raw * constants.radius + abs(loss.offset) + loss.loss.target_bound
+    margins *= raw * constants.radius + abs(loss.offset) + max(loss.loss.target_bound, 1.0)
     additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * records.norm_bound * margins + sums
@@ -310,7 +326,7 @@ def _map_rounding(
 
 def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether the method is proven for the loss, and rows are few enough features to whiten."""
-    is_covered = type(objective.risk.loss) in (HalfSquaredLoss, LogisticLoss)
+    is_covered = isinstance(objective.risk.loss, (*SLOPES, PiecewiseLinearLoss))
     is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
     is_mean = objective.risk.is_mean and not objective.population
     return is_covered and is_narrow and is_mean and not budget.is_pure
@@ -329,10 +345,15 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
     if not covers_prepared(objective, budget):
         raise ValueError("Prepared output perturbation is not proven for this objective.")
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
+    if not objective.risk.is_smooth:
+        objective = objective.smoothed(rules.SMOOTHED_SPREAD * loss.margin_scale)
+        loss = objective.risk.loss
     mu = gaussian_mu(budget.epsilon, budget.delta)
     noise = relation.n_changes / (design.n_records * mu)
     preparation = plan_preparation(loss, design, relation, mu)
-    temperature, share = None, temperature_share(LogisticLoss(), noise)  # the same for numbers
+    temperature, share = None, 0.0
+    if loss.has_odds or loss.is_quadratic:
+        share = temperature_share(LogisticLoss(), noise)  # the same for squares
     if share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
     return PreparedOutputPlan(

@@ -37,6 +37,8 @@ WEAKEST = 1e-7
 LITTLE_NOISE, SOLVES = 0.15, 3
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
+#: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.
+SMOOTHED_SPREAD = 2.0
 #: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
 SLOPES_OF_NUMBERS = (0.015, 0.15, 2.5)
 #: Least second derivative of log odds that clipping leaves.

@@ -215,16 +215,17 @@ def _normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([draws, -draws]), np.full(2 * _DRAWS, 0.5 / _DRAWS)
 
 
-def typical_curvature(loss: Loss, spread: float = 1.0) -> float:
+def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -> float:
     """Return the mean second derivative of a loss of one margin, by that of its slope.
 
     ``E phi''(z) = E z phi'(z) / s^2`` for normal z of standard deviation s: for numbers the
-    residuals, for classes the margins. It needs no second derivative at a kink.
+    residuals, for classes the margins. It needs no second derivative at a kink. Slopes may be
+    clipped.
     """
     if isinstance(loss, OneVsRestLoss):
         loss = loss.base
     z = spread * np.linspace(-8.0, 8.0, 4001)
     density = np.exp(-0.5 * (z / spread) ** 2)
     target = 0.0 if loss.target_bound else 1.0
-    slopes = loss.derivative(z, np.full(len(z), target))
+    slopes = np.clip(loss.derivative(z, np.full(len(z), target)), -clip, clip)
     return float((density * z * slopes).sum() / density.sum()) / spread**2

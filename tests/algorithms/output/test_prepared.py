@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from skdp import DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
@@ -23,13 +24,24 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
     HalfSquaredLoss,
+    HingeLoss,
     LogisticLoss,
     Objective,
+    QuantileLoss,
     Records,
+    SquaredHingeLoss,
+    huber_loss,
 )
 from skdp.problems.slope_clipped import SlopeClippedLoss
 
-LOSSES = {"squares": HalfSquaredLoss(1.0), "log loss": LogisticLoss()}
+LOSSES = {
+    "squares": HalfSquaredLoss(1.0),
+    "log loss": LogisticLoss(),
+    "hinge": HingeLoss().smoothed(0.1),
+    "squared hinge": SquaredHingeLoss(),
+    "huber": huber_loss(1.0, 0.2),
+    "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
+}
 
 
 class Silent(NoiseSource):
@@ -48,7 +60,8 @@ def table(n=400, d=4, seed=0, loss="squares"):
     X = rng.uniform(-1, 1, (n, d)) * [1.0, 0.5, 0.2, 0.1][:d] + 0.2
     X /= 1.01 * np.linalg.norm(X, axis=1).max()
     margin = 2.0 * X[:, 0] - X[:, 1] + 0.2 * rng.standard_normal(n)
-    return X, np.clip(0.2 * margin, -1, 1) if loss == "squares" else (margin > 0.3) * 1.0
+    targets = np.clip(0.2 * margin, -1, 1) if LOSSES[loss].target_bound else (margin > 0.3) * 1.0
+    return X, targets
 
 
 def made_map(d, rng):
@@ -88,7 +101,7 @@ def test_the_view_has_the_products_of_the_rows(container):
 def test_a_clipped_loss_is_convex_with_the_slopes_stated(name):
     rng = np.random.default_rng(2)
     loss = SlopeClippedLoss(LOSSES[name], 0.3, 0.2)
-    margins = np.linspace(-9, 9, 4001)
+    margins = np.linspace(-9, 9, 40_001)
     for slope in (1e-3, 0.1, 0.45, 0.9, 5.0):
         target = rng.integers(0, 2) * 1.0
         targets = np.tile([target, slope], (len(margins), 1))
@@ -248,7 +261,7 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
         X[0] /= np.linalg.norm(X[0])
         other[0], y[0], labels[0] = -X[0], 1.0, 1.0
         if seed % 2:
-            other[0], labels[0] = X[0], 0.0 if name == "log loss" else -1.0
+            other[0], labels[0] = X[0], -1.0 if LOSSES[name].target_bound else 0.0
         first, second = (
             Records(rows, 1.0, 0.3, targets=t) for rows, t in ((X, y), (other, labels))
         )
@@ -322,8 +335,7 @@ def test_gradients_are_within_their_rounding(name, intercept):
         w = np.random.default_rng(seed).standard_normal(rows.width)
         w *= 5.0 / np.linalg.norm(w)
         margins = exact @ w + loss.offset
-        slopes = margins - y if name == "squares" else 1.0 / (1.0 + np.exp(-margins)) - y
-        slopes = np.clip(slopes, -limits, limits)
+        slopes = np.clip(LOSSES[name].derivative(margins, y), -limits, limits)
         gradient = slopes @ exact / len(X) + 0.05 * w.astype(long)
         error = float(np.sqrt(((problem.gradient(w) - gradient) ** 2).sum()))
         worst = max(worst, error / problem.constants.gradient_rounding)
@@ -339,7 +351,8 @@ def test_gradients_are_within_their_rounding(name, intercept):
         (DPRidge(objective="population"), False),
         (DPRidge(tilt=0.1, coef_norm=1.0), False),
         (DPRidge(calibration="paper", coef_norm=1.0), False),
-        (DPLinearRegressor(loss="huber"), False),
+        (DPLinearRegressor(loss="huber"), True),
+        (DPLinearRegressor(loss="quantile", neighbouring="add_remove", n_public=400), True),
         (DPRidge(preparation=None), False),
     ],
 )
@@ -356,6 +369,25 @@ def test_wide_rows_are_not_whitened():
     X = sp.csr_array((5, 1001))
     model = DPRidge(method="output", data_norm=1.0, target_range=(-1, 1))
     assert len(model.fit(X, np.zeros(5)).privacy_.releases) == 1
+
+
+@pytest.mark.parametrize(
+    "loss", ["log_loss", "hinge", "smoothed_hinge", "squared_hinge",
+             "squared_error", "huber", "absolute_error", "quantile"],
+)  # fmt: skip
+def test_solvers_are_level_with_the_default(loss):
+    rng = np.random.default_rng(9)
+    X = rng.uniform(0.0, 0.5, (20_000, 3)) * [1.0, 0.5, 1.0]
+    y = np.clip(X @ [1.0, -1.0, 0.5] - 0.2 + 0.1 * rng.standard_normal(20_000), -1, 1)
+    shared = {"loss": loss, "data_norm": 1.0, "random_state": 0}
+    model = DPLinearRegressor(target_range=(-1, 1), **shared)
+    if loss == "log_loss" or "hinge" in loss:
+        model, y = DPLinearClassifier(classes=[0, 1], **shared), (y > 0.1).astype(int)
+    default = clone(model).fit(X, y)
+    solved = model.set_params(solver="lbfgs").fit(X, y)
+    assert (default.privacy_.method, solved.privacy_.method) == ("gradient", "output")
+    assert solved.score(X, y) > default.score(X, y) - 0.02
+    assert default.score(X, y) > (0.75 if hasattr(model, "classes") else 0.6)
 
 
 def test_a_solver_takes_the_prepared_method_and_says_so():
