@@ -61,21 +61,30 @@ class SlopeClippedLoss(Loss):
             low = np.where(slopes < -least, kinks - moved, -np.inf)
             return low, np.where(slopes < most, kinks + moved, np.inf)
         if isinstance(self.loss, SquaredHingeLoss):
-            kinks = 1.0 - 0.5 * slopes
-            return np.where(labels > 0.5, kinks, -np.inf), np.where(labels > 0.5, np.inf, -kinks)
-        with np.errstate(divide="ignore"):
-            low, high = np.clip(labels - slopes, 0.0, 1.0), np.clip(labels + slopes, 0.0, 1.0)
-            return np.log(low) - np.log1p(-low), np.log(high) - np.log1p(-high)
+            kinks = 0.5 * slopes - 1.0
+        else:  # of sigmoids
+            with np.errstate(divide="ignore"):
+                kinks = np.log(slopes) - np.log1p(-np.minimum(slopes, 1.0))
+        is_one = labels > 0.5
+        return np.where(is_one, -kinks, -np.inf), np.where(is_one, np.inf, kinks)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self.value_and_derivative(margins, targets)[0]
+
+    def value_and_derivative(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        labels, slopes = targets[:, 0], targets[:, 1]
         low, high = self._kinks(targets)
         margins = margins + self.offset
-        inner = np.clip(margins, low, high)
-        return self.loss.value(inner, targets[:, 0]) + targets[:, 1] * np.abs(margins - inner)
+        inner = np.minimum(np.maximum(margins, low), high)
+        value, derivative = self.loss.value_and_derivative(inner, labels)
+        value += slopes * np.abs(margins - inner)
+        return value, np.minimum(np.maximum(derivative, -slopes), slopes)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         slopes = self.loss.derivative(margins + self.offset, targets[:, 0])
-        return np.clip(slopes, -targets[:, 1], targets[:, 1])
+        return np.minimum(np.maximum(slopes, -targets[:, 1]), targets[:, 1])
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         margins = margins + self.offset

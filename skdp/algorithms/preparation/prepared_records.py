@@ -151,7 +151,9 @@ class PreparedRecords(Records):
     def with_limits(self, slopes: np.ndarray) -> PreparedRecords:
         """Put the largest slope of each record beside its target."""
         other = copy.copy(self)
-        other.targets = read_only_view(np.column_stack([self.targets, slopes]))
+        columns = np.empty((self.n_records, 2), order="F")  # each is read by itself
+        columns[:, 0], columns[:, 1] = self.targets, slopes
+        other.targets = read_only_view(columns)
         return other
 
     def _lengths(self) -> tuple[np.ndarray, np.ndarray]:
