@@ -587,8 +587,10 @@ def as_declaration(given: Any, where: str) -> Declaration:
 def _declaration(given: Any) -> Declaration | None:
     if isinstance(given, Declaration):
         return given
-    if given is bool:
+    if given is bool or given is Flag:
         return Flag()
+    if given is Text:
+        return Text()
     if given is ...:
         return Number(..., ...)
     if is_range(given):
@@ -629,9 +631,14 @@ def is_by_name(columns: Any) -> bool:
     return isinstance(columns, Mapping)
 
 
+def is_for_all(columns: Any) -> bool:
+    """Whether one declaration is given for all columns."""
+    return is_range(columns) or isinstance(columns, (Declaration, type(...)))
+
+
 def listed(columns: Any) -> list[Any] | None:
     """Return declarations by position; None if there is one for all columns, or names."""
-    if is_by_name(columns) or is_range(columns) or isinstance(columns, (Declaration, type(...))):
+    if is_by_name(columns) or is_for_all(columns):
         return None
     if isinstance(columns, np.ndarray) and columns.ndim == 2:
         return [tuple(row) for row in columns.tolist()]

@@ -100,6 +100,8 @@ def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, res
             elif hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
         return table
+    if hasattr(X, "collect") and hasattr(X, "explain"):
+        raise TypeError("X is a lazy frame: call its method collect() before.")
     options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
     if not numeric and isinstance(X, (list, tuple)):
         X = np.array(X, dtype=object)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_option, shown
 from skdp._estimator import staged
 from skdp._types import ColumnsLeft, Self
-from skdp.tabular.columns import Column, are_numbers, is_by_name, matched
+from skdp.tabular.columns import Column, are_numbers, is_by_name, is_for_all, matched
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
 from skdp.tabular.row_features import RowFeatures
@@ -115,7 +115,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         with staged(self) as encoder:
             table = table_of(encoder, X, reset=True)
             encoder._fit_table(table)
-            for _ in _read(table, encoder._columns(table)):
+            for _ in encoder._read(table):
                 pass
         return self
 
@@ -179,20 +179,48 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self._is_sparse(features):
             return sp.vstack(list(self._slabs(table)), format="csr")
         out = np.empty((table.n_rows, features.n_features), dtype=self.dtype)
-        for rows, values in _read(table, self._columns(table)):
+        for rows, values in self._read(table):
             features.dense(values, out[rows])
         return out
 
     def _slabs(self, table: Table) -> Iterator[Any]:
         """Yield the features of some rows after the other."""
         features = self.row_features
-        for rows, values in _read(table, self._columns(table)):
+        for rows, values in self._read(table):
             if self._is_sparse(features):
                 yield features.sparse(values, np.dtype(self.dtype))
             else:
                 out = np.empty((rows.stop - rows.start, features.n_features), dtype=self.dtype)
                 features.dense(values, out)
                 yield out
+
+    def _read(self, table: Table) -> Iterator[tuple[slice, list[Any]]]:
+        """Read some rows after the other: for each part of the columns one array.
+
+        Raises
+        ------
+        ValueError
+            For values that declarations do not allow, with the names of all such columns.
+        """
+        columns = self._columns(table)
+        for start in range(0, table.n_rows, _SLAB):
+            rows = slice(start, min(start + _SLAB, table.n_rows))
+            values: list[Any] = []
+            wrong = []
+            for column in columns:
+                try:
+                    found = table.column(column.position, rows)
+                    values += column.declaration.read(found, column.where)
+                except ValueError as error:
+                    wrong.append(str(error))
+            if wrong:
+                if table.names is not None and is_for_all(self.columns):
+                    wrong.append(
+                        "columns declares one range for all columns; print "
+                        "skdp.describe_columns(X) for a declaration of each."
+                    )
+                raise ValueError("\n".join(wrong))
+            yield rows, values
 
     def _is_sparse(self, features: RowFeatures) -> bool:
         return features.is_sparse if self.sparse_output == "auto" else bool(self.sparse_output)
@@ -237,18 +265,3 @@ def table_of(estimator: Any, X: Any, *, reset: bool) -> Table:
     return validated_table(
         estimator, X, by_name=is_by_name(columns), numeric=are_numbers(columns), reset=reset
     )
-
-
-def _read(table: Table, columns: list[Column]) -> Iterator[tuple[slice, list[Any]]]:
-    """Read some rows after the other: for each part of the columns one array.
-
-    Raises
-    ------
-    ValueError
-        For values that a declaration does not allow, with the name of the column.
-    """
-    for start in range(0, table.n_rows, _SLAB):
-        rows, values = slice(start, min(start + _SLAB, table.n_rows)), []
-        for column in columns:
-            values += column.declaration.read(table.column(column.position, rows), column.where)
-        yield rows, values

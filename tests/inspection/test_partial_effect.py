@@ -11,7 +11,7 @@ from skdp import DPRidge, DPTabularClassifier, DPTabularRegressor
 from skdp.inspection import PartialEffectDisplay, feature_importance
 from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
 from skdp.tabular.table_effects import TableEffects
-from skdp.tabular.table_encoder import _read, table_of
+from skdp.tabular.table_encoder import table_of
 
 mpl.use("agg")
 COLUMNS = {
@@ -48,8 +48,7 @@ def table(n=1000):
 
 def read(encoder, X):
     """All columns as parts."""
-    found = table_of(encoder, X, reset=False)
-    ((_, values),) = _read(found, encoder._columns(found))
+    ((_, values),) = encoder._read(table_of(encoder, X, reset=False))
     return values
 
 

@@ -46,6 +46,7 @@ def test_a_declaration_is_a_value(declared):
         (["a", "b"], Category(["a", "b"])),
         (np.array([1, 2]), Category([1, 2])),
         (bool, Flag()),
+        (Text, Text()),
         (pd.CategoricalDtype(["b", "a"]), Category(["b", "a"])),
         (pl.Enum(["b", "a"]), Category(["b", "a"])),
         (Date(dt.date(2020, 1, 1), np.datetime64("2021-01-01")), Date("2020-01-01", "2021-01-01")),

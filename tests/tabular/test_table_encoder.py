@@ -313,6 +313,17 @@ def test_errors_name_the_column_and_no_value(columns, change, message):
     assert not any(value in str(refused.value) for value in values)
 
 
+def test_all_columns_at_fault_are_named_at_once():
+    X = table()[["age", "job", "note"]]
+    with pytest.raises(ValueError, match=r"(?s)'age' has .*\n.*'job' has missing") as refused:
+        TableEncoder({"age": (0, 1), "job": ["cook"], "note": Text()}).fit(X)
+    assert str(refused.value).count("\n") == 1
+    with pytest.raises(ValueError, match=r"(?s)'job' was declared.*describe_columns\(X\)"):
+        TableEncoder().fit(X)
+    with pytest.raises(TypeError, match=r"collect\(\)"):
+        TableEncoder().fit(pl.DataFrame({"a": [1]}).lazy())
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
