@@ -137,6 +137,12 @@ class ParquetRecords(RecordSource):
             return contextlib.nullcontext(source)
         return stored(source, self.scratch)
 
+    def for_workers(self) -> ParquetRecords:
+        """Return the source; refuse a copy, which is on one machine."""
+        if self.scratch is not None:
+            raise ValueError("scratch is for one machine: on a cluster, persist a Dask collection.")
+        return self
+
     def describe(self, k: int) -> str:
         file, i = self._row_groups[k]
         return f"chunk {k} ({file}, row group {i})"
