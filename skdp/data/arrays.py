@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.data.sources import Chunk, RecordSource
+from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
 
 #: Numbers in a chunk: 8 MB of doubles.
 _CHUNK_NUMBERS = 1 << 20
@@ -73,7 +73,7 @@ class ArrayRecords(RecordSource):
         )
         self.n_jobs = n_jobs
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         first = k * self.chunk_rows
         stop = first + self.chunk_sizes[k]
         return Chunk(**{name: t.read(first, stop, rows) for name, t in self._tables.items()})
@@ -97,11 +97,9 @@ class _Held:
         self.array = array
         self.shape = array.shape
 
-    def read(self, first: int, stop: int, rows: slice) -> Any:
+    def read(self, first: int, stop: int, rows: Rows) -> Any:
         part = self.array[first:stop]
-        if rows == slice(None):
-            return part
-        return part[rows] if sp.issparse(part) else part[rows].copy()
+        return part if are_all(rows) else copied_rows(part, rows)
 
     def for_workers(self) -> _Held:
         array = self.array
@@ -146,17 +144,17 @@ class _File:
         if os.path.getsize(self.path) < self.start + self.shape[0] * self.row * self.dtype.itemsize:
             raise OSError(f"{self.path} is shorter than its header says.")
 
-    def read(self, first: int, stop: int, rows: slice) -> np.ndarray:
+    def read(self, first: int, stop: int, rows: Rows) -> np.ndarray:
         self._check_length()
         if self.mapped and self._map is None:
             # a new map for every read would take each page anew
             self._map = np.memmap(self.path, self.dtype, "r", self.start, self.shape)
         if self._map is not None:
-            return np.array(self._map[first:stop][rows])
+            return copied_rows(np.asarray(self._map)[first:stop], rows)
         start = self.start + first * self.row * self.dtype.itemsize
         numbers = np.fromfile(self.path, self.dtype, (stop - first) * self.row, offset=start)
         part = numbers.reshape(stop - first, *self.shape[1:])
-        return part if rows == slice(None) else part[rows].copy()
+        return part if are_all(rows) else copied_rows(part, rows)
 
     def for_workers(self) -> _File:
         return _File(self.path, mapped=False)

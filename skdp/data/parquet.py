@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.scratch import stored
-from skdp.data.sources import Chunk, RecordSource
+from skdp.data.sources import Chunk, RecordSource, Rows
 
 try:
     import pyarrow as pa
@@ -115,7 +115,7 @@ class ParquetRecords(RecordSource):
             if missing:
                 raise ValueError(f"{file} has no column {missing[0]!r}.")
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         path, i = self._row_groups[k]
         with self._filesystem.open_input_file(path) as file:
             table = pq.ParquetFile(file).read_row_group(i, columns=self._columns)

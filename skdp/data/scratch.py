@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.arrays import ArrayRecords
-from skdp.data.sources import Chunk, RecordSource
+from skdp.data.sources import Chunk, RecordSource, Rows
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ class _Scratch(ArrayRecords):
         super().__init__(**paths)
         self._labels = {name: column.labels for name, column in columns.items()}
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         chunk = super().read(k, rows)
         text = {name: v[getattr(chunk, name)] for name, v in self._labels.items() if v is not None}
         return chunk._replace(**text)

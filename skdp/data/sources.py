@@ -25,6 +25,8 @@ _RANGES_PER_JOB = 4
 _NO_INDEX = "A RecordSource cannot be indexed: cross-validation needs records in memory."
 
 Task = Callable[[int, "RecordSource"], Any]
+#: Positions in a chunk.
+Rows = slice | np.ndarray
 Merge = Callable[[list[Any]], Any]
 
 
@@ -43,16 +45,27 @@ class Chunk(NamedTuple):
     y: Any = None
     groups: Any = None
 
-    def take(self, rows: slice) -> Chunk:
+    def take(self, rows: Rows) -> Chunk:
         """Return the records of `rows`, without the memory of the others."""
-        return self if rows == slice(None) else Chunk(*(_rows(part, rows) for part in self))
+        return self if are_all(rows) else Chunk(*(_rows(part, rows) for part in self))
 
 
-def _rows(part: Any, rows: slice) -> Any:
+def are_all(rows: Rows) -> bool:
+    """Whether `rows` are all rows of a chunk."""
+    return isinstance(rows, slice) and rows == slice(None)
+
+
+def _rows(part: Any, rows: Rows) -> Any:
     if part is None:
         return None
-    part = part.iloc[rows] if hasattr(part, "iloc") else part[rows]
-    return part.copy() if isinstance(part, np.ndarray) else part
+    return part.iloc[rows] if hasattr(part, "iloc") else copied_rows(part, rows)
+
+
+def copied_rows(part: Any, rows: Rows) -> Any:
+    """Copy rows of an array or a CSR matrix."""
+    if not isinstance(part, np.ndarray):
+        return part[rows]
+    return part[rows].copy() if isinstance(rows, slice) else part.take(rows, axis=0)
 
 
 class RecordSource(ABC):
@@ -83,10 +96,10 @@ class RecordSource(ABC):
     progress: Callable[[int, int, int], Any] | None = None
 
     @abstractmethod
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         """Return `rows` of chunk k, the same at every call, from any thread or process.
 
-        `rows` is all rows or every m-th one from some row on; a reader that cannot skip rows reads
+        `rows` is a slice or an array of increasing positions; a reader that cannot skip rows reads
         all and returns ``chunk.take(rows)``.
         """
 
@@ -187,7 +200,7 @@ class MappedRecords(RecordSource):
     def progress(self, function: Callable[[int, int, int], Any] | None) -> None:
         self.source.progress = function
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         chunk = self.source.read(k, rows)
         X = chunk.X
         if X.shape[0]:  # scikit-learn's transformers refuse tables without rows
@@ -278,7 +291,7 @@ class ChunkSource(RecordSource):
         self.feature_names = feature_names
         self.n_jobs = n_jobs
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         found = self.reader(k)
         chunk = Chunk(*found) if isinstance(found, tuple) else Chunk(found)
         return chunk.take(rows)
