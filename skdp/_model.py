@@ -31,6 +31,7 @@ from skdp._runtime import without_warnings
 from skdp._types import Self
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.plan import check_memory
+from skdp.data.collections import over_chunks
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
@@ -313,6 +314,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         tags.classifier_tags.multi_class = self._only_binary is None
         return tags
 
+    @over_chunks
     def decision_function(self, X: Any) -> np.ndarray:
         """Compute the linear scores: coefficients times the bounded row, plus the intercept.
 
@@ -334,6 +336,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
         return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
 
+    @over_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most likely class of each row.
 
@@ -350,6 +353,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         return np.asarray(self.classes_[codes])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @over_chunks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Compute class probabilities; only with the log loss.
 
@@ -367,6 +371,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         return np.asarray(softmax(scores, axis=1))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @over_chunks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Compute logarithms of :meth:`predict_proba`, accurate for small probabilities.
 

@@ -1,11 +1,15 @@
-"""From what ``fit`` is given to a source of records."""
+"""From what methods are given to sources of records: for the estimators."""
 
 from __future__ import annotations
 
+import functools
 import importlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
-from skdp.data.sources import RecordSource
+from skdp.data.sources import RecordSource, with_names
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def as_source(X: Any, y: Any = None, groups: Any = None) -> RecordSource | None:
@@ -26,3 +30,33 @@ def as_source(X: Any, y: Any = None, groups: Any = None) -> RecordSource | None:
         source: RecordSource = importlib.import_module("skdp.data.dask").DaskRecords(X, y, groups)
         return source
     return None
+
+
+def first_rows(X: Any) -> Any:
+    """Return the rows of the first chunk that has any; X itself if it is in memory."""
+    source = as_source(X)
+    if source is None:
+        return X
+    for k in range(source.n_chunks):
+        rows = source.read(k).X
+        if rows.shape[0]:
+            return with_names(rows, source.feature_names)
+    raise ValueError("The source holds no records.")
+
+
+def over_chunks(method: Method) -> Method:
+    """Let a method of X take Dask collections, for a lazy Dask array of its results.
+
+    ``transform`` also takes sources, and returns the source mapped by the transformer.
+    """
+
+    @functools.wraps(method)
+    def chunked(model: Any, X: Any) -> Any:
+        if isinstance(X, RecordSource) and method.__name__ == "transform":
+            return X.map(model)
+        if hasattr(X, "__dask_graph__"):
+            lazily = importlib.import_module("skdp.data.dask").over_partitions
+            return lazily(X, getattr(model, method.__name__))
+        return method(model, X)
+
+    return cast(Method, chunked)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import uuid
 import warnings
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +19,7 @@ from skdp.data.sources import (
     DataError,
     Merge,
     RecordSource,
+    Rows,
     Task,
     merge_tree,
     reduce_range,
@@ -78,8 +82,8 @@ class DaskRecords(RecordSource):
             self.chunk_sizes = X.chunk_sizes
             self.feature_names = X.feature_names
             return
-        if isinstance(X, dask.array.Array) and X.ndim == 2 and X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
+        if isinstance(X, dask.array.Array):
+            X = _whole_rows(X)
         # kept, for persisted partitions end with them: delayed ones do not hold them
         self._collections = columns = {"X": X, **others}
         partitions = {name: _partitions(name, column) for name, column in columns.items()}
@@ -99,7 +103,7 @@ class DaskRecords(RecordSource):
                 stacklevel=2,
             )
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         """Bring records of chunk k to this process."""
         if self._source is not None:
             return self._source.read(k, rows)
@@ -194,11 +198,57 @@ class _Partition(RecordSource):
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
 
-    def read(self, k: int, rows: slice = slice(None)) -> Chunk:
+    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         return self.chunk.take(rows)
 
     def describe(self, k: int) -> str:
         return f"partition {k}"
+
+
+def over_partitions(X: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the lazy array of ``function(partition)``, whose rows are those of the partition.
+
+    A row of zeros tells the type and the columns of its results.
+    """
+    if isinstance(X, dask.array.Array):
+        X = _whole_rows(X)
+        on_partition = _OnPartition(function, function(np.zeros((1, X.shape[1]), X.dtype))[:0])
+        some = on_partition.nothing
+        if some.ndim == 1:
+            return X.map_blocks(on_partition, drop_axis=1, dtype=some.dtype, meta=some)
+        return X.map_blocks(
+            on_partition, chunks=(X.chunks[0], some.shape[1:]), dtype=some.dtype, meta=some
+        )
+    pandas = importlib.import_module("pandas")
+    zeros = pandas.DataFrame(0, index=[0], columns=X.columns).astype(X.dtypes.to_dict())
+    some = function(zeros)[:0]
+    if not isinstance(some, np.ndarray):
+        raise ValueError("Sparse results need a Dask array, such as X.to_dask_array().")
+    on_partition = _OnPartition(function, some)
+    return X.map_partitions(_as_frame, on_partition, meta=_as_frame(zeros[:0], on_partition)).values
+
+
+@dataclass(frozen=True, eq=False)
+class _OnPartition:
+    """A function of rows, and its result for none."""
+
+    function: Callable[[Any], Any]
+    nothing: Any
+
+    def __call__(self, X: Any) -> Any:
+        return self.function(X) if X.shape[0] else self.nothing
+
+
+def _as_frame(X: Any, on_partition: _OnPartition) -> Any:
+    found = on_partition(X)
+    pandas = importlib.import_module("pandas")
+    kind = pandas.Series if found.ndim == 1 else pandas.DataFrame
+    return kind(found, dtype=found.dtype if found.dtype.kind in "biuf" else object)
+
+
+def _whole_rows(X: Any) -> Any:
+    """Return an array whose rows are not divided."""
+    return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
 
 
 def _current_client() -> Any:

@@ -8,6 +8,7 @@ storage format overrides :meth:`RecordSource.read`.
 from __future__ import annotations
 
 import contextlib
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -168,11 +169,23 @@ class RecordSource(ABC):
         """Name chunk k in messages."""
         return f"chunk {k}"
 
+    def __array__(self, *args: Any, **options: Any) -> NoReturn:
+        raise TypeError(
+            "A RecordSource is no array. Predictions are made by source.apply(model.predict)."
+        )
+
     def __len__(self) -> NoReturn:
         raise TypeError(_NO_INDEX)
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(_NO_INDEX)
+
+
+def with_names(X: Any, names: Sequence[str] | None) -> Any:
+    """Return an array as a data frame, if its columns have names."""
+    if names is None or not isinstance(X, np.ndarray):
+        return X
+    return importlib.import_module("pandas").DataFrame(X, columns=list(names))
 
 
 class MappedRecords(RecordSource):
@@ -204,6 +217,8 @@ class MappedRecords(RecordSource):
         chunk = self.source.read(k, rows)
         X = chunk.X
         if X.shape[0]:  # scikit-learn's transformers refuse tables without rows
+            if self.transformers and hasattr(self.transformers[0], "feature_names_in_"):
+                X = with_names(X, self.source.feature_names)
             for transformer in self.transformers:
                 X = transformer.transform(X)
         return chunk._replace(X=X)

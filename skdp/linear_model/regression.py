@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skdp._checks import check_real, shown
+from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import EmpiricalRisk, Loss
 
@@ -69,6 +70,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         tags.regressor_tags.poor_score = True
         return tags
 
+    @over_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets, in the units of y.
 

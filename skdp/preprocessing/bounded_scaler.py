@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import staged
 from skdp._records import validate_records
 from skdp._types import Self
+from skdp.data.collections import first_rows, over_chunks
 from skdp.preprocessing.ranges import (
     check_ranges,
     fill_values_per_feature,
@@ -100,6 +101,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             without a `fill_value`, NaN.
         """
         check_ranges(self.ranges)
+        X = first_rows(X)
         with staged(self) as model:
             X = model._validated(X)
             model.ranges_ = ranges_per_feature(model)
@@ -119,6 +121,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ValueError("X holds NaN in a column that fill_value does not name.")
         return values
 
+    @over_chunks
     def transform(self, X: Any) -> np.ndarray:
         """Clip each feature to its range and map the range to [-1, 1].
 

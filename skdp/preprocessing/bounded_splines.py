@@ -15,6 +15,7 @@ from skdp._checks import check_bool, check_count
 from skdp._estimator import staged
 from skdp._records import validate_records
 from skdp._types import Self
+from skdp.data.collections import first_rows, over_chunks
 from skdp.preprocessing.ranges import check_ranges, ranges_per_feature, to_unit_interval
 
 #: Largest sum of squares of the B-splines at one point, on equidistant knots, by degree; the last
@@ -150,11 +151,13 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
         check_count("n_knots", self.n_knots, 2)
         check_count("degree", self.degree, 0)
         check_bool("sparse_output", self.sparse_output)
+        X = first_rows(X)
         with staged(self) as model:
             validate_records(model, X)
             model.ranges_ = ranges_per_feature(model)
         return self
 
+    @over_chunks
     def transform(self, X: Any) -> Any:
         """Clip each feature to its range and evaluate its splines.
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import parallel_config
+from joblib import parallel_backend
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import FunctionTransformer
 
@@ -148,7 +148,7 @@ def test_jobs_give_the_sums_of_the_loop(arrays, tmp_path, backend):
     np.save(tmp_path / "X.npy", arrays[0])
     loop = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10)
     jobs = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10, n_jobs=2)
-    with parallel_config(backend=backend):
+    with parallel_backend(backend):
         np.testing.assert_allclose(
             jobs.reduce(column_sums, added), loop.reduce(column_sums, added), rtol=1e-12
         )
@@ -163,7 +163,7 @@ def test_transformers_act_where_chunks_are_read(arrays, n_jobs):
     mapped = ChunkSource(Reader(arrays), 4, n_jobs=n_jobs).map(
         FunctionTransformer(doubled), FunctionTransformer(np.negative)
     )
-    with parallel_config(backend="threading"):
+    with parallel_backend("threading"):
         sums = mapped.reduce(column_sums, added)
     X, y, groups = arrays
     np.testing.assert_allclose(sums, -2 * X.sum(axis=0) + 4 * y.sum() - 3 * y.sum(), rtol=1e-9)

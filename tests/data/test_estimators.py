@@ -1,0 +1,131 @@
+"""Transformers and predictions on sources and on Dask collections."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPLogisticRegression, DPRidge
+from skdp.data import ArrayRecords, ChunkSource, ParquetRecords
+from skdp.data.collections import first_rows
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
+
+N = 300
+SIZES = ((100, 0, 150, 50),)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(N, 3)), columns=["age", "size", "speed"])
+
+
+@pytest.fixture
+def parquet(frame, tmp_path):
+    frame.to_parquet(tmp_path / "one.parquet", row_group_size=100)
+    return ParquetRecords(tmp_path / "one.parquet")
+
+
+RANGES = {"age": (-1, 1), "size": (-2, 2), "speed": (0, 1)}
+TRANSFORMERS = [
+    BoundedScaler(RANGES),
+    BoundedSplineTransformer(RANGES, n_knots=3),
+    BoundedSplineTransformer(RANGES, n_knots=3, sparse_output=True),
+    make_pipeline(BoundedScaler(RANGES), BoundedSplineTransformer((-1, 1))),
+]
+IDS = ["scaler", "splines", "sparse splines", "pipeline"]
+
+
+def dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=IDS)
+def test_transformers_map_sources(frame, parquet, transformer):
+    """With the names of the columns; what is fitted is that of a fit in memory."""
+    expected = dense(transformer.fit_transform(frame))
+    in_memory = vars(transformer if not hasattr(transformer, "steps") else transformer[0]).copy()
+    source = transformer.fit_transform(parquet)
+    np.testing.assert_array_equal(np.concatenate([*source.apply(dense)]), expected)
+    on_source = vars(transformer if not hasattr(transformer, "steps") else transformer[0])
+    assert on_source.keys() == in_memory.keys()
+    assert list(on_source["feature_names_in_"]) == list(frame.columns)
+
+
+def collection(kind, frame):
+    """A Dask collection with an empty partition, of which rows and columns may be unknown."""
+    if kind == "frame":
+        return dd.concat(
+            [dd.from_pandas(frame[:100], npartitions=1), dd.from_pandas(frame[100:], npartitions=2)]
+        )[["age", "size", "speed"]]
+    X = da.from_array(frame.to_numpy(), chunks=(SIZES[0], (2, 1)))
+    return X[X[:, 0] < 1e9] if kind == "unknown rows" else X
+
+
+KINDS = ["frame", "array", "unknown rows"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=IDS)
+def test_transformers_map_collections(client, frame, transformer, kind):
+    if kind != "frame":
+        frame = frame.rename(columns={"age": 0, "size": 1, "speed": 2})
+        ranges = {"ranges": (-1, 1)} if hasattr(transformer, "ranges") else {}
+        transformer = clone(transformer).set_params(**ranges)
+        if not ranges:
+            transformer.steps[0][1].set_params(ranges=(-1, 1))
+    X = collection(kind, frame)
+    if kind == "frame" and getattr(transformer, "sparse_output", False):
+        with pytest.raises(ValueError, match="Sparse results need a Dask array"):
+            transformer.fit_transform(X)
+        return
+    found = transformer.fit_transform(X)
+    expected = transformer.fit_transform(frame)
+    assert found.shape[1] == expected.shape[1] and found.dtype == expected.dtype
+    np.testing.assert_array_equal(dense(found.compute()), dense(expected))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), ("a", "b", "c")])
+def test_predictions_on_collections(client, frame, kind, labels):
+    """Lazy arrays, equal to the predictions in memory."""
+    X = frame if kind == "frame" else frame.to_numpy()
+    y = np.asarray(labels)[np.arange(N) % len(labels)]
+    model = DPLogisticRegression(classes=list(labels), epsilon=10, random_state=0).fit(X, y)
+    for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+        found, expected = getattr(model, method)(collection(kind, frame)), getattr(model, method)(X)
+        assert found.ndim == expected.ndim
+        if method == "predict":
+            np.testing.assert_array_equal(found.compute(), expected)
+        else:
+            np.testing.assert_allclose(found.compute(), expected, rtol=1e-9)
+
+
+def test_predictions_of_regressors(client, frame):
+    model = DPRidge(target_range=(0, 1), random_state=0).fit(frame, frame["age"])
+    found = model.predict(collection("frame", frame)).compute()
+    np.testing.assert_allclose(found, model.predict(frame), rtol=1e-9)
+
+
+def test_predictions_on_sources_are_made_chunk_by_chunk(frame):
+    X = frame.to_numpy()
+    model = DPRidge(target_range=(0, 1), random_state=0).fit(X, X[:, 0])
+    source = ArrayRecords(X, chunk_rows=70)
+    np.testing.assert_array_equal(np.concatenate([*source.apply(model.predict)]), model.predict(X))
+    for method in (model.predict, LogisticRegression().fit(X, X[:, 0] > 0).predict, np.asarray):
+        with pytest.raises(TypeError, match=r"source\.apply\(model\.predict\)"):
+            method(source)
+
+
+def test_fitting_takes_the_first_chunk_with_rows(frame):
+    parts = [frame[:0], frame[:7], frame]
+    source = ChunkSource(parts.__getitem__, 3)
+    assert first_rows(source) is parts[1]
+    assert first_rows(frame) is frame
+    with pytest.raises(ValueError, match="holds no records"):
+        BoundedScaler().fit(ChunkSource(parts.__getitem__, 1))
