@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -17,6 +16,14 @@ from skdp.problems.constants import (
     generalised_linear_constants,
 )
 from skdp.problems.domains import Ball, Domain, euclidean_norm
+from skdp.problems.loss_sums import (
+    Curvature,
+    CurvatureProduct,
+    GradientSum,
+    LossSum,
+    QuadraticMoments,
+    ValueAndGradientSum,
+)
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
 from skdp.problems.records import SINGLE_RANGE, Block, Records, read_only_view
@@ -117,31 +124,19 @@ class FiniteSumProblem(Problem):
 
     def value(self, w: np.ndarray) -> float:
         weights = self._unpack(w)
-
-        def statistic(block: Block) -> float:
-            return float(self.loss.value(block.margins(weights), block.targets).sum())
-
-        return self.records.total(statistic) / self.n_public + self.penalty(w)
+        total = self.records.total(LossSum(self.loss, weights))
+        return total / self.n_public + self.penalty(w)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         if self._moments is not None:
             return self._moments[0] + self._moments[1] @ w + self.penalty_gradient(w)
         weights = self._unpack(w)
-
-        def statistic(block: Block) -> np.ndarray:
-            return block.pull_back(self.loss.derivative(block.margins(weights), block.targets))
-
-        return self.records.total(statistic).ravel() / self.n_public + self.penalty_gradient(w)
+        total = self.records.total(GradientSum(self.loss, weights))
+        return total.ravel() / self.n_public + self.penalty_gradient(w)
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         weights = self._unpack(w)
-
-        def statistic(block: Block) -> tuple[float, np.ndarray]:
-            margins = block.margins(weights)
-            values, residuals = self.loss.value_and_derivative(margins, block.targets)
-            return float(values.sum()), block.pull_back(residuals)
-
-        value, gradient = self.records.total(statistic)
+        value, gradient = self.records.total(ValueAndGradientSum(self.loss, weights))
         gradient = gradient.ravel() / self.n_public + self.penalty_gradient(w)
         return value / self.n_public + self.penalty(w), gradient
 
@@ -152,7 +147,7 @@ class FiniteSumProblem(Problem):
         if self._moments is not None:
             hessian = self._moments[1].copy()
         else:
-            curvature = functools.partial(self._curvature, weights=self._unpack(w))
+            curvature = Curvature(self.loss, self._unpack(w))
             hessian = self.records.gram(curvature, self.n_outputs, rough) / self.n_public
         hessian.flat[:: self.dimension + 1] += self.alpha
         return hessian
@@ -168,14 +163,7 @@ class FiniteSumProblem(Problem):
         """
         if not self.is_quadratic or self._moments is not None:
             return self
-
-        def statistic(block: Block) -> np.ndarray:
-            at_zero = np.zeros(len(block.targets)), block.targets
-            return block.moments(
-                self.loss.derivative(*at_zero), self.loss.second_derivative(*at_zero)
-            )
-
-        moments = self.records.total(statistic, raw=True) / self.n_public
+        moments = self.records.total(QuadraticMoments(self.loss), raw=True) / self.n_public
         other = copy.copy(self)
         other._moments = moments[-1, :-1], moments[:-1, :-1]
         return other
@@ -192,14 +180,7 @@ class FiniteSumProblem(Problem):
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         weights, directions = self._unpack(w), self._unpack(v)
-
-        def statistic(block: Block) -> np.ndarray:
-            curvature, moved = self._curvature(block, weights), block.margins(directions)
-            if moved.ndim == 1:
-                return block.pull_back(curvature * moved)
-            return block.pull_back(np.einsum("iab,ib->ia", curvature, moved))
-
-        product: np.ndarray = self.records.total(statistic)
+        product = self.records.total(CurvatureProduct(self.loss, weights, directions))
         return product.ravel() / self.n_public + self.alpha * v
 
     def _needs_records(self) -> None:
@@ -265,9 +246,6 @@ class FiniteSumProblem(Problem):
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:
         return w.reshape(self.loss.n_outputs, self.records.width)
-
-    def _curvature(self, block: Block, weights: np.ndarray) -> np.ndarray:
-        return self.loss.second_derivative(block.margins(weights), block.targets)
 
 
 class UnbatchedProblem(FiniteSumProblem):

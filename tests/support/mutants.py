@@ -44,6 +44,7 @@ class Mutant:
 
 
 _EXPONENTIAL = "tests/algorithms/exponential/test_mechanism.py -k"
+_STATISTICS_SENT = "tests/contract/test_statistics.py -k 'newton or all_statistics'"
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
@@ -206,6 +207,21 @@ MUTANTS = (
         f"{_WORST_GROUP[:-1]} or within_their_range'",
     ),
     Mutant(
+        "a statistic holds the records",
+        "algorithms/worst_group/margin_fits.py",
+        "self.ends, self.offsets, (first, last) = ends, offsets, ends\n",
+        "self.ends, self.offsets, (first, last) = ends, offsets, ends\n"
+        "        object.__setattr__(self.clipped, 'rows', rows)\n",
+        _STATISTICS_SENT,
+    ),
+    Mutant(
+        "a sum over records is of a closure",
+        "algorithms/tuning/newton.py",
+        "LogLossGradient(point=point), count",
+        "lambda block: LogLossGradient(point=point)(block), count",
+        _STATISTICS_SENT,
+    ),
+    Mutant(
         "vectors of the line of models are not shortened",
         "algorithms/worst_group/margin_fits.py",
         "return list(vectors / np.maximum(lengths, 1.0))",
@@ -216,8 +232,7 @@ MUTANTS = (
         "the step between models is found without noise",
         "algorithms/worst_group/margin_fits.py",
         "        step, shift = self.step(noisy, scale, sizes)\n",
-        "        exact = self.rows.full_total(lambda block, _: np.stack([np.bincount("
-        "block.groups, entry, len(sizes)) for entry in self.terms(block)], axis=1))\n"
+        "        exact = rows.full_total(GroupTotals(len(sizes), self.terms()))\n"
         "        step, shift = self.step(exact, scale, sizes)\n",
         _WORST_GROUP,
     ),
@@ -435,15 +450,15 @@ MUTANTS = (
         "size of the second moments of long rows from their trace without noise",
         "algorithms/preparation/second_moments.py",
         "        factor = self._long_rows(rows, moments, 0.5)",
-        "        exact = rows.products(rows.full_total(part)) / self.sum.design.n_records\n"
-        "        factor = self._long_rows(rows, exact, 0.5)",
+        "        exact = rows.products(rows.full_total(ShortenedMoments()))\n"
+        "        factor = self._long_rows(rows, exact / self.sum.design.n_records, 0.5)",
         f"{_MOMENTS} -k 'each_draw and full'",
     ),
     Mutant(
         "second moments of centered rows clipped with the norms of the rows themselves",
         "algorithms/preparation/second_moments.py",
-        "            return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)",
-        "            return block.gram(1.0 / np.maximum(block.norms(), 1.0) ** 2)",
+        "return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)",
+        "return block.gram(1.0 / np.maximum(block.norms(), 1.0) ** 2)",
         f"{_MOMENTS} -k 'each_draw and full'",
     ),
     Mutant(

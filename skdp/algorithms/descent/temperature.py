@@ -27,6 +27,61 @@ _LARGEST = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
+class TemperatureDerivatives:
+    """Sums over records of the derivatives of the loss in the factor and the shift of margins.
+
+    Attributes
+    ----------
+    loss : Loss
+    weights : ndarray of shape (n_outputs, width)
+        Of ``(x, 1)``.
+    offset : ndarray of shape () or (n_outputs,)
+    factor : float
+        Of the margins.
+    unit, spread : float
+        Of the scores that the factor multiplies, and of residuals.
+    has_shift : bool
+    """
+
+    loss: Loss
+    weights: np.ndarray
+    offset: np.ndarray
+    factor: float
+    unit: float
+    spread: float
+    has_shift: bool
+
+    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+        scores = block.margins(self.weights)
+        margins = self.factor * scores + self.offset
+        scores = scores / self.unit
+        if not self.loss.has_odds:
+            columns = [(margins - block.targets) / self.spread * scores, scores**2]
+        elif isinstance(self.loss, SoftmaxLoss):
+            basis = self.loss.basis
+            classes, p = scores @ basis.T, self.loss.probabilities(margins)
+            mean = np.einsum("ij,ij->i", p, classes)
+            own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
+            variance = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
+            columns = [mean - own, variance]
+        else:
+            p = expit(margins)
+            residuals, h = p - block.targets, p * (1.0 - p)
+            columns = [residuals * scores, h * scores**2]
+            if self.has_shift:
+                columns = [
+                    columns[0],
+                    residuals,
+                    columns[1],
+                    math.sqrt(2.0) * h * scores,
+                    h,
+                ]
+        vectors = np.stack(columns)
+        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+        return vectors @ (1.0 / np.maximum(lengths, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TemperaturePlan:
     """The release of derivatives; every record adds a vector of norm 1 at most.
 
@@ -78,18 +133,20 @@ class TemperaturePlan:
         norm, d = float(np.linalg.norm(weights)), self.sum.design.n_features
         unit = 2.0 * norm / math.sqrt(d)
         unit = max(unit, 3.0 if self.loss.has_odds else 1e-3 * spread)
-        raw = rows.weights(weights)
-
-        def part(block: Block, _: np.ndarray) -> np.ndarray:
-            scores = block.margins(raw)
-            margins = factor * scores + offsets.squeeze()
-            return self._derivatives(scores / unit, margins, block, spread)
-
+        derivatives = TemperatureDerivatives(
+            loss=self.loss,
+            weights=rows.weights(weights),
+            offset=offsets.squeeze(),
+            factor=factor,
+            unit=unit,
+            spread=spread,
+            has_shift=self._has_shift,
+        )
         # the other records may be elsewhere, and have margins with other last bits
         bound = rows.norm_bound * norm
         size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
         moved = two_margins(d, size) * self._steepness(factor, bound, size, unit, spread)
-        q, scale = self.sum.release(rows.full_total(part), noise, moved)
+        q, scale = self.sum.release(rows.full_total(derivatives), noise, moved)
         if not self.loss.has_odds:
             # a step of Newton's method is exact, and steps that are missing may be many
             h = max(float(q[1]), 0.0)
@@ -116,35 +173,6 @@ class TemperaturePlan:
             return (1.0 + factor) * (1.0 + bound / unit) ** 2
         residual = (1.0 + factor) * size / spread
         return (residual + (factor / spread) * bound + 2.0 * bound / unit) / unit
-
-    def _derivatives(
-        self, scores: np.ndarray, margins: np.ndarray, block: Block, spread: float
-    ) -> np.ndarray:
-        """Sum over records the derivatives in the factor (in units of `scores`) and the shift."""
-        if not self.loss.has_odds:
-            columns = [(margins - block.targets) / spread * scores, scores**2]
-        elif isinstance(self.loss, SoftmaxLoss):
-            basis = self.loss.basis
-            classes, p = scores @ basis.T, self.loss.probabilities(margins)
-            mean = np.einsum("ij,ij->i", p, classes)
-            own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
-            variance = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
-            columns = [mean - own, variance]
-        else:
-            p = expit(margins)
-            residuals, h = p - block.targets, p * (1.0 - p)
-            columns = [residuals * scores, h * scores**2]
-            if self._has_shift:
-                columns = [
-                    columns[0],
-                    residuals,
-                    columns[1],
-                    math.sqrt(2.0) * h * scores,
-                    h,
-                ]
-        vectors = np.stack(columns)
-        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-        return vectors @ (1.0 / np.maximum(lengths, 1.0))
 
 
 def _step(q: np.ndarray, prior: np.ndarray, scale: float) -> np.ndarray:

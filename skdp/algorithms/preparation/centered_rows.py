@@ -228,6 +228,41 @@ class CenteredRows:
         return np.sqrt(np.maximum(squares, 0.0))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClippedGradients:
+    """Sums of clipped gradients in coordinates ``(x, 1)``; see :func:`clipped_sum`.
+
+    Attributes
+    ----------
+    loss : Loss
+    weights : ndarray of shape (n_outputs, width)
+        Of ``(x, 1)``.
+    offset : ndarray of shape () or (n_outputs,)
+    clip_norm : float
+    group_factors : ndarray of shape (n_groups,) or None
+    """
+
+    loss: Loss
+    weights: np.ndarray
+    offset: np.ndarray
+    clip_norm: float
+    group_factors: np.ndarray | None
+
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        residuals = self.loss.derivative(block.margins(self.weights) + self.offset, block.targets)
+        if residuals.ndim == 1:
+            limits = self.clip_norm / norms
+            residuals = np.minimum(np.maximum(residuals, -limits), limits)
+        else:
+            lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+            factors = np.minimum(1.0, self.clip_norm / np.maximum(lengths * norms, 1e-300))
+            residuals = residuals * factors[:, None]
+        if self.group_factors is not None:
+            own = self.group_factors[block.groups]
+            residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
+        return block.pull_back(residuals)
+
+
 def clipped_sum(
     rows: CenteredRows,
     loss: Loss,
@@ -243,21 +278,12 @@ def clipped_sum(
     margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
     multiplied by the factor of the record's group.
     """
-    raw, offset = rows.weights(weights), offsets.squeeze()
-
-    def part(block: Block, norms: np.ndarray) -> np.ndarray:
-        residuals = loss.derivative(block.margins(raw) + offset, block.targets)
-        if residuals.ndim == 1:
-            limits = clip_norm / norms
-            residuals = np.minimum(np.maximum(residuals, -limits), limits)
-        else:
-            lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-            factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
-            residuals = residuals * factors[:, None]
-        if group_factors is not None:
-            own = group_factors[block.groups]
-            residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
-        return block.pull_back(residuals)
-
+    gradients = ClippedGradients(
+        loss=loss,
+        weights=rows.weights(weights),
+        offset=offsets.squeeze(),
+        clip_norm=clip_norm,
+        group_factors=group_factors,
+    )
     with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-        return rows.sums(rows.total(part, k))
+        return rows.sums(rows.total(gradients, k))

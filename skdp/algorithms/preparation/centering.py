@@ -52,18 +52,22 @@ def share_of_ones(noisy: float, deviation: float) -> float:
 
 
 class _Targets(ABC):
-    """The coordinates of the release that come from targets.
+    """The coordinates of the release that come from targets."""
 
-    Attributes
-    ----------
-    size : int
-    replaced, added : float
-        Squared change of the coordinates by a record replaced, and by one added.
-    """
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of coordinates."""
 
-    size: int
-    replaced: float
-    added: float
+    @property
+    @abstractmethod
+    def replaced(self) -> float:
+        """Squared change of the coordinates by a record replaced."""
+
+    @property
+    @abstractmethod
+    def added(self) -> float:
+        """Squared change of the coordinates by a record added."""
 
     @abstractmethod
     def sum(self, targets: np.ndarray) -> np.ndarray:
@@ -86,29 +90,40 @@ class _NoTargets(_Targets):
         return np.zeros(self.n_outputs), rules.PRIOR_VARIANCE
 
 
+@dataclass(frozen=True, kw_only=True)
 class _BinaryTargets(_Targets):
     """``1.5 (t - 1/2)`` for targets t in {0, 1}; the offset is the log odds."""
 
-    def __init__(self) -> None:
-        square = rules.LABEL_WEIGHT**2
-        self.size, self.replaced, self.added = 1, square, 0.25 * square
+    weight: float
+    size = 1
+
+    @property
+    def replaced(self) -> float:
+        return self.weight**2
+
+    @property
+    def added(self) -> float:
+        return 0.25 * self.weight**2
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
-        return rules.LABEL_WEIGHT * np.array([targets.sum() - 0.5 * len(targets)])
+        return self.weight * np.array([targets.sum() - 0.5 * len(targets)])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        noisy = 0.5 + float(means[0]) / rules.LABEL_WEIGHT
-        share = share_of_ones(noisy, deviation / rules.LABEL_WEIGHT)
+        noisy = 0.5 + float(means[0]) / self.weight
+        share = share_of_ones(noisy, deviation / self.weight)
         return np.array([math.log(share / (1.0 - share))]), rules.PRIOR_VARIANCE
 
 
+@dataclass(frozen=True, kw_only=True)
 class _ClassTargets(_Targets):
     """Indicators of the classes over sqrt(2); offsets are centered logs of the shares."""
 
+    loss: SoftmaxLoss
     replaced, added = 1.0, 0.5
 
-    def __init__(self, loss: SoftmaxLoss) -> None:
-        self.loss, self.size = loss, loss.n_classes
+    @property
+    def size(self) -> int:
+        return self.loss.n_classes
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
         return np.bincount(targets, minlength=self.size) / math.sqrt(2.0)
@@ -122,6 +137,7 @@ class _ClassTargets(_Targets):
         return logits @ self.loss.basis, rules.PRIOR_VARIANCE
 
 
+@dataclass(frozen=True, kw_only=True)
 class _NumericTargets(_Targets):
     """Targets and their squares, in units of the bound; the offset is the mean.
 
@@ -131,11 +147,25 @@ class _NumericTargets(_Targets):
     bound there are no squares, since those of clipped targets tell little of the variance.
     """
 
-    def __init__(self, bound: float, has_intercept: bool, clip: float = 1.0) -> None:
-        self.bound, self.has_mean, self.clip = bound, has_intercept, clip
-        self.has_square = clip > 0.5
-        self.size = has_intercept + self.has_square
-        self.replaced, self.added = (4.0, 1.0 + self.has_square) if has_intercept else (1.0, 1.0)
+    bound: float
+    has_mean: bool
+    clip: float = 1.0
+
+    @property
+    def has_square(self) -> bool:
+        return self.clip > 0.5
+
+    @property
+    def size(self) -> int:
+        return self.has_mean + self.has_square
+
+    @property
+    def replaced(self) -> float:
+        return 4.0 if self.has_mean else 1.0
+
+    @property
+    def added(self) -> float:
+        return 1.0 + self.has_square if self.has_mean else 1.0
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
         unit = targets / (self.bound * self.clip)
@@ -165,12 +195,41 @@ class _NumericTargets(_Targets):
 
 def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
     if loss.target_bound:
-        return _NumericTargets(loss.target_bound, has_intercept, clip)
+        return _NumericTargets(bound=loss.target_bound, has_mean=has_intercept, clip=clip)
     if has_intercept and loss.link == "logit":
-        return _BinaryTargets()
+        return _BinaryTargets(weight=rules.LABEL_WEIGHT)
     if has_intercept and isinstance(loss, SoftmaxLoss):
-        return _ClassTargets(loss)
+        return _ClassTargets(loss=loss)
     return _NoTargets(n_outputs=loss.n_outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanSums:
+    """What a :class:`CenteringPlan` sums over records.
+
+    Attributes
+    ----------
+    unit : float
+        Bound on the norm of a row.
+    n_moved : int
+        Number of features whose means are released: all or none.
+    targets : _Targets
+    has_count : bool
+    """
+
+    unit: float
+    n_moved: int
+    targets: _Targets
+    has_count: bool
+
+    def __call__(self, block: Block) -> np.ndarray:
+        squares = squared_norms(block)
+        of_rows = block.pull_back(np.ones(len(squares)))[0, : self.n_moved] / self.unit
+        square, count = _SQUARE_WEIGHT * squares.sum() / self.unit**2, np.empty(0)
+        if self.has_count:
+            square -= 0.5 * _SQUARE_WEIGHT * len(squares)
+            count = np.array([_COUNT_WEIGHT * len(squares)])
+        return np.concatenate([of_rows, [square], self.targets.sum(block.targets), count])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,16 +271,7 @@ class CenteringPlan:
         design, unit = self.sum.design, records.data_norm
         d = design.n_features if self.moves_rows else 0
         targets = _targets(self.loss, design.intercept > 0, self.target_clip)
-
-        def statistic(block: Block) -> np.ndarray:
-            squares = squared_norms(block)
-            of_rows = block.pull_back(np.ones(len(squares)))[0, :d] / unit
-            square, count = _SQUARE_WEIGHT * squares.sum() / unit**2, np.empty(0)
-            if self.has_count:
-                square -= 0.5 * _SQUARE_WEIGHT * len(squares)
-                count = np.array([_COUNT_WEIGHT * len(squares)])
-            return np.concatenate([of_rows, [square], targets.sum(block.targets), count])
-
+        statistic = MeanSums(unit=unit, n_moved=d, targets=targets, has_count=self.has_count)
         sums, scale = self.sum.release(records.total(statistic), noise)
         n = self._n_records(float(sums[-1]), scale) if self.has_count else design.n_records
         means, deviation = sums[: len(sums) - self.has_count] / n, scale / n

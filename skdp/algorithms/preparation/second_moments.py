@@ -46,6 +46,40 @@ class Preconditioner:
         return np.asarray((self.vectors / np.maximum(self.values, floor)) @ self.vectors.T)
 
 
+@dataclass(frozen=True)
+class ShortenedMoments:
+    """Second moments of centered rows that are shortened to norm 1, in coordinates ``(x, 1)``."""
+
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedMoments:
+    """Second moments of projected rows that are shortened to norm 1.
+
+    Attributes
+    ----------
+    of_features : csr_array of shape (n_features, size)
+    of_constant : ndarray of shape (size, 1) or (size, 0)
+        Projection of the constant feature, if there is one.
+    """
+
+    of_features: sp.csr_array
+    of_constant: np.ndarray
+
+    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+        projected = block.matrix @ self.of_features
+        projected = projected.toarray() if sp.issparse(projected) else projected
+        if block.scale is not None:
+            projected *= block.scale[:, None]
+        if block.intercept:
+            projected += block.intercept * self.of_constant[:, 0]
+        squares = np.einsum("ij,ij->i", projected, projected)
+        projected /= np.sqrt(np.maximum(squares, 1.0))[:, None]
+        return projected.T @ projected
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowMomentsPlan:
     """A release of ``sum_i P A_i A_i' P' min(1, 1 / |P A_i|^2)``.
@@ -96,13 +130,10 @@ class RowMomentsPlan:
 
     def release(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of shortened rows, shape (width, width)."""
-
-        def part(block: Block, norms: np.ndarray) -> np.ndarray:
-            return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
-
+        total = rows.products(rows.full_total(ShortenedMoments()))
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
-        return self._release(rows, rows.products(rows.full_total(part)), size, noise)
+        return self._release(rows, total, size, noise)
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
         """Release a bound on the second moments in all directions, about.
@@ -119,21 +150,10 @@ class RowMomentsPlan:
         """Release the second moments of projected rows, shape (size, size)."""
         d = self.sum.design.n_features
         raw = rows.weights(_public_projection(self.size, self.sum.design.width))
-        of_features = sp.csr_array(raw[:, :d].T)  # few entries in a row
-
-        def part(block: Block, _: np.ndarray) -> np.ndarray:
-            projected = block.matrix @ of_features
-            projected = projected.toarray() if sp.issparse(projected) else projected
-            if block.scale is not None:
-                projected *= block.scale[:, None]
-            if block.intercept:
-                projected += block.intercept * raw[:, d]
-            squares = np.einsum("ij,ij->i", projected, projected)
-            projected /= np.sqrt(np.maximum(squares, 1.0))[:, None]
-            return projected.T @ projected
-
+        # few entries in a row
+        moments = ProjectedMoments(of_features=sp.csr_array(raw[:, :d].T), of_constant=raw[:, d:])
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
-        return self._release(rows, rows.full_total(part), amplified, noise)
+        return self._release(rows, rows.full_total(moments), amplified, noise)
 
     def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
         """Return a factor that brings the trace of moments to a share of the mean square norm.

@@ -22,6 +22,19 @@ from skdp.problems.records import Block
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistanceCounts:
+    """Counts of targets by their distance from an offset, in bins with ascending inner edges."""
+
+    offset: float
+    edges: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        distances = np.abs(block.targets - self.offset)
+        bins = np.searchsorted(self.edges, distances, side="left")
+        return np.bincount(bins, minlength=len(self.edges) + 1).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpreadPlan:
     """A release of the counts of targets by their distance from an offset.
 
@@ -48,13 +61,8 @@ class SpreadPlan:
         """
         ends = _ends()
         edges = ends[-2:0:-1] * self.bound  # ascending, without the ends
-
-        def statistic(block: Block) -> np.ndarray:
-            distances = np.abs(block.targets - offset)
-            bins = np.searchsorted(edges, distances, side="left")
-            return np.bincount(bins, minlength=len(edges) + 1).astype(np.float64)
-
-        counts, _ = self.sum.release(records.total(statistic), noise)
+        exact = records.total(DistanceCounts(offset=offset, edges=edges))
+        counts, _ = self.sum.release(exact, noise)
         shares = np.maximum(counts, 0.0)[::-1] / (n_records or self.sum.design.n_records)
         outside, least = 0.0, 0.25 * float(ends[-2])
         for share, high, low in zip(shares, ends[:-1], ends[1:], strict=True):

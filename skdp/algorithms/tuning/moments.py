@@ -16,7 +16,7 @@ from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
+from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block, Part, size_of
 from skdp.problems.rounding import two_products, two_sums
 
@@ -172,13 +172,37 @@ def plan_private_moments(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MomentSums:
+    """Sums ``u u'`` over records of ``u = (x, weight (t - shift))``."""
+
+    weight: float
+    shift: float
+
+    def __call__(self, block: Block) -> np.ndarray:
+        targets = block.targets - self.shift if self.shift else block.targets
+        scaled = self.weight * targets
+        gram = block.gram(np.ones(len(scaled)))
+        p = len(gram)
+        sums = np.empty((p + 1, p + 1))
+        sums[:p, :p] = gram
+        sums[:p, p] = sums[p, :p] = block.pull_back(scaled)[0]
+        sums[p, p] = scaled @ scaled
+        return sums
+
+
 @without_warnings()
 def private_moments(
-    records: Records, plan: MomentsPlan, noise: NoiseSource, part: Part = slice(None)
+    records: Records,
+    plan: MomentsPlan,
+    noise: NoiseSource,
+    part: Part = slice(None),
+    are_labels: bool = False,
 ) -> PrivateMoments:
     """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
-    Under add/remove of all records, divided by the nominal size.
+    Under add/remove of all records, divided by the nominal size. Of labels, 0 and 1, with 1/2
+    subtracted from them.
 
     Raises
     ------
@@ -202,16 +226,10 @@ def private_moments(
         raise ValueError(
             f"rows of norm {records.norm_bound}, the plan is for {design.feature_norm}."
         )
-    records.check_targets(HalfSquaredLoss(plan.target_bound))
-
-    def moments(block: Block) -> np.ndarray:
-        scaled = plan.weight * block.targets
-        sums = np.empty((p + 1, p + 1))
-        sums[:p, :p] = block.gram(np.ones(len(scaled)))
-        sums[:p, p] = sums[p, :p] = block.pull_back(scaled)[0]
-        sums[p, p] = scaled @ scaled
-        return sums
-
+    if are_labels and plan.target_bound < 0.5:
+        raise ValueError(f"targets of at most {plan.target_bound}, but those of labels are 1/2.")
+    records.check_targets(LogisticLoss() if are_labels else HalfSquaredLoss(plan.target_bound))
+    moments = MomentSums(weight=plan.weight, shift=0.5 * are_labels)
     mean = mean_over(records, part, moments, count)
     if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")

@@ -208,10 +208,9 @@ class NewtonPlan(MomentsTuningPlan):
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width = self.design.feature_norm, self.design.width
         penalties = self.objective.penalties.rescaled(unit)
-        centered = data.with_targets(data.targets - 0.5)
         parts_of_data = folds(data.n_records, self.n_folds, run.noise)
         parts = [
-            private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
+            private_moments(data, self.moments, run.noise, fold, are_labels=True).rescaled(unit)
             for fold in parts_of_data
         ]
         norms = data.intercept / unit, data.data_norm / unit
@@ -236,6 +235,17 @@ class NewtonPlan(MomentsTuningPlan):
         return TunedResult(point=w / unit, plan=self, alpha=found[-1], path=found)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogLossGradient:
+    """Sums of gradients of the log loss at a point, shape (width,)."""
+
+    point: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        residuals = LogisticLoss().derivative(block.margins(self.point[None, :]), block.targets)
+        return block.pull_back(residuals)[0]
+
+
 def mean_gradient(
     records: Records, point: np.ndarray, part: Part, count: int | None = None
 ) -> np.ndarray:
@@ -243,12 +253,7 @@ def mean_gradient(
 
     `count` is the number to divide by, that of the records by default.
     """
-
-    def gradient(block: Block) -> np.ndarray:
-        residuals = LogisticLoss().derivative(block.margins(point[None, :]), block.targets)
-        return block.pull_back(residuals)[0]
-
-    return mean_over(records, part, gradient, count)
+    return mean_over(records, part, LogLossGradient(point=point), count)
 
 
 class LogLossModel:

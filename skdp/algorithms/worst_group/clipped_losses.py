@@ -15,6 +15,7 @@ import numpy as np
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group import rules
 from skdp.problems import Loss
+from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
 
@@ -51,6 +52,20 @@ class ClippedLosses:
     def losses(self, means: np.ndarray) -> np.ndarray:
         """Return mean losses from mean terms."""
         return self.factor * (self.centre + means)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedLossTerms:
+    """The clipped loss of each record under weights of ``(x, 1)`` and a shift of the margins."""
+
+    loss: Loss
+    clipped: ClippedLosses
+    weights: np.ndarray
+    shift: np.ndarray
+
+    def __call__(self, block: Block) -> list[np.ndarray]:
+        margins = block.margins(self.weights) + self.shift
+        return [self.clipped.terms(self.loss.value(margins, block.targets))]
 
 
 def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:

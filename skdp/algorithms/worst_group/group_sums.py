@@ -37,6 +37,14 @@ class GroupTotals:
         )
 
 
+@dataclass(frozen=True)
+class Ones:
+    """1 for each record: sums are the sizes of the groups."""
+
+    def __call__(self, block: Block) -> list[np.ndarray]:
+        return [np.ones(len(block.groups))]
+
+
 def has_shift(plan: NoisyGradientDescentPlan) -> bool:
     """Whether an intercept of two classes can be shifted."""
     return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0

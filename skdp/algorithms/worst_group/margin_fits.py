@@ -12,7 +12,7 @@ minimise the largest of the groups' losses, each raised by what is not known of 
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,12 +20,109 @@ from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range
+from skdp.algorithms.worst_group.clipped_losses import ClippedLosses, clipped_losses, loss_range
 from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
 from skdp.mechanisms import NoiseSource
-from skdp.problems import SoftmaxLoss
+from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixTerms:
+    """Terms of norm 1 at most: the first loss, its change and curvature, residuals.
+
+    Attributes
+    ----------
+    loss : Loss
+    clipped : ClippedLosses
+    weights : tuple of three ndarrays of shape (n_outputs, width)
+        Of ``(x, 1)``: the first model, the one half-way and the last.
+    shift : ndarray of shape () or (n_outputs,)
+        Of the margins.
+    unit : float or None
+        Of residuals; None without a shift.
+    """
+
+    loss: Loss
+    clipped: ClippedLosses
+    weights: tuple[np.ndarray, ...]
+    shift: np.ndarray
+    unit: float | None
+
+    def __call__(self, block: Block) -> list[np.ndarray]:
+        margins = [block.margins(weights) + self.shift for weights in self.weights]
+        first, middle, last = (
+            self.clipped.terms(self.loss.value(z, block.targets)) for z in margins
+        )
+        columns = [first, last - first, first + last - 2.0 * middle]
+        if self.unit is not None:
+            columns += [
+                np.clip(self.loss.derivative(z, block.targets) / self.unit, -1.0, 1.0)
+                for z in margins[::2]
+            ]
+        return _shortened(np.stack(columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleTerms:
+    """Terms of norm 1 at most: half of the loss, its gradient and its Hessian.
+
+    Attributes
+    ----------
+    loss : Loss
+    weights : tuple of ndarray of shape (n_outputs, width)
+        Of ``(x, 1)``: of the model and of the direction, if there is one.
+    units : tuple of float
+        Of their margins.
+    factors : tuple of float
+        Of the margins in these units.
+    offset : ndarray of shape () or (n_outputs,)
+        Of the margins.
+    shift : float or None
+        Of the margins, which are differentiated in it; None without one.
+    """
+
+    loss: Loss
+    weights: tuple[np.ndarray, ...]
+    units: tuple[float, ...]
+    factors: tuple[float, ...]
+    offset: np.ndarray
+    shift: float | None
+
+    def __call__(self, block: Block) -> list[np.ndarray]:
+        loss, (centre, largest) = self.loss, loss_range(self.loss)
+        pairs = zip(self.weights, self.units, strict=True)
+        scores = [block.margins(weights) / unit for weights, unit in pairs]
+        margins = self.factors[0] * scores[0] + self.offset
+        if self.shift is not None:
+            margins = margins + self.shift
+        if len(scores) > 1:
+            margins = margins + self.factors[1] * scores[1]
+        values = np.minimum(loss.value(margins, block.targets), largest) - centre
+        if isinstance(loss, SoftmaxLoss):
+            p = loss.probabilities(margins)
+            ways = np.stack([each @ loss.basis.T for each in scores])
+            means = np.einsum("ij,aij->ai", p, ways)
+            own = np.take_along_axis(ways, block.targets[None, :, None], axis=2)[:, :, 0]
+            gradients = means - own
+            hessians = np.einsum("ij,aij,bij->abi", p, ways, ways) - means[:, None] * means
+        else:
+            if self.shift is not None:
+                scores.insert(1, np.ones(len(block.targets)))
+            ways = np.stack(scores)
+            gradients = loss.derivative(margins, block.targets) * ways
+            hessians = loss.second_derivative(margins, block.targets) * ways[:, None] * ways
+        rows, columns = np.triu_indices(len(ways))
+        factors = np.where(rows == columns, 1.0, math.sqrt(2.0))[:, None]
+        vectors = np.concatenate([0.5 * values[None], gradients, factors * hessians[rows, columns]])
+        return _shortened(vectors)
+
+
+def _shortened(vectors: np.ndarray) -> list[np.ndarray]:
+    """Shorten vectors, one per column, to norm 1 at most; return their entries."""
+    lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+    return list(vectors / np.maximum(lengths, 1.0))
 
 
 class MixFit:
@@ -58,36 +155,31 @@ class MixFit:
         self.loss, self.clipped, self.has_shift = plan.loss, clipped_losses(plan), has_shift(plan)
         self.shift_unit = math.sqrt(0.5 * self.clipped.unit / self.loss.curvature)
         self.n_records = plan.n_records
-        self.ends, self.offsets, self.rows, (first, last) = ends, offsets, rows, ends
-        self.raw = [rows.weights(w) for w in (first, 0.5 * (first + last), last)]
+        self.ends, self.offsets, (first, last) = ends, offsets, ends
+        self.raw = tuple(rows.weights(w) for w in (first, 0.5 * (first + last), last))
 
-    def terms(self, block: Block) -> list[np.ndarray]:
-        """Return terms of norm 1 at most: the first loss, its change and curvature, residuals."""
+    def terms(self) -> MixTerms:
+        """Return the terms of records."""
+        unit = 2.0 * self.loss.curvature * self.shift_unit if self.has_shift else None
         shift = self.offsets.squeeze()
-        margins = [block.margins(raw) + shift for raw in self.raw]
-        first, middle, last = (
-            self.clipped.terms(self.loss.value(z, block.targets)) for z in margins
+        return MixTerms(
+            loss=self.loss, clipped=self.clipped, weights=self.raw, shift=shift, unit=unit
         )
-        columns = [first, last - first, first + last - 2.0 * middle]
-        if self.has_shift:
-            unit = 2.0 * self.loss.curvature * self.shift_unit
-            columns += [
-                np.clip(self.loss.derivative(z, block.targets) / unit, -1.0, 1.0)
-                for z in margins[::2]
-            ]
-        vectors = np.stack(columns)
-        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-        return list(vectors / np.maximum(lengths, 1.0))
 
     def release(
-        self, sums: NoisySum, proportions: np.ndarray, noise: NoiseSource, moved: float
+        self,
+        rows: CenteredRows,
+        sums: NoisySum,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+        moved: float,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release the losses along the line; return the best model's weights and offsets.
 
         `moved` bounds the rounding of a margin.
         """
         (first, last), sizes = self.ends, self.n_records * proportions
-        exact = self.rows.full_total(GroupTotals(len(sizes), self.terms))
+        exact = rows.full_total(GroupTotals(len(sizes), self.terms()))
         noisy, scale = sums.release(exact, noise, self.rounding(moved))
         step, shift = self.step(noisy, scale, sizes)
         return first + step * (last - first), self.offsets + shift
@@ -161,20 +253,20 @@ class ScaleFit:
         are_classes: bool = False,
     ) -> None:
         design = plan.objective.design
-        self.plan, self.rows, self.proportions = plan, rows, proportions
+        self.plan, self.proportions = plan, proportions
         self.sizes = plan.n_records * proportions
         self.has_shift, self.has_mix = has_shift(plan), direction is not None
         self.n_parameters = 1 + self.has_shift + self.has_mix
         ways = [weights] if direction is None else [weights, direction]
         lengths = [float(np.linalg.norm(way)) for way in ways]
-        self.units = [
+        self.units = tuple(
             max(least, 2.0 * length / math.sqrt(design.n_features))
             for least, length in zip((3.0, 1.5), lengths, strict=False)
-        ]
+        )
         self.unit = self.units[0]
         self.bounds = [rows.norm_bound * length for length in lengths]
-        self.raw = [rows.weights(way) for way in ways]
-        self.shift = offsets.squeeze()
+        self.raw = tuple(rows.weights(way) for way in ways)
+        self.offset = offsets.squeeze()
         #: Of the derivatives in each parameter that groups are alike in.
         self.signs = np.ones((len(proportions), self.n_parameters))
         if self.has_shift and are_classes:
@@ -194,44 +286,32 @@ class ScaleFit:
         )
         return 2.0 * largest * scores**2 * moved + 16.0 * EPS
 
-    def terms(self, block: Block, shrinkage: float, theta: np.ndarray) -> list[np.ndarray]:
-        """Return terms of norm 1 at most: half of the loss, its gradient and its Hessian."""
-        loss, k = self.plan.loss, self.n_parameters
-        centre, largest = loss_range(loss)
-        scores = [block.margins(raw) / unit for raw, unit in zip(self.raw, self.units, strict=True)]
-        margins = (shrinkage * self.unit + theta[0]) * scores[0] + self.shift
-        if self.has_shift:
-            margins = margins + theta[1]
-        if self.has_mix:
-            margins = margins + theta[-1] * scores[1]
-        values = np.minimum(loss.value(margins, block.targets), largest) - centre
-        if isinstance(loss, SoftmaxLoss):
-            p = loss.probabilities(margins)
-            ways = np.stack([each @ loss.basis.T for each in scores])
-            means = np.einsum("ij,aij->ai", p, ways)
-            own = np.take_along_axis(ways, block.targets[None, :, None], axis=2)[:, :, 0]
-            gradients = means - own
-            hessians = np.einsum("ij,aij,bij->abi", p, ways, ways) - means[:, None] * means
-        else:
-            if self.has_shift:
-                scores.insert(1, np.ones(len(block.targets)))
-            ways = np.stack(scores)
-            gradients = loss.derivative(margins, block.targets) * ways
-            hessians = loss.second_derivative(margins, block.targets) * ways[:, None] * ways
-        rows, columns = np.triu_indices(k)
-        factors = np.where(rows == columns, 1.0, math.sqrt(2.0))[:, None]
-        vectors = np.concatenate([0.5 * values[None], gradients, factors * hessians[rows, columns]])
-        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-        return list(vectors / np.maximum(lengths, 1.0))
+    def terms(self, shrinkage: float, theta: np.ndarray) -> ScaleTerms:
+        """Return the terms of records at parameters."""
+        first = shrinkage * self.unit + float(theta[0])
+        return ScaleTerms(
+            loss=self.plan.loss,
+            weights=self.raw,
+            units=self.units,
+            factors=(first, float(theta[-1])) if self.has_mix else (first,),
+            offset=self.offset,
+            shift=float(theta[1]) if self.has_shift else None,
+        )
 
     def released(
-        self, sums: NoisySum, n_rounds: int, shrinkage: float, noise: NoiseSource, moved: float
+        self,
+        rows: CenteredRows,
+        sums: NoisySum,
+        n_rounds: int,
+        shrinkage: float,
+        noise: NoiseSource,
+        moved: float,
     ) -> np.ndarray:
         """Return the parameters after some releases, one for each step; `moved` as in rounding."""
         theta = np.zeros(self.n_parameters)
         for _ in range(n_rounds):
-            terms = partial(self.terms, shrinkage=shrinkage, theta=theta)
-            exact = self.rows.full_total(GroupTotals(len(self.sizes), terms))
+            terms = self.terms(shrinkage, theta)
+            exact = rows.full_total(GroupTotals(len(self.sizes), terms))
             derivatives, scale = sums.release(exact, noise, self.rounding(moved, shrinkage, theta))
             step = self.step(derivatives, scale, shrinkage, theta)
             theta = self.limited(theta + step, shrinkage)

@@ -28,9 +28,14 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.worst_group.clipped_losses import (
+    ClippedLossTerms,
+    clipped_losses,
+    loss_range,
+    loss_sensitivity,
+)
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, has_shift
+from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, Ones, has_shift
 from skdp.algorithms.worst_group.group_weights import (
     class_weights,
     prefers_plain,
@@ -46,7 +51,6 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.records import Block
 from skdp.problems.rounding import two_margins
 
 
@@ -315,7 +319,7 @@ class NoisyDescentAscentPlan(GroupPlan):
                 ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
                 moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
                 fit = MixFit(descent.plan, rows, ends, offsets)
-                point, offsets = fit.release(self.mix, proportions, noise, moved)
+                point, offsets = fit.release(rows, self.mix, proportions, noise, moved)
             else:
                 # several looks have found the weights; after one the largest loss may be off
                 direction = point - plain if self.n_looks == 1 and not is_plain else None
@@ -346,9 +350,7 @@ class NoisyDescentAscentPlan(GroupPlan):
             shares = np.array(self.proportions)
         else:
             n = plan.n_records
-            counted = GroupTotals(
-                self.objective.weights.n_groups, lambda block: [np.ones(len(block.targets))]
-            )
+            counted = GroupTotals(self.objective.weights.n_groups, Ones())
             counts, scale = self.sizes.release(rows.full_total(counted), noise)
             shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
         return positive_shares(shares, least)
@@ -374,12 +376,10 @@ class NoisyDescentAscentPlan(GroupPlan):
         noise: NoiseSource,
     ) -> np.ndarray:
         """Release the groups' losses under released weights, and shrink them."""
-        raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
         clipped = clipped_losses(plan)
-
-        def terms(block: Block) -> list[np.ndarray]:
-            return [clipped.terms(loss.value(block.margins(raw) + shift, block.targets))]
-
+        terms = ClippedLossTerms(
+            loss=self.loss, clipped=clipped, weights=rows.weights(weights), shift=offsets.squeeze()
+        )
         n = plan.n_records
         moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
         assert self.losses is not None
@@ -443,7 +443,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
-        theta = fit.released(self.scale, rules.SCALE_ROUNDS, shrinkage, noise, moved)
+        theta = fit.released(rows, self.scale, rules.SCALE_ROUNDS, shrinkage, noise, moved)
         shift = theta[1] if fit.has_shift else 0.0
         weights = (shrinkage + theta[0] / fit.unit) * weights
         if direction is not None:

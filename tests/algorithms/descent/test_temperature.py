@@ -9,7 +9,7 @@ import pytest
 from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective
 from plain_noise import PlainNoise, Scales, Silent
 
-from skdp.algorithms.descent.temperature import _step, plan_temperature
+from skdp.algorithms.descent.temperature import TemperatureDerivatives, _step, plan_temperature
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
@@ -62,6 +62,20 @@ def test_the_noise_of_the_temperature_covers_rounding():
     assert plan.sum.bound() == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
 
 
+def vector_of(plan, block, score, factor, unit, spread, offset):
+    """Vector of a record that has a constant feature alone."""
+    derivatives = TemperatureDerivatives(
+        loss=plan.loss,
+        weights=np.array([[0.0, score / block.intercept]]),
+        offset=np.array(offset),
+        factor=factor,
+        unit=unit,
+        spread=spread,
+        has_shift=plan._has_shift,
+    )
+    return derivatives(block, np.ones(1))
+
+
 @pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(2.0)], ids=repr)
 def test_no_vector_moves_further_than_its_score_says(loss):
     """Of records at random scores, shifted by 1e-6; the bound is not loose by more than 30."""
@@ -76,8 +90,7 @@ def test_no_vector_moves_further_than_its_score_says(loss):
         (block,) = records.blocks()
 
         def vector(score, unit=unit, factor=factor, offset=offset, block=block, spread=spread):
-            scores = np.array([score])
-            return plan._derivatives(scores / unit, factor * scores + offset, block, spread)
+            return vector_of(plan, block, score, factor, unit, spread, offset)
 
         size = bound + abs(offset) + loss.target_bound
         moved = np.linalg.norm(vector(score + 1e-6) - vector(score)) / 1e-6
@@ -99,8 +112,7 @@ def test_the_vector_of_squares_moves_as_far_as_its_bound_says():
         (block,) = records.blocks()
 
         def vector(score, unit=unit, factor=factor, block=block, spread=spread):
-            scores = np.array([score])
-            return plan._derivatives(scores / unit, factor * scores, block, spread)
+            return vector_of(plan, block, score, factor, unit, spread, 0.0)
 
         step = 1e-3 * bound
         moved = np.linalg.norm(vector(bound) - vector(bound - step)) / step

@@ -238,7 +238,7 @@ def test_terms_of_the_scale_reach_their_bound(loss):
             terms = []
 
             def part(block, _, fit=fit, theta=theta, terms=terms):
-                terms.append(np.array(fit.terms(block, 1.0, np.array(theta[: fit.n_parameters]))))
+                terms.append(np.array(fit.terms(1.0, np.array(theta[: fit.n_parameters]))(block)))
                 return np.zeros(1)
 
             rows.full_total(part)
@@ -307,7 +307,7 @@ def test_terms_of_the_scale_are_derivatives(loss):
 
     def sums(theta):
         def part(block, _):
-            return np.stack([entry.sum() for entry in fit.terms(block, 0.6, theta)])
+            return np.stack([entry.sum() for entry in fit.terms(0.6, theta)(block)])
 
         return rows.full_total(part)
 

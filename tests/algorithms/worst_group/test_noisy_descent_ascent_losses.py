@@ -93,11 +93,11 @@ def line_of(loss, weights=((2.0, 0.0, 0.0, 0.3), (-2.0, 1.0, 0.0, -0.3))):
     terms = []
 
     def part(block, _):
-        terms.append(np.array(fit.terms(block)))
+        terms.append(np.array(fit.terms()(block)))
         return np.zeros(1)
 
     rows.full_total(part)
-    return plan, fit, np.concatenate(terms, axis=1).T, X, y
+    return plan, fit, np.concatenate(terms, axis=1).T, X, y, rows
 
 
 @pytest.mark.parametrize("loss", [SQUARES, HalfSquaredLoss(1e-3), SquaredHingeLoss()], ids=repr)
@@ -113,16 +113,16 @@ def test_terms_of_the_line_reach_their_bound(loss):
 
 def test_rounding_of_the_line_is_that_of_lemma_6():
     """Margins that move by eta move a term by no more than stated, and by a tenth of it."""
-    _, fit, before, *_ = line_of(SQUARES)
+    _, fit, before, _, _, rows = line_of(SQUARES)
     eta = 1e-7
     fit.offsets = fit.offsets + eta
     found = []
 
     def part(block, _):
-        found.append(np.array(fit.terms(block)))
+        found.append(np.array(fit.terms()(block)))
         return np.zeros(1)
 
-    fit.rows.full_total(part)
+    rows.full_total(part)
     moved = np.linalg.norm(np.concatenate(found, axis=1).T - before, axis=1).max()
     assert 0.1 * fit.rounding(eta) < moved <= fit.rounding(eta)
     assert fit.rounding(0.0) == pytest.approx((16 * 5 + 32) * EPS, rel=1e-12)

@@ -1,0 +1,87 @@
+"""Sums of a loss and its derivatives over records: functions of a block of them.
+
+They hold weights and a loss, never records, so that they may leave the process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.problems.losses import Loss
+from skdp.problems.records import Block
+
+
+@dataclass(frozen=True)
+class LossSum:
+    """Sum of the losses under weights of shape (n_outputs, width)."""
+
+    loss: Loss
+    weights: np.ndarray
+
+    def __call__(self, block: Block) -> float:
+        return float(self.loss.value(block.margins(self.weights), block.targets).sum())
+
+
+@dataclass(frozen=True)
+class GradientSum:
+    """Sum of the gradients, shape (n_outputs, width)."""
+
+    loss: Loss
+    weights: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        margins = block.margins(self.weights)
+        return block.pull_back(self.loss.derivative(margins, block.targets))
+
+
+@dataclass(frozen=True)
+class ValueAndGradientSum:
+    """Both sums."""
+
+    loss: Loss
+    weights: np.ndarray
+
+    def __call__(self, block: Block) -> tuple[float, np.ndarray]:
+        margins = block.margins(self.weights)
+        values, residuals = self.loss.value_and_derivative(margins, block.targets)
+        return float(values.sum()), block.pull_back(residuals)
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Second derivatives of the records in their margins, for :meth:`Records.gram`."""
+
+    loss: Loss
+    weights: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        return self.loss.second_derivative(block.margins(self.weights), block.targets)
+
+
+@dataclass(frozen=True)
+class CurvatureProduct:
+    """Product of the Hessian of the sum with directions of shape (n_outputs, width)."""
+
+    loss: Loss
+    weights: np.ndarray
+    directions: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        curvature = self.loss.second_derivative(block.margins(self.weights), block.targets)
+        moved = block.margins(self.directions)
+        if moved.ndim == 1:
+            return block.pull_back(curvature * moved)
+        return block.pull_back(np.einsum("iab,ib->ia", curvature, moved))
+
+
+@dataclass(frozen=True)
+class QuadraticMoments:
+    """Second moments and, as last row, gradients at 0, of a quadratic loss of one margin."""
+
+    loss: Loss
+
+    def __call__(self, block: Block) -> np.ndarray:
+        at_zero = np.zeros(len(block.targets)), block.targets
+        return block.moments(self.loss.derivative(*at_zero), self.loss.second_derivative(*at_zero))
