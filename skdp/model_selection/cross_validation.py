@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdp._checks import check_count, check_lengths
+from skdp._checks import InvalidTypeError, check_count, check_lengths, shown
 from skdp._estimator import check_random_state, randomness
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
@@ -141,6 +141,8 @@ def dp_cross_validate(
     budget = PrivacyBudget(epsilon, delta)
     check_accountant(accountant)
     check_random_state(random_state)
+    if not isinstance(params, Mapping | None):
+        raise InvalidTypeError(f"params must be None or a dict, got {shown(params)}.")
     parts = [estimator, *estimator.get_params(deep=True).values()]
     if not any(isinstance(part, AccountedMixin) for part in parts):
         raise ValueError(
@@ -159,6 +161,7 @@ def dp_cross_validate(
     folds = _folds(cv, len(y), noise)
     overlap = OverlappingParts(_members(folds, len(y)))
     plans = [scoring_.plan(len(test), budget) for _, test in folds]
+    events = [plan.event for plan in plans]  # their noise may be out of range
     # keeps what all of it cost, also that of fits in other processes
     recorder = BudgetAccountant(math.inf)
     accountants = [
@@ -182,7 +185,7 @@ def dp_cross_validate(
                 model = clone(estimator).fit(X_train, y_train, **options)
             plan = plans[number]
             with overlap.part(2 * number + 1):
-                spend(plan.event, label=f"score of fold {number + 1}")
+                spend(events[number], label=f"score of fold {number + 1}")
             data = scoring_.data(model, take_rows(X, test), y[test], test)
             point = plan.run(data, Run("auto", rng, noise)).point
             released.append(scoring_.released(plan, point))

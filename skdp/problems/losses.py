@@ -388,8 +388,9 @@ class HalfSquaredLoss(BoundedTargetLoss):
         ``c = (-Y + sqrt(Y^2 + 8 k^2)) / (4 k)`` with ``k = R X`` (docs/theory/constants.md).
         """
         k, bound = radius * feature_norm, self.target_bound
-        # the same root without the cancellation at small k
-        c = 2.0 * k / (bound + (bound**2 + 8.0 * k**2) ** 0.5)
+        # the same root without the cancellation at small k; squares of large k would overflow
+        part = minimum(k, 1e150)
+        c = 2.0 * part / (bound + (bound**2 + 8.0 * part**2) ** 0.5)
         return 2.0 * feature_norm * (c * k + bound) * (1.0 - c * c) ** 0.5 * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:

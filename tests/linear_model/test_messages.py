@@ -1,5 +1,6 @@
 """Errors name the remedy, come before anything is computed, and quote no value of a record."""
 
+import contextlib
 import datetime
 import warnings
 
@@ -14,7 +15,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
-from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
+from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor, DPMaxGroupLossClassifier
 
 SECRET = 0.123456789
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
@@ -338,6 +339,24 @@ def test_labels_in_meta_estimators_work_or_name_what_works(names, ensemble, meth
             assert "y = np.searchsorted(names, y)" in str(error)
             assert "classes=range(K)" in str(error)
     assert fit(np.searchsorted(names, np.array(names)[codes]), range(len(names))).shape[0] == 300
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("ends", [(0, 10**400), (-(10**400), 0), (0, np.inf), (-1e51, 0), (0, "1")])
+def test_ends_of_ranges_that_are_no_doubles_are_refused(kind, ends):
+    X, y = records(kind, n=10)
+    assert "an end of target_range" in message_of(declared(kind, target_range=ends), X, y)
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-310, 1e-200])
+@pytest.mark.parametrize("kind", [DPRidge, DPAdversarialRegressor])
+def test_tiny_penalties_are_fitted_or_refused(kind, alpha):
+    """Squares of the radius of solutions are beyond all doubles."""
+    X, y = records(kind, n=50)
+    model = declared(kind, alpha=alpha, method="output")
+    with contextlib.suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isfinite(model.fit(X, y).coef_).all()
 
 
 @pytest.mark.parametrize("kind", [BoundedScaler, DPStandardScaler])

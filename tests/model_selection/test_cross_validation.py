@@ -503,12 +503,15 @@ def test_searches_inside_of_folds():
         ({"score_range": 3}, "must be a pair"),
         ({"score_range": (1, 0)}, "low < high"),
         ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 5e-324}, "scale of the noise"),
+        ({"params": 3}, "params must be"),
         ({"accountant": 3}, "accountant"),
     ],
 )
 def test_invalid_parameters(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        dp_cross_validate(classifier(), X, Y, **options)
+    with BudgetAccountant(9.0) as unused, pytest.raises((TypeError, ValueError), match=message):
+        dp_cross_validate(classifier(delta=0.0), X, Y, **options)
+    assert unused.entries == ()
 
 
 def test_models_without_privacy_are_refused():

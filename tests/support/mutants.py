@@ -916,12 +916,12 @@ MUTANTS = (
         "scores are computed before they are paid for",
         "model_selection/cross_validation.py",
         """            with overlap.part(2 * number + 1):
-                spend(plan.event, label=f"score of fold {number + 1}")
+                spend(events[number], label=f"score of fold {number + 1}")
             data = scoring_.data(model, take_rows(X, test), y[test], test)
 """,
         """            data = scoring_.data(model, take_rows(X, test), y[test], test)
             with overlap.part(2 * number + 1):
-                spend(plan.event, label=f"score of fold {number + 1}")
+                spend(events[number], label=f"score of fold {number + 1}")
 """,
         f"{_FOLDS} refused_is_not_computed",
     ),
