@@ -200,6 +200,8 @@ def _is_consistent(X: Any) -> bool:
         is_paired = len(X.row) == len(X.col) == len(X.data)
         are_within = _is_within(X.row, X.shape[0]) and _is_within(X.col, X.shape[1])
         return _are_integers(X.row, X.col) and is_paired and are_within
+    if X.format == "lil":  # what a row lacks would be whatever is in memory
+        return list(map(len, X.rows)) == list(map(len, X.data))
     return True  # other formats are checked once they are converted
 
 

@@ -41,6 +41,9 @@ def broken(n=20, d=3):
     lists = rows.tolil()
     lists.rows[0] = [d + 7] * len(lists.rows[0])
     yield "lil", lists
+    lists = rows.tolil()
+    lists.data[3] = lists.data[3][:-1]
+    yield "lil without a value", lists
 
 
 BROKEN = dict(broken())
