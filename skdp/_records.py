@@ -126,7 +126,7 @@ def _problem(values: np.ndarray, refuse_nan: bool) -> str | None:
     if values.dtype.kind not in "biuf":
         entries = values.astype(object)
         try:
-            values = np.array([np.nan if _is_missing(v) else float(v) for v in entries])
+            values = np.array([np.nan if is_missing(v) else float(v) for v in entries])
         except (TypeError, ValueError):
             return _DATES if any(hasattr(v, "year") for v in entries) else _TEXT
     if np.isinf(values).any():
@@ -134,11 +134,14 @@ def _problem(values: np.ndarray, refuse_nan: bool) -> str | None:
     return "contains NaN." if refuse_nan and np.isnan(values).any() else None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA is neither true nor false
+    except TypeError:  # NA has no truth value
         return True
+    except ValueError:  # of arrays
+        return False
 
 
 @contextlib.contextmanager

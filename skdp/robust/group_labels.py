@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import shown
+from skdp._records import is_missing
 
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
@@ -35,7 +36,7 @@ def as_labels(name: str, groups: Any) -> np.ndarray:
         # a list in which numpy turned everything into strings, NaN and numbers included
         entries = np.asarray(groups, dtype=object)
     is_object = entries.dtype == object
-    if any(map(_is_missing, entries)) if is_object else (entries != entries).any():
+    if any(map(is_missing, entries)) if is_object else (entries != entries).any():
         raise ValueError(f"{name} contains missing values.")
     if is_object:
         strings = [isinstance(label, str) for label in entries]
@@ -43,14 +44,9 @@ def as_labels(name: str, groups: Any) -> np.ndarray:
             raise ValueError(f"{name} mixes strings with labels of other types.")
         if not any(strings):  # numbers of a nullable type
             labels = np.array(entries.tolist())
+            if labels.ndim != 1:
+                raise ValueError(f"{name} contains labels that are sequences themselves.")
     return labels
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas.NA is neither true nor false
-        return True
 
 
 def are_named(proportions: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skdp._checks import InvalidTypeError
-from skdp._records import validate_records
+from skdp._records import is_missing, validate_records
 
 Categories = tuple[tuple[Any, ...], ...]
 
@@ -61,25 +61,15 @@ def columns_of(X: Any) -> list[list[Any]]:
     return [X[:, j].tolist() for j in range(X.shape[1])]
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # NA has no truth value
-        return True
-    except ValueError:
-        return False
-
-
 def has_missing(categories: Categories) -> bool:
     """Whether a missing value is among the categories of a column."""
-    return any(_is_missing(value) for values in categories for value in values)
+    return any(is_missing(value) for values in categories for value in values)
 
 
 def refuse_floats(X: Any, names: Sequence[Any]) -> None:
     """Raise ValueError for columns of floats, whose values tell the records."""
     for name, column in zip(names, columns_of(X), strict=True):
-        if any(isinstance(value, float) and not _is_missing(value) for value in column):
+        if any(isinstance(value, float) and not is_missing(value) for value in column):
             raise ValueError(
                 f"Column {name!r} of X holds floating-point numbers, whose values would be taken "
                 "as categories: divide it into bins with public edges, or declare `categories`."
@@ -94,7 +84,7 @@ def inferred_categories(X: Any) -> Categories:
             values = set(column)
         except TypeError:
             raise InvalidTypeError(f"Column {j} of X holds values that are not hashable.") from None
-        if any(_is_missing(value) for value in values):
+        if any(is_missing(value) for value in values):
             raise ValueError(
                 f"Column {j} of X contains NaN or None: declare `categories` with None among them, "
                 "or fill missing values with a public constant."
@@ -138,7 +128,7 @@ def declared_categories(categories: Any, names: Sequence[Any]) -> Categories:
             "column."
         )
     for name, values in zip(names, lists, strict=True):
-        keys = [None if _is_missing(value) else value for value in values]
+        keys = [None if is_missing(value) else value for value in values]
         try:
             n_distinct = len(set(keys))
         except TypeError:
@@ -158,7 +148,7 @@ def encode(X: Any, categories: Categories, names: Sequence[Any]) -> np.ndarray:
     """
     codes = np.empty((X.shape[0], len(categories)), dtype=np.intp)
     for j, (column, values) in enumerate(zip(columns_of(X), categories, strict=True)):
-        index = {value: k for k, value in enumerate(values) if not _is_missing(value)}
+        index = {value: k for k, value in enumerate(values) if not is_missing(value)}
         try:
             found = map(index.get, column, repeat(-1))
             codes[:, j] = np.fromiter(found, dtype=np.intp, count=len(column))
@@ -167,8 +157,8 @@ def encode(X: Any, categories: Categories, names: Sequence[Any]) -> np.ndarray:
                 f"Column {names[j]!r} of X holds values that are not hashable."
             ) from None
         unknown = np.flatnonzero(codes[:, j] < 0)
-        missing = [k for k, value in enumerate(values) if _is_missing(value)]
-        are_missing = [_is_missing(column[i]) for i in unknown]
+        missing = [k for k, value in enumerate(values) if is_missing(value)]
+        are_missing = [is_missing(column[i]) for i in unknown]
         if missing and all(are_missing):
             codes[unknown, j] = missing[0]
         elif any(are_missing) and not missing:
@@ -253,7 +243,7 @@ def _column_dtype(kind: type, dtype: Any, values: tuple[Any, ...]) -> Any:
     Whether an integer column becomes one of floats may depend on a record. So the declared
     categories decide which of them it is, and the fitted column only about its width.
     """
-    present = [value for value in values if not _is_missing(value)]
+    present = [value for value in values if not is_missing(value)]
     name = type(dtype).__name__
     if name in ("CategoricalDtype", "Enum"):  # the categories that it lists may be of the records
         options = {"ordered": dtype.ordered} if name == "CategoricalDtype" else {}
@@ -300,8 +290,8 @@ def _kind(dtype: Any) -> str:
 
 def _declared_dtype(dtype: np.dtype[Any], values: tuple[Any, ...]) -> np.dtype[Any]:
     """Return the type of numpy for a column with these categories, as near to `dtype` as can be."""
-    wanted = _common_dtype((tuple(value for value in values if not _is_missing(value)),))
-    if any(map(_is_missing, values)):
+    wanted = _common_dtype((tuple(value for value in values if not is_missing(value)),))
+    if any(map(is_missing, values)):
         wanted = np.dtype({"i": float, "u": float, "f": float}.get(wanted.kind, object))
     if not _holds(wanted, values):
         wanted = np.dtype(object)
@@ -316,7 +306,7 @@ def _holds(dtype: np.dtype[Any], values: tuple[Any, ...]) -> bool:
     try:
         with np.errstate(all="ignore"):
             cast = objects.astype(dtype).tolist()
-        return all(a == b or _is_missing(b) for a, b in zip(cast, values, strict=True))
+        return all(a == b or is_missing(b) for a, b in zip(cast, values, strict=True))
     except (OverflowError, TypeError, ValueError):
         return False
 

@@ -21,12 +21,12 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from skdp._checks import InvalidTypeError, check_bool, check_count, check_real, shown
+from skdp._records import is_missing
 from skdp.preprocessing.ranges import to_unit_interval
 from skdp.tabular.frames import (
     Table,
     date_of,
     dates_of,
-    is_missing,
     level_text,
     numbers_of,
     objects,

@@ -156,16 +156,6 @@ def objects(values: Iterable[Any]) -> np.ndarray:
     return np.fromiter(values, dtype=object)
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # NA has no truth value
-        return True
-    except ValueError:  # of arrays
-        return False
-
-
 def numbers_of(values: np.ndarray) -> np.ndarray:
     """Return values as doubles: text is parsed, and what is no number is NaN."""
     if values.dtype.kind in "biuf":

@@ -140,6 +140,8 @@ def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
         (pd.Series([pd.NA, *GROUPS[1:]]), "missing"),
         (pd.Series([pd.NA, *GROUPS[1:]], dtype="string"), "missing"),
         (pd.Series([pd.NaT, *GROUPS[1:]], dtype=object), "missing"),
+        (pd.Series([[1] for _ in GROUPS]), "sequences"),
+        (pd.Series([np.zeros(2) for _ in GROUPS]), "sequences"),
         (pd.Categorical([None, *GROUPS[1:]]), "missing"),
         (pl.Series([None, *GROUPS[1:]]), "missing"),
         (np.array([math.nan, *GROUPS[1:]], dtype=object), "missing"),
