@@ -225,7 +225,9 @@ def over_partitions(X: Any, function: Callable[[Any], Any]) -> Any:
     if not isinstance(some, np.ndarray):
         raise ValueError("Sparse results need a Dask array, such as X.to_dask_array().")
     on_partition = _OnPartition(function, some)
-    return X.map_partitions(_as_frame, on_partition, meta=_as_frame(zeros[:0], on_partition)).values
+    with dask.config.set({"dataframe.convert-string": False}):  # text labels stay objects
+        meta = _as_frame(zeros[:0], on_partition)
+        return X.map_partitions(_as_frame, on_partition, meta=meta).values
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
 """Reading: sizes, rows, order of merges, transformers, jobs."""
 
+import importlib
 import math
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -288,3 +290,17 @@ def test_sources_cannot_be_indexed(arrays):
     with pytest.raises(TypeError) as found:
         cross_val_score(DPRidge(target_range=(0, 1)), source)
     assert "cannot be indexed" in str(found.value.__cause__ or found.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "text"),
+    [
+        ("parquet", "pyarrow", r'ParquetRecords needs pyarrow: pip install "skdp\[parquet\]"'),
+        ("dask", "distributed", r'DaskRecords needs dask: pip install "skdp\[dask\]"'),
+    ],
+)
+def test_optional_packages_are_named(monkeypatch, module, package, text):
+    monkeypatch.delitem(sys.modules, f"skdp.data.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=text):
+        importlib.import_module(f"skdp.data.{module}")
