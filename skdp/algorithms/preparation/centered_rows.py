@@ -40,6 +40,9 @@ class Centering:
         Variance of the targets around it in units of the squared bound on them.
     n_records : float or None, default=None
         Released number of records, which sums are divided by. None: the public one.
+    errors : tuple of two floats, default=(0.0, 1.0)
+        Deviations of the noise of a coordinate of the mean of rows, in units of the scale, and of
+        the mean of targets. 0 and 1 where the offsets are no release.
     """
 
     mean: np.ndarray
@@ -47,6 +50,7 @@ class Centering:
     offsets: np.ndarray
     target_variance: float
     n_records: float | None = None
+    errors: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
     def unknown(cls, n_features: int, n_outputs: int) -> Centering:
@@ -86,6 +90,7 @@ class CenteredRows:
 
     Attributes
     ----------
+    centering : Centering
     unit : float
         The scale in units of rows.
     shift : ndarray of shape (n_features,)
@@ -102,6 +107,7 @@ class CenteredRows:
 
     def __init__(self, records: Records, centering: Centering) -> None:
         self.has_intercept, self.n_counted = records.intercept > 0.0, centering.n_records
+        self.centering = centering
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self.unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale

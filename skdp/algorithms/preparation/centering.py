@@ -284,9 +284,14 @@ class CenteringPlan:
         if not d:
             mean = np.zeros(design.n_features)
         offsets, variance = targets.model(means[d + 1 :], deviation)
+        of_rows = deviation / math.sqrt(spread) if d else 1.0  # unknown means: all is error
+        of_targets = deviation * self.target_clip * (self.loss.target_bound or 1.0)
+        if not targets.size:  # unknown offsets
+            of_rows, of_targets = 0.0, 1.0
         return Centering(
             mean=mean,
             scale=math.sqrt(spread),
+            errors=(of_rows, of_targets),
             offsets=offsets,
             target_variance=variance,
             n_records=n if self.has_count else None,

@@ -89,11 +89,10 @@ def penalised_rows(
         alpha=objective.alpha / rows.unit**2,
         coef_norm=None if norm is None else norm * rows.unit,
         spread=spread,
+        first=rows.centering.offsets,
+        errors=rows.centering.errors,
     )
-    # the constants make up for errors of the released means, which are the same in all directions
-    squares = np.maximum((weights[:, :d] ** 2).sum(axis=1), 1e-300)
-    kept = (shrunk * weights[:, :d]).sum(axis=1) / squares
-    return np.column_stack([shrunk, kept[:, None] * weights[:, d:]]), moved - constants
+    return np.column_stack([shrunk, weights[:, d:]]), moved - constants
 
 
 def penalised(
@@ -105,13 +104,18 @@ def penalised(
     alpha: float,
     coef_norm: float | None,
     spread: float = 1.0,
+    first: np.ndarray | None = None,
+    errors: tuple[float, float] = (0.0, 1.0),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss, and a largest norm.
 
     If the norm is larger than `coef_norm`, alpha is enlarged until it is not. Margins of rows are
     taken for normal ones: then ``C(w) H w + alpha w = C(w*) H w*`` holds for the minimisers w and
     w* with and without the penalty, C the mean second derivative of the loss and H the second
-    moments. Log odds are moved so that the mean probabilities stay.
+    moments. Log odds are moved so that the mean probabilities are those of a constant model.
+
+    The margins of the mean row differ from that because they make up for the errors of two
+    releases: of the means of rows, as much as there are weights, and of the constant model.
 
     Parameters
     ----------
@@ -125,12 +129,18 @@ def penalised(
     coef_norm : float or None
     spread : float, default=1.0
         Standard deviation of numeric targets, about.
+    first : ndarray of shape (n_outputs,), optional
+        Margins of a constant model, as released. Default: those whose mean probabilities are those
+        of the weights.
+    errors : tuple of two floats
+        Of a coordinate of the mean of rows, and of the mean of targets.
 
     Returns
     -------
     weights, offsets : ndarray
     """
-    model = _Shrinkage(loss, spectrum.turned(weights), offsets, spectrum.moments, spread)
+    z = spectrum.turned(weights)
+    model = _Shrinkage(loss, z, offsets, first, spectrum.moments, spread)
     shrunk, moved = model.at(alpha)
     if coef_norm is not None and np.linalg.norm(shrunk) > coef_norm:
 
@@ -143,7 +153,13 @@ def penalised(
             high += 2.0
         shrunk, moved = model.at(math.exp(brentq(excess, low, high, xtol=1e-6)))
         shrunk *= coef_norm / np.linalg.norm(shrunk)
-    return spectrum.turned_back(shrunk), moved
+    # of minus the error of the means times the weights, and the error of the constant model
+    of_means, of_first = errors[0] ** 2, (errors[1] / model.first_curvature) ** 2
+    if not (loss.has_odds or loss.is_quadratic):  # the mean is not the best constant
+        of_first += spread**2
+    kept = of_means * (shrunk * z).sum(axis=1) + of_first
+    kept /= np.maximum(of_means * (z * z).sum(axis=1) + of_first, 1e-300)
+    return spectrum.turned_back(shrunk), moved + kept * (offsets - model.offsets)
 
 
 class _Shrinkage:
@@ -154,15 +170,23 @@ class _Shrinkage:
         loss: Loss,
         weights: np.ndarray,
         offsets: np.ndarray,
+        first: np.ndarray | None,
         moments: np.ndarray,
         spread: float,
     ) -> None:
-        self.loss, self.offsets, self.moments = loss, offsets, moments
+        self.loss, self.moments = loss, moments
+        self.offsets = offsets if first is None else first
         self._nodes, self._shares = _normal_law(len(weights))
+        self.first_curvature, k = 1.0, len(weights)
         if loss.has_odds:
-            self._rate, self._curvature = self._means(offsets, (weights * moments) @ weights.T)
+            covariance = np.zeros((k, k))
+            if first is None:
+                covariance = (weights * moments) @ weights.T
+            self._rate, curvature = self._means(self.offsets, covariance)
+            self.first_curvature = float(np.trace(curvature)) / k
+            self.offsets, self._curvature = self._calibrated(offsets, weights)
         else:
-            self._curvature = typical_curvature(loss, spread) * np.eye(len(weights))
+            self._curvature = typical_curvature(loss, spread) * np.eye(k)
         self._score = self._curvature @ (weights * moments)
 
     def at(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:

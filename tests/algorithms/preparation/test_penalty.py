@@ -148,3 +148,18 @@ def test_a_strong_penalty_leaves_the_mean_of_the_targets():
         model = DPRidge(alpha=10.0, data_norm=1.0, target_range=(-5, 5), random_state=seed)
         scores.append(model.fit(X, y).score(X, y))
     assert np.mean(scores) > -0.05
+
+
+def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
+    """The intercept at the mean row is far below the log odds of the class, and no error of it."""
+    losses = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((8000, 10))
+        y = (rng.random(8000) < 1.0 / (1.0 + np.exp(7.0 - 4.0 * X[:, 0]))).astype(int)
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        model = DPLogisticRegression(alpha=10.0, data_norm=1.0, classes=[0, 1], random_state=seed)
+        p, share = model.fit(X, y).predict_proba(X)[:, 1], y.mean()
+        loss = -np.mean(y * np.log(p) + (1 - y) * np.log1p(-p))
+        losses.append(loss + share * np.log(share) + (1 - share) * np.log1p(-share))
+    assert np.mean(losses) < 0.01
