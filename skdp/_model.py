@@ -6,6 +6,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,47 +14,31 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from skdp._checks import check_real
 from skdp._estimator import (
     PrivateEstimator,
     declared_labels,
-    encode,
     noise_alarms,
-    plain_labels,
     refuse_fit_params,
     staged,
     warn_inferred,
 )
 from skdp._records import validate_records
-from skdp._runtime import without_warnings
+from skdp._sources import (
+    ChunkCheck,
+    LabelCodes,
+    distinct_labels,
+)
 from skdp._types import Self
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.plan import check_memory
-from skdp.data.collections import over_chunks
+from skdp.data.collections import as_source, over_chunks
+from skdp.data.sources import RecordSource
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
-
-_UNKNOWN_LABELS = "y contains labels that are not in `classes`."
-_ENCODED = (
-    " Meta-estimators such as VotingClassifier, StackingClassifier, BaggingClassifier and "
-    "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), may encode labels as "
-    "0, ..., K - 1. Labels that are encoded before work in all of them: "
-    "y = np.searchsorted(names, y) with the sorted names, and classes=range(K)."
-)
-
-
-def _mismatch(y: np.ndarray, classes: np.ndarray) -> str:
-    """Say how the kinds of labels differ, if they do."""
-    numeric = [labels.dtype.kind in "biuf" for labels in (y, classes)]
-    text = ""
-    if numeric[0] != numeric[1]:
-        words = [("numbers" if is_numeric else "strings") for is_numeric in numeric]
-        text = f" y holds {words[0]}, `classes` {words[1]}: declare the labels as they are in y."
-    elif y.dtype.kind == "f" and (y != np.rint(y)).any():
-        return " y holds fractional numbers: bin them by public edges, or use a regressor."
-    are_codes = numeric[1] and np.array_equal(classes, np.arange(len(classes)))
-    return text + (_ENCODED if y.dtype.kind in "iu" or are_codes else "")
+from skdp.problems.bounding import Bounding, Encoder
+from skdp.problems.chunked_records import ChunkedRecords
+from skdp.problems.surveys import Surveyor
 
 
 class PrivateModel(PrivateEstimator):
@@ -66,8 +51,9 @@ class PrivateModel(PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RecordSource
+            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds the
+            targets. Dask collections of equal partitions are taken, too.
         y : array-like of shape (n_samples,)
         **fit_params : dict
             Must be empty. `sample_weight` is refused, because the guarantee is per record: the
@@ -86,8 +72,9 @@ class PrivateModel(PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        source = as_source(X, y)
         with staged(self) as model:
-            model._fit(X, y)
+            model._fit(*((X, y) if source is None else (source, None)))
         return self
 
     @abstractmethod
@@ -135,6 +122,50 @@ class PrivateModel(PrivateEstimator):
         """Return the records with bounded rows and the intercept feature."""
         self.data_norm_ = self._norm_bound
         return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
+
+    @contextmanager
+    def _surveyed(self, X: Any, check: ChunkCheck, labels: Any = None) -> Iterator[Surveyor | None]:
+        """Open a source and yield its surveyor; None for records in memory.
+
+        `check` and `labels` are those of :class:`~skdp.problems.surveys.SurveyTask`.
+        """
+        if not isinstance(X, RecordSource):
+            yield None
+            return
+        self._check_chunked()
+        with X.opened() as source:
+            parts = self._survey_parts()
+            name = type(self).__name__
+            yield Surveyor(source, check=check, labels=labels, name=name, **parts)
+
+    def _survey_parts(self) -> dict[str, Any]:
+        """Return further parts of :class:`~skdp.problems.surveys.SurveyTask`."""
+        return {}
+
+    def _check_chunked(self) -> None:
+        """Refuse what needs all records in memory."""
+        raise ValueError(f"{type(self).__name__} needs all records in memory.")
+
+    def _chunked(self, surveyor: Surveyor, targets: Encoder) -> ChunkedRecords:
+        """Survey a source; return its records with bounded rows and the intercept feature."""
+        self.data_norm_ = self._norm_bound
+        bounding = Bounding(
+            data_norm=self.data_norm_,
+            intercept=self._intercept_value,
+            targets=targets,
+            groups=self._group_encoder(surveyor),
+        )
+        survey = surveyor.survey(bounding)
+        check_memory(survey.n_features)
+        self.n_features_in_ = survey.n_features
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if survey.names is not None:
+            self.feature_names_in_ = np.array(survey.names, dtype=object)
+        return ChunkedRecords(surveyor.source, survey, bounding, type(self).__name__)
+
+    def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:
+        """Encode the groups of a source, if they matter."""
+        return None
 
     def _plan_of_shape(
         self, n_samples: int, n_features: int, n_classes: int | None, n_groups: int | None
@@ -262,36 +293,33 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         if declared is not None and len(declared) > 2 and self._only_binary is not None:
             raise ValueError(f"classes declares {len(declared)} labels, but {self._only_binary}.")
         self._warn_undeclared()
-        X, y = self._validated(X, y)
-        y = plain_labels(y)
         caveats: tuple[str, ...] = ()
-        if declared is None:
-            try:
-                with without_warnings():  # of many distinct labels
-                    check_classification_targets(y)
-                classes = np.unique(y)
-            except TypeError:
-                raise ValueError("y must have labels of one kind.") from None
-            if len(classes) < 2:
+        labels = distinct_labels if declared is None else None
+        with self._surveyed(X, ChunkCheck(), labels) as surveyor:
+            if surveyor is None:
+                X, y = self._validated(X, y)
+            classes: Any = declared
+            if declared is None:
+                classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
+                if len(classes) < 2:
+                    raise ValueError(
+                        "The data hold one class only; declare at least two with `classes`."
+                    )
+                warn_inferred("The class labels", "classes")
+                caveats = ("classes were inferred from y",)
+            if len(classes) > 2 and self._only_binary is not None:
                 raise ValueError(
-                    "The data hold one class only; declare at least two with `classes`."
+                    "Only binary classification is supported. The type of the target is "
+                    f"multiclass, but {self._only_binary}."
                 )
-            warn_inferred("The class labels", "classes")
-            caveats = ("classes were inferred from y",)
-        else:
-            classes = declared
-        if len(classes) > 2 and self._only_binary is not None:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass, "
-                f"but {self._only_binary}."
-            )
-        codes = encode(y, classes, _UNKNOWN_LABELS + _mismatch(y, classes))
-        loss = self._loss(len(classes))
-        targets = codes.astype(np.float64) if len(classes) == 2 else codes
-        self.classes_ = classes
-        records = self._records(X, targets, groups)
-        weights = self._private_weights(records, self._risk(loss), caveats)
-        self._set_coefficients(weights, loss, X.shape[1])
+            encoder, loss = LabelCodes(classes), self._loss(len(classes))
+            self.classes_ = classes
+            if surveyor is None:
+                records: Any = self._records(X, encoder(y), groups)
+            else:
+                records = self._chunked(surveyor, encoder)
+            weights = self._private_weights(records, self._risk(loss), caveats)
+            self._set_coefficients(weights, loss, records.n_features)
 
     def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
         declared = (

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 import joblib
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 
@@ -125,10 +124,10 @@ def _linear_algebra() -> ThreadpoolController:
 _ONE_THREAD = SharedContext(lambda: _linear_algebra().limit(limits=1))
 
 
-def spare_processors(matrix: Any) -> AbstractContextManager[None]:
-    """Leave the processors to :class:`Threads` where the matrix is sparse.
+def spare_processors(have_threads: bool) -> AbstractContextManager[None]:
+    """Leave the processors to :class:`Threads` if there are any.
 
     Threads of linear algebra wait for the next product without sleeping. Their number belongs to
     the process: while one sparse fit goes on, no thread has more.
     """
-    return _ONE_THREAD if sp.issparse(matrix) else nullcontext()
+    return _ONE_THREAD if have_threads else nullcontext()

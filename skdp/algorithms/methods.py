@@ -82,6 +82,8 @@ class Method:
         Whether weights of groups may be clipped at their private sizes (``group_mode="floored"``).
     published_epsilon : float
         `published` is proven below it, for ``delta > 0``.
+    chunked : bool, default=False
+        Whether it looks at records through sums of statistics alone, so that they may be in chunks.
     """
 
     plan: Callable[[Any, PrivacyBudget], Plan]
@@ -101,6 +103,7 @@ class Method:
     weighs_groups: bool = False
     clips_groups: bool = False
     published_epsilon: float = math.inf
+    chunked: bool = False
 
     def check(
         self, name: str, budget: PrivacyBudget, neighbouring: Neighbouring, calibration: str
@@ -161,6 +164,14 @@ class Choice:
             bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
             reasons.append(f"chosen by the smallest bound on the excess loss: {bounds}")
         return "; ".join(reasons)
+
+
+def check_chunked(methods: Mapping[str, Any], name: str) -> None:
+    """Raise a ValueError for a method that needs all records in memory."""
+    if not methods[name].chunked:
+        others = ", ".join(repr(key) for key, method in methods.items() if method.chunked)
+        hint = f" Methods for a source: {others}." if others else ""
+        raise ValueError(f"method={name!r} needs all records in memory.{hint}")
 
 
 def choose(
@@ -301,6 +312,7 @@ METHODS: dict[str, Method] = {
     ),
     "gradient": Method(
         plan=plan_noisy_gradient_descent,
+        chunked=True,
         leads=_gradient_leads,
         relations=tuple(Neighbouring),
         needs_delta=True,
@@ -310,6 +322,7 @@ METHODS: dict[str, Method] = {
     ),
     "statistics": Method(
         plan=plan_released_statistics,
+        chunked=True,
         leads=_statistics_leads,
         relations=tuple(Neighbouring),
         has_ball=False,
@@ -346,6 +359,7 @@ GROUP_METHODS: dict[str, Method] = {
     ),
     "gradient": Method(
         plan=plan_noisy_descent_ascent,
+        chunked=True,
         leads=_group_gradient_leads,
         relations=tuple(Neighbouring),
         needs_delta=True,

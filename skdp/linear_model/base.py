@@ -17,7 +17,7 @@ from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Auto, Calibration, Risk
-from skdp.algorithms.methods import METHODS, Choice, choose, named
+from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose, named
 from skdp.algorithms.plan import Run
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -91,7 +91,10 @@ class DPLinearModel(PrivateModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
-        choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
+        design = Design.of(records, self._public_size(records.n_records))
+        choice = self._planned(design, risk)
+        if not records.in_memory:
+            check_chunked(self._methods, choice.method)
         self._warn(choice.plan, records)
         self._warn_of_solver()
         self._warn_of_method(choice)
@@ -106,6 +109,13 @@ class DPLinearModel(PrivateModel):
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+
+    def _check_chunked(self) -> None:
+        if self.method != "auto" or not any(row.chunked for row in self._methods.values()):
+            name = next(iter(self._methods)) if self.method == "auto" else self.method
+            check_chunked(self._methods, name)
+        if self.tilt > 0:
+            raise ValueError("tilt > 0 needs all records in memory.")
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         if n_groups is not None:

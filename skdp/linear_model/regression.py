@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skdp._checks import check_real, shown
+from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import EmpiricalRisk, Loss
@@ -30,11 +31,15 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         self._check_parameters()
         (low, high), middle = self._range, self._middle
         self._warn_undeclared()
-        X, y = self._validated(X, y, y_numeric=True)
-        targets = np.clip(y, low, high) - middle
-        records = self._records(X, targets, groups)
-        weights = self._private_weights(records, self._public_risk(None))[0]
-        d = X.shape[1]
+        encoder = ClippedTargets(low, high, middle)
+        with self._surveyed(X, ChunkCheck(y_numeric=True)) as surveyor:
+            if surveyor is None:
+                X, y = self._validated(X, y, y_numeric=True)
+                records: Any = self._records(X, encoder(y), groups)
+            else:
+                records = self._chunked(surveyor, encoder)
+            weights = self._private_weights(records, self._public_risk(None))[0]
+        d = records.n_features
         self.target_range_ = low, high
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (

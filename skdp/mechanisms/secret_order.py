@@ -9,6 +9,7 @@ the source of the privacy noise, fresh in every fit, and as secret as the noise
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,33 @@ def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
             return order
 
 
+@dataclass(frozen=True)
+class KeyedLabels:
+    """Labels of positions by a key; for the processes that read the records of a fit.
+
+    No array of labels is kept: those of any stretch of positions are made when they are needed, by
+    a cryptographic hash function.
+    """
+
+    n_labels: int
+    key: bytes = field(repr=False)
+
+    def of(self, start: int, stop: int) -> np.ndarray:
+        """Return the labels of the positions from `start` to `stop`, as uint8."""
+        segments = range(start // _SEGMENT, -(-stop // _SEGMENT))
+        parts = [self._segment(number) for number in segments]
+        labels = np.concatenate([np.empty(0, dtype=np.uint8), *parts])
+        first = start - segments.start * _SEGMENT
+        return labels[first : first + stop - start]
+
+    def _segment(self, number: int) -> np.ndarray:
+        stream = hashlib.shake_256(self.key + number.to_bytes(8, "little"))
+        words = np.frombuffer(stream.digest(2 * _SEGMENT), dtype="<u2").astype(np.uint32)
+        return (words * np.uint32(self.n_labels) >> np.uint32(16)).astype(np.uint8)
+
+
 class SecretLabels:
     """Independent labels of records, each a keyed function of the position (Lemma 2).
-
-    No array of labels or order is kept: those of any stretch of positions are made when they are
-    needed, by a cryptographic hash function with a key that is drawn once.
 
     Parameters
     ----------
@@ -61,23 +84,18 @@ class SecretLabels:
         if not 1 <= n_labels <= 255:
             raise ValueError(f"n_labels == {n_labels}, must be between 1 and 255.")
         self.n_labels = n_labels
-        self._key = noise.words(4).tobytes()
+        self._keyed = KeyedLabels(n_labels, noise.words(4).tobytes())
 
     def __reduce__(self) -> Any:
         raise TypeError("SecretLabels cannot be copied: the key must not leave the process.")
 
+    def for_readers(self) -> KeyedLabels:
+        """Return the labels with their key, for processes that are trusted with the records."""
+        return self._keyed
+
     def of(self, start: int, stop: int) -> np.ndarray:
         """Return the labels of the positions from `start` to `stop`, as uint8."""
-        segments = range(start // _SEGMENT, -(-stop // _SEGMENT))
-        parts = [self._segment(number) for number in segments]
-        labels = np.concatenate([np.empty(0, dtype=np.uint8), *parts])
-        first = start - segments.start * _SEGMENT
-        return labels[first : first + stop - start]
-
-    def _segment(self, number: int) -> np.ndarray:
-        stream = hashlib.shake_256(self._key + number.to_bytes(8, "little"))
-        words = np.frombuffer(stream.digest(2 * _SEGMENT), dtype="<u2").astype(np.uint32)
-        return (words * np.uint32(self.n_labels) >> np.uint32(16)).astype(np.uint8)
+        return self._keyed.of(start, stop)
 
     def members(self, n_records: int) -> list[np.ndarray]:
         """Return the positions of each label among the first `n_records`, in increasing order."""

@@ -47,7 +47,7 @@ class TunedLinearModel(DPLinearModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         plan = self._planned(Design.of(records), risk).plan
-        penalties = self._penalties(records.matrix.shape[1])
+        penalties = self._penalties(records.n_features)
         self._warn(plan, records)
         self._warn_of_solver()
         result = self._pay_and_run(plan, records)
@@ -134,6 +134,11 @@ class TunedLinearModel(DPLinearModel):
         if self.penalty_groups is not None:
             self._group_labels()
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
+
+    def _check_chunked(self) -> None:
+        super()._check_chunked()
+        if self.cv is not None:
+            raise ValueError("cv needs all records in memory: folds are drawn in a random order.")
 
     def _check_method(self) -> None:
         if self.cv is not None:

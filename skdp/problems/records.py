@@ -198,6 +198,7 @@ class Records:
         read-only views.
     """
 
+    in_memory = True
     scale: np.ndarray | None = None
     factors: np.ndarray | None = None
     #: Norms of the bounded rows, without the intercept feature; None in single precision.
@@ -280,6 +281,15 @@ class Records:
         other.factors = read_only_view(factors if self.factors is None else self.factors * factors)
         return other
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether there is a group for each record."""
+        return self.groups is not None
+
+    def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> Records:
+        """Make groups of the targets."""
+        return self.with_targets(self.targets, groups(self.targets))
+
     def check_targets(self, loss: Loss) -> None:
         """Refuse targets that are missing or not in the encoding of `loss`."""
         if self.targets is None:
@@ -325,9 +335,14 @@ class Records:
         return int(self.matrix.shape[0]) if self.selected is None else len(self.selected)
 
     @property
+    def n_features(self) -> int:
+        """Number of features without the intercept."""
+        return int(self.matrix.shape[1])
+
+    @property
     def width(self) -> int:
         """Number of features including the intercept."""
-        return int(self.matrix.shape[1]) + bool(self.intercept)
+        return self.n_features + bool(self.intercept)
 
     @property
     def norm_bound(self) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import shown
+from skdp._estimator import encode
 from skdp._records import is_missing
 
 
@@ -47,6 +49,38 @@ def as_labels(name: str, groups: Any) -> np.ndarray:
             if labels.ndim != 1:
                 raise ValueError(f"{name} contains labels that are sequences themselves.")
     return labels
+
+
+def distinct_groups(groups: Any) -> np.ndarray:
+    """Return the sorted groups of some records."""
+    return np.unique(as_labels("groups", groups))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCodes:
+    """Positions of groups in the sorted `names`."""
+
+    names: np.ndarray
+
+    def __call__(self, groups: Any) -> np.ndarray:
+        labels = as_labels("groups", groups)
+        message = "groups contains labels that are not in `group_names`."
+        return encode(labels, self.names, message)
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """Codes of no groups."""
+        return np.zeros(0, dtype=np.intp)
+
+
+def classes_as_groups(targets: np.ndarray) -> np.ndarray:
+    """Return the class of each record."""
+    return targets.astype(np.intp)
+
+
+def one_group(targets: np.ndarray) -> np.ndarray:
+    """Return the same group for all records."""
+    return np.zeros(len(targets), dtype=np.intp)
 
 
 def are_named(proportions: Any) -> bool:

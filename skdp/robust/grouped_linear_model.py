@@ -132,5 +132,10 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             return self._methods["gradient"]
         return self._methods["phased" if self.method == "auto" else self.method]
 
+    def _check_chunked(self) -> None:
+        super()._check_chunked()
+        if self._mode == "public":
+            raise ValueError("group_mode='public' needs all records in memory.")
+
     def _check_solver(self) -> None:
         resolve_solver(self.solver, saddle=True)

@@ -16,13 +16,18 @@ from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, 
 from skdp._model import PrivateModel
 from skdp._records import take_rows
 from skdp._types import Self
-from skdp.algorithms.methods import GROUP_METHODS, Choice, Method
+from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, check_chunked
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.data.collections import as_source
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
+from skdp.problems.bounding import Encoder
+from skdp.problems.surveys import Surveyor
 from skdp.robust.group_labels import (
+    GroupCodes,
     are_named,
     as_labels,
     checked_proportions,
+    distinct_groups,
     group_labels,
     has_column,
     without_column,
@@ -52,8 +57,9 @@ class GroupedModel(PrivateModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RecordSource
+            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds the
+            targets and the groups. Dask collections of equal partitions are taken, too.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), str or None, default=None
             The group of each record, or the name of a column of a data frame X, which then is
@@ -76,8 +82,13 @@ class GroupedModel(PrivateModel):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        source = as_source(X, y, groups)
         with staged(self) as model:
             model._check_parameters()
+            if source is not None:
+                model._group_column = None
+                model._fit(source, None)
+                return self
             labels = None if groups is None else group_labels(X, groups)
             proportions = self.group_proportions
             for name, is_declared in (
@@ -146,16 +157,17 @@ class GroupedModel(PrivateModel):
             values[k] = function(take_rows(X, rows), y[rows])
         return values
 
-    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes and names of the groups if none are given."""
+    @property
+    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """Codes of groups from targets, and names of the groups, if none are given."""
         raise NotImplementedError
 
     def _with_groups(self, records: Records) -> tuple[Records, bool]:
         """Return the records with default groups if none were given, and whether some were."""
-        if records.groups is not None:
+        if records.has_groups:
             return records, True
-        groups, self.group_names_ = self._default_groups(records.targets)
-        return records.with_targets(records.targets, groups), False
+        codes, self.group_names_ = self._default_groups
+        return records.with_default_groups(codes), False
 
     def _declared_names(self) -> np.ndarray | None:
         if self.group_names is None:
@@ -169,7 +181,23 @@ class GroupedModel(PrivateModel):
             names = np.unique(labels)
             warn_inferred("The groups", "group_names")
         self.group_names_ = names
-        return encode(labels, names, "groups contains labels that are not in `group_names`.")
+        return GroupCodes(names)(labels)
+
+    def _survey_parts(self) -> dict[str, Any]:
+        proportions = self.group_proportions
+        has_order = proportions is not None and not are_named(proportions)
+        has_groups = self.group_names is not None or has_order
+        return {"groups": distinct_groups, "has_groups": has_groups}
+
+    def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:
+        names = self._declared_names()
+        if names is None:
+            names = surveyor.seen.groups
+            if names is None:  # the source has none
+                return None
+            warn_inferred("The groups", "group_names")
+        self.group_names_ = names
+        return GroupCodes(names)
 
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
@@ -178,6 +206,8 @@ class GroupedModel(PrivateModel):
         design = Design.of(records, self._public_size(records.n_records))
         groups = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, groups, are_given)
+        if not records.in_memory:
+            check_chunked(self._methods, choice.method)
         row = self._methods[choice.method]
         # other methods bound no solution, and later releases follow from earlier ones
         self._warn(choice.plan, records, is_planned=row.has_ball)
@@ -238,7 +268,7 @@ class GroupedModel(PrivateModel):
         elif n_groups is not None:
             names = np.arange(n_groups)
         else:
-            names = self._default_groups(np.zeros(0))[1]
+            names = self._default_groups[1]
         self.group_names_ = names
         return np.arange(len(names)), n_groups is not None or self.group_names is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from skdp._estimator import encode
 from skdp._types import Auto, Calibration, ClassifierLoss, GroupMethod, GroupMode, Relation, Risk
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
+from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_linear_model import GroupedLinearModel
 
 
@@ -228,8 +230,9 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return targets.astype(np.intp), self.classes_
+    @property
+    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        return classes_as_groups, self.classes_
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         codes = encode(y, self.classes_, "y contains labels that are not in `classes`.")

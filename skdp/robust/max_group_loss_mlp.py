@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
@@ -27,6 +28,7 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.group_objective import GroupObjective
+from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_model import GroupedModel, Groups
 
 #: Value of the constant feature in units of `data_norm`.
@@ -193,8 +195,9 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return targets.astype(np.intp), self.classes_
+    @property
+    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        return classes_as_groups, self.classes_
 
     def _choose(
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from skdp._types import Auto, Calibration, GroupMethod, GroupMode, RegressorLoss, Relation, Risk
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.privacy.budget_accountant import BudgetAccountant
+from skdp.robust.group_labels import one_group
 from skdp.robust.grouped_linear_model import GroupedLinearModel
 
 
@@ -224,8 +226,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
+    @property
+    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        return one_group, np.zeros(1, dtype=np.intp)
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         bound = max(abs(end) for end in self.target_range_)

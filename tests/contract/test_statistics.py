@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
-import sys
 import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from fit_cases import CASES
+from sent_objects import leaves
 
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.problems import Records
@@ -40,23 +39,6 @@ KEPT = {
     "skdp.problems.tilted": "weights of all records",
     "skdp.problems.vertices": "margins of all records",
 }
-
-
-def leaves(value, path):
-    """What a statistic holds, by path: numbers, names and arrays; anything else fails."""
-    if dataclasses.is_dataclass(value):
-        kind = type(value)
-        assert getattr(sys.modules[kind.__module__], kind.__qualname__) is kind, path
-        assert kind.__dataclass_params__.frozen, path
-        for name, part in vars(value).items():
-            yield from leaves(part, f"{path}.{name}")
-    elif isinstance(value, tuple):
-        for i, part in enumerate(value):
-            yield from leaves(part, f"{path}[{i}]")
-    else:
-        kinds = float, int, str, np.ndarray, np.generic, sp.csr_array
-        assert value is None or isinstance(value, kinds), path
-        yield path, value
 
 
 @pytest.fixture

@@ -44,6 +44,8 @@ class Mutant:
 
 
 _EXPONENTIAL = "tests/algorithms/exponential/test_mechanism.py -k"
+_FAULTS = "tests/data/test_faults.py -k 'logistic and pass'"
+_FITS = "tests/data/test_fits.py -k 'fit_is_that_in_memory and (logistic or squares)'"
 _STATISTICS_SENT = "tests/contract/test_statistics.py -k 'newton or all_statistics'"
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
@@ -205,6 +207,71 @@ MUTANTS = (
         "return np.minimum(losses / self.unit, self.largest) - self.centre",
         "return losses / self.unit - self.centre",
         f"{_WORST_GROUP[:-1]} or within_their_range'",
+    ),
+    Mutant(
+        "marks of passes are not compared",
+        "problems/chunked_records.py",
+        "if (found.count, found.mark) != (count, mark):",
+        "if found.count != count:",
+        _FAULTS,
+    ),
+    Mutant(
+        "numbers of records in passes are not compared",
+        "problems/chunked_records.py",
+        "if (found.count, found.mark) != (count, mark):",
+        "if found.mark != mark:",
+        "tests/problems/test_chunked_records.py",
+    ),
+    Mutant(
+        "the sum of a pass is used before marks are compared",
+        "problems/chunked_records.py",
+        "        sums = self._accepted(task, count, mark)\n",
+        "        sums = self._source.reduce(task, merged).sums\n",
+        _FAULTS,
+    ),
+    Mutant(
+        "a merge writes to what it merges",
+        "problems/chunked_records.py",
+        "    return first + second\n",
+        "    first += second\n    return first\n",
+        "tests/data/test_fits.py -k 'other_engines and squares'",
+    ),
+    Mutant(
+        "a step reads the records of two blocks",
+        "problems/chunked_records.py",
+        "self.labels.of(start, stop) == self.label)",
+        "self.labels.of(start, stop) // 2 == self.label // 2)",
+        _FITS,
+    ),
+    Mutant(
+        "positions of labels are those in the chunk",
+        "problems/chunked_records.py",
+        "rows = np.flatnonzero(self.labels.of(start, stop) == self.label)",
+        "rows = np.flatnonzero(self.labels.of(0, stop - start) == self.label)",
+        _FITS,
+    ),
+    Mutant(
+        "a task holds the source of the noise",
+        "algorithms/preparation/centered_chunks.py",
+        "            labels = SecretLabels(n_blocks, noise).for_readers()\n",
+        "            labels = SecretLabels(n_blocks, noise).for_readers()\n"
+        "            object.__setattr__(labels, 'noise', noise)\n",
+        "tests/data/test_fits.py -k 'other_engines and squares'",
+    ),
+    Mutant(
+        "marks do not see the lower half of a number of zeros and ones",
+        "problems/marks.py",
+        "return bits ^ (bits >> _HALF)",
+        "return bits",
+        "tests/problems/test_marks.py",
+    ),
+    Mutant(
+        "a chunk is validated after the payment",
+        "_model.py",
+        "        survey = surveyor.survey(bounding)\n",
+        "        self._spend(__import__('skdp').privacy.GaussianEvent(1.0))\n"
+        "        survey = surveyor.survey(bounding)\n",
+        "tests/data/test_faults.py -k before_the_payment",
     ),
     Mutant(
         "a statistic holds the records",
@@ -395,10 +462,10 @@ MUTANTS = (
     Mutant(
         "a warning with the number of clipped targets",
         "linear_model/regression.py",
-        "        targets = np.clip(y, low, high) - middle",
-        "        targets = np.clip(y, low, high) - middle\n"
-        "        import warnings\n"
-        '        warnings.warn(f"{int(((y < low) | (y > high)).sum())} targets were clipped.")',
+        "                records: Any = self._records(X, encoder(y), groups)\n",
+        "                records: Any = self._records(X, encoder(y), groups)\n"
+        "                import warnings\n"
+        '                warnings.warn(f"{int(((y < low) | (y > high)).sum())} were clipped.")\n',
         f"{_STATE} -k ridge",
     ),
     Mutant(
@@ -789,8 +856,8 @@ MUTANTS = (
     Mutant(
         "labels of all fits have one key",
         "mechanisms/secret_order.py",
-        "self._key = noise.words(4).tobytes()",
-        "self._key = bytes(32)",
+        "KeyedLabels(n_labels, noise.words(4).tobytes())",
+        "KeyedLabels(n_labels, bytes(32))",
         "tests/linear_model/test_sorted_tables.py tests/mechanisms/test_secret_order.py",
     ),
     Mutant(
@@ -1154,8 +1221,8 @@ MUTANTS = (
     Mutant(
         "weight of labels left out of the sensitivity",
         "algorithms/preparation/centering.py",
-        "square = rules.LABEL_WEIGHT**2",
-        "square = 1.0",
+        "return self.weight**2",
+        "return 1.0",
         f"{_CENTERING} lemma_1",
     ),
     Mutant(

@@ -32,7 +32,8 @@ from skdp.algorithms.descent.schedule import (
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
+from skdp.algorithms.preparation.centered_chunks import centered
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering, clipped_sum
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.preparation.penalty import AFTER_RELEASES, Spectrum, penalised_rows
@@ -314,7 +315,7 @@ class NoisyGradientDescentPlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> Result:
-        with without_warnings(), spare_processors(data.matrix):
+        with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             descent = self.prepare(data, run.noise)
             weights = descent.weights(run.noise)
             plan, rows = descent.plan, descent.rows
@@ -349,7 +350,7 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
             if self.centering is not None and data.intercept:
                 plan = replace(plan, rarer_share=share)
-        rows = CenteredRows(data, centering)
+        rows = centered(data, centering)
         preconditioner = None
         if self.moments is not None and self.is_accelerated:
             plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
@@ -399,7 +400,7 @@ class NoisyGradientDescentPlan(Plan):
         return rules.clipping_distortion(self.loss, self.clip, self.relative_noise)
 
     def _rescaled(
-        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
+        self, rows: CenteredRecords, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
     ) -> tuple[np.ndarray, np.ndarray]:
         """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
         if not (self.loss.has_odds or self.is_squared):
@@ -426,7 +427,7 @@ def signal_share(weights: np.ndarray, variance: float) -> float:
 
 
 def balanced(
-    raw: np.ndarray, variance: float, weights: np.ndarray, rows: CenteredRows
+    raw: np.ndarray, variance: float, weights: np.ndarray, rows: CenteredRecords
 ) -> np.ndarray:
     """Turn weights into those of classes of equal sizes, beside log odds of 0.
 
@@ -440,7 +441,7 @@ def balanced(
     variance : float
         Of their noise.
     weights : ndarray of shape (n_outputs, width)
-    rows : CenteredRows
+    rows : CenteredRecords
     """
     weights = max(signal_share(raw, variance), rules.LEAST_SIGNAL) * weights
     if rows.has_intercept:
@@ -456,14 +457,14 @@ class Descent:
     ----------
     plan : NoisyGradientDescentPlan
         With the numbers that follow from earlier releases.
-    rows : CenteredRows
+    rows : CenteredRecords
     offsets : ndarray of shape (n_outputs,)
         Margins of a constant model.
     preconditioner : Preconditioner or None
     """
 
     plan: NoisyGradientDescentPlan
-    rows: CenteredRows
+    rows: CenteredRecords
     offsets: np.ndarray
     preconditioner: Preconditioner | None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
@@ -104,7 +104,7 @@ class TemperaturePlan:
 
     def release(
         self,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,
         factor: float,
@@ -115,7 +115,7 @@ class TemperaturePlan:
 
         Parameters
         ----------
-        rows : CenteredRows
+        rows : CenteredRecords
         weights : ndarray of shape (n_outputs, width)
             Released.
         offsets : ndarray of shape (n_outputs,)

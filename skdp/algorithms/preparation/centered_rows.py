@@ -6,11 +6,11 @@ public. Sums of gradients are over records whose gradients are clipped to a norm
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
@@ -77,15 +77,16 @@ def squared_norms(block: Block) -> np.ndarray:
     return squares if block.scale is None else squares * block.scale**2
 
 
-class CenteredRows:
-    """View records as rows ``A = ((u - mean) / scale, 0.2)``; nothing is copied but where said.
+class CenteredRecords(ABC):
+    """Rows ``A = ((u - mean) / scale, 0.2)`` of bounded rows, u in units of their bound.
 
     The constant is missing without an intercept. Weights and sums are moved between A and the rows
     ``(x, 1)``.
 
     Parameters
     ----------
-    records : Records
+    data_norm : float
+    has_intercept : bool
     centering : Centering
 
     Attributes
@@ -97,27 +98,93 @@ class CenteredRows:
         The mean of the rows in units of the scale.
     constant : float
         Value of the constant; 0 without an intercept.
-    norms : list of list of ndarray
-        Upper bounds on the norms of A, for each block and part of it.
     norm_bound : float
-        Bound for every conceivable row.
+        Bound on the norm of A for every conceivable row.
     n_counted : float or None
         Released number of records, if there is one.
     """
 
-    def __init__(self, records: Records, centering: Centering) -> None:
-        self.has_intercept, self.n_counted = records.intercept > 0.0, centering.n_records
+    def __init__(self, data_norm: float, has_intercept: bool, centering: Centering) -> None:
+        self.has_intercept, self.n_counted = has_intercept, centering.n_records
         self.centering = centering
-        self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
-        self.unit = records.data_norm * centering.scale
+        self.unit = data_norm * centering.scale
         self.shift = centering.mean / centering.scale
-        self.constant = rules.CONSTANT if self.has_intercept else 0.0
-        self._threads = Threads() if sp.issparse(records.matrix) else None
+        self.constant = rules.CONSTANT if has_intercept else 0.0
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self.constant
-        self.amplification = self.norm_bound / rules.CONSTANT if self.has_intercept else 1.0
+        self.amplification = self.norm_bound / rules.CONSTANT if has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
+
+    @abstractmethod
+    def divide(self, n_blocks: int, noise: NoiseSource) -> None:
+        """Divide the records into blocks by independent secret labels (docs/theory/order.md)."""
+
+    @abstractmethod
+    def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
+        """Sum a statistic of parts and the norms in them over the records of block k, in a tree."""
+
+    @abstractmethod
+    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum a statistic over all records, in their order."""
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
+        if not self.has_intercept:
+            return weights / self.unit
+        out = weights / self.unit
+        out[:, -1] = self.constant * weights[:, -1] - weights[:, :-1] @ self.shift
+        return out
+
+    def coefficients(
+        self, weights: np.ndarray, offsets: np.ndarray, intercept: float
+    ) -> np.ndarray:
+        """Turn weights of A and margins beside them into flat weights of ``(x, intercept)``."""
+        point = self.weights(weights)
+        if intercept:
+            point[:, -1] = (point[:, -1] + offsets) / intercept
+        return point.ravel()
+
+    def sums(self, sums: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
+        out = sums / self.unit
+        if self.has_intercept:
+            out[:, :-1] -= sums[:, -1:] * self.shift
+            out[:, -1] = self.constant * sums[:, -1]
+        return out
+
+    def products(self, gram: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
+        return self.sums(self.sums(gram).T)
+
+    def _cancellation(self) -> float:
+        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
+        if not self.has_intercept:
+            return 1.0
+        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / rules.CONSTANT) ** 2
+        return min(self.amplification**2, off_center)
+
+
+class CenteredRows(CenteredRecords):
+    """View records as centered rows; nothing is copied but where said.
+
+    Parameters
+    ----------
+    records : Records
+    centering : Centering
+    has_threads : bool, default=True
+        Whether threads share sparse rows, whose products have none.
+
+    Attributes
+    ----------
+    norms : list of list of ndarray
+        Upper bounds on the norms of A, for each block and part of it.
+    """
+
+    def __init__(self, records: Records, centering: Centering, has_threads: bool = True) -> None:
+        super().__init__(records.data_norm, records.intercept > 0.0, centering)
+        self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
+        self._threads = Threads() if records.is_sparse and has_threads else None
         self._all = self._kept(self._slices(records.n_records))
         self._all_norms = [self._norms(block) for block in self._made(self._all)]
         self._parts, self.norms = [self._all], [self._all_norms]
@@ -163,11 +230,9 @@ class CenteredRows:
         return list(self._made(self._parts[k]))
 
     def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
-        """Sum a statistic of parts and the norms in them over the records of block k, in a tree."""
         return self._sum(statistic, self._parts[k], self.norms[k])
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Sum a statistic over all records, in their order."""
         return self._sum(statistic, self._all, self._all_norms)
 
     def _sum(
@@ -184,42 +249,6 @@ class CenteredRows:
             return statistic(self._block(part), norms)
 
         return tree_sum(self._threads.map(of_part, parts, norms))
-
-    def weights(self, weights: np.ndarray) -> np.ndarray:
-        """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
-        if not self.has_intercept:
-            return weights / self.unit
-        out = weights / self.unit
-        out[:, -1] = self.constant * weights[:, -1] - weights[:, :-1] @ self.shift
-        return out
-
-    def coefficients(
-        self, weights: np.ndarray, offsets: np.ndarray, intercept: float
-    ) -> np.ndarray:
-        """Turn weights of A and margins beside them into flat weights of ``(x, intercept)``."""
-        point = self.weights(weights)
-        if intercept:
-            point[:, -1] = (point[:, -1] + offsets) / intercept
-        return point.ravel()
-
-    def sums(self, sums: np.ndarray) -> np.ndarray:
-        """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
-        out = sums / self.unit
-        if self.has_intercept:
-            out[:, :-1] -= sums[:, -1:] * self.shift
-            out[:, -1] = self.constant * sums[:, -1]
-        return out
-
-    def products(self, gram: np.ndarray) -> np.ndarray:
-        """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
-        return self.sums(self.sums(gram).T)
-
-    def _cancellation(self) -> float:
-        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
-        if not self.has_intercept:
-            return 1.0
-        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / rules.CONSTANT) ** 2
-        return min(self.amplification**2, off_center)
 
     def _norms(self, block: Block) -> np.ndarray:
         squares, d = squared_norms(block) / self.unit**2, len(self.shift)
@@ -270,7 +299,7 @@ class ClippedGradients:
 
 
 def clipped_sum(
-    rows: CenteredRows,
+    rows: CenteredRecords,
     loss: Loss,
     weights: np.ndarray,
     offsets: np.ndarray,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
 from skdp.problems.multiclass_losses import OneVsRestLoss
@@ -67,7 +67,7 @@ class Spectrum:
 
 def penalised_rows(
     objective: Objective,
-    rows: CenteredRows,
+    rows: CenteredRecords,
     weights: np.ndarray,
     offsets: np.ndarray,
     spectrum: Spectrum,

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
@@ -107,7 +107,7 @@ class RowMomentsPlan:
         return self.sum.describe()
 
     def preconditioner(
-        self, rows: CenteredRows, noise: NoiseSource
+        self, rows: CenteredRecords, noise: NoiseSource
     ) -> tuple[Preconditioner, float, float]:
         """Release the second moments plus a ridge.
 
@@ -128,14 +128,14 @@ class RowMomentsPlan:
         preconditioner = Preconditioner(vectors=vectors, values=np.maximum(values, 0.0) + ridge)
         return preconditioner, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
-    def release(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+    def release(self, rows: CenteredRecords, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of shortened rows, shape (width, width)."""
         total = rows.products(rows.full_total(ShortenedMoments()))
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
         return self._release(rows, total, size, noise)
 
-    def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
+    def largest(self, rows: CenteredRecords, noise: NoiseSource) -> float:
         """Release a bound on the second moments in all directions, about.
 
         The projection leaves a direction its square norm with a standard deviation of
@@ -146,7 +146,7 @@ class RowMomentsPlan:
         largest *= 1.0 + 4.0 * math.sqrt(2.0 / self.size)
         return min(max(largest, self._noise(rows)), _square(rows) * self.sum.design.size_ratio)
 
-    def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+    def projected(self, rows: CenteredRecords, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of projected rows, shape (size, size)."""
         d = self.sum.design.n_features
         raw = rows.weights(_public_projection(self.size, self.sum.design.width))
@@ -155,20 +155,20 @@ class RowMomentsPlan:
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
         return self._release(rows, rows.full_total(moments), amplified, noise)
 
-    def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
+    def _long_rows(self, rows: CenteredRecords, moments: np.ndarray, share: float) -> float:
         """Return a factor that brings the trace of moments to a share of the mean square norm.
 
         Shortened rows have less of it. At least 1.
         """
         return max(1.0, share * _square(rows) / max(float(np.trace(moments)), self._noise(rows)))
 
-    def _noise(self, rows: CenteredRows) -> float:
+    def _noise(self, rows: CenteredRecords) -> float:
         """Return the spectral norm of the noise for the number of records that was released."""
         n = self.sum.design.n_records
         return self.noise * n / (rows.n_counted or n)
 
     def _release(
-        self, rows: CenteredRows, total: np.ndarray, amplified: float, noise: NoiseSource
+        self, rows: CenteredRecords, total: np.ndarray, amplified: float, noise: NoiseSource
     ) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
         design = self.sum.design
@@ -196,7 +196,7 @@ def _public_projection(size: int, width: int) -> np.ndarray:
     return projection
 
 
-def _square(rows: CenteredRows) -> float:
+def _square(rows: CenteredRecords) -> float:
     """Return the mean square norm of the rows, about."""
     return 1.0 + rules.CONSTANT**2 * rows.has_intercept
 

@@ -36,12 +36,15 @@ class TuningMethod:
     largest : float, default=10.0
         Default upper bound of alpha in units of the squared norm bound of a row. A method whose
         releases show that they hold nothing but noise may go up to a constant model.
+    chunked : bool, default=False
+        Whether records may be in chunks, without folds.
     """
 
     plan: Callable[..., TuningPlan]
     options: tuple[str, ...] = ("n_folds", "tune_share")
     needs_delta: bool = False
     largest: float = 10.0
+    chunked: bool = False
 
     def check(self, name: str, budget: PrivacyBudget, n_folds: int | None) -> None:
         """Raise a ValueError where the method does not apply."""
@@ -56,9 +59,9 @@ class TuningMethod:
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
     "sufficient_statistics": TuningMethod(
-        plan=SufficientStatisticsPlan, options=("n_folds",), largest=1e6
+        plan=SufficientStatisticsPlan, options=("n_folds",), largest=1e6, chunked=True
     ),
-    "newton": TuningMethod(plan=NewtonPlan, options=("n_folds",), largest=1e6),
+    "newton": TuningMethod(plan=NewtonPlan, options=("n_folds",), largest=1e6, chunked=True),
     "bilevel": TuningMethod(plan=BilevelTuningPlan, options=("tune_share",), needs_delta=True),
     "bilevel_minibatch": TuningMethod(
         plan=partial(BilevelTuningPlan, minibatch=True), options=("tune_share",), needs_delta=True

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import ClippedLosses, clipped_losses, loss_range
@@ -132,7 +132,7 @@ class MixFit:
     ----------
     plan : NoisyGradientDescentPlan
         With what was released of the targets.
-    rows : CenteredRows
+    rows : CenteredRecords
     ends : tuple of two ndarrays of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
 
@@ -148,7 +148,7 @@ class MixFit:
     def __init__(
         self,
         plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
     ) -> None:
@@ -168,7 +168,7 @@ class MixFit:
 
     def release(
         self,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         sums: NoisySum,
         proportions: np.ndarray,
         noise: NoiseSource,
@@ -232,7 +232,7 @@ class ScaleFit:
     Parameters
     ----------
     plan : NoisyGradientDescentPlan
-    rows : CenteredRows
+    rows : CenteredRecords
     weights : ndarray of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
     proportions : ndarray of shape (n_groups,)
@@ -245,7 +245,7 @@ class ScaleFit:
     def __init__(
         self,
         plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,
         proportions: np.ndarray,
@@ -300,7 +300,7 @@ class ScaleFit:
 
     def released(
         self,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         sums: NoisySum,
         n_rounds: int,
         shrinkage: float,

@@ -25,7 +25,7 @@ from skdp.algorithms.descent.noisy_descent import (
 from skdp.algorithms.descent.rules import block_count, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import (
@@ -245,8 +245,9 @@ class NoisyDescentAscentPlan(GroupPlan):
         return {**self.plain.to_dict(), **numbers}
 
     def run(self, data: Records, run: Run) -> GroupResult:
-        self.objective.weights.check_groups(data.groups)
-        with without_warnings(), spare_processors(data.matrix):
+        if data.in_memory:  # else they are encoded where they are read
+            self.objective.weights.check_groups(data.groups)
+        with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             noise = run.noise
             descent = self.plain.prepare(data, noise)
             rows, offsets = descent.rows, descent.offsets
@@ -342,7 +343,7 @@ class NoisyDescentAscentPlan(GroupPlan):
             )
 
     def _proportions(
-        self, plan: NoisyGradientDescentPlan, rows: CenteredRows, noise: NoiseSource
+        self, plan: NoisyGradientDescentPlan, rows: CenteredRecords, noise: NoiseSource
     ) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
         least = rules.LEAST_PROPORTION
@@ -369,7 +370,7 @@ class NoisyDescentAscentPlan(GroupPlan):
     def _group_losses(
         self,
         plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,
         proportions: np.ndarray,
@@ -390,7 +391,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         return shrunk_losses(losses, errors, proportions, n)
 
     def _margin_rounding(
-        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
+        self, rows: CenteredRecords, weights: np.ndarray, offsets: np.ndarray
     ) -> float:
         """Bound what margins change by when records are elsewhere in the table."""
         size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
@@ -424,7 +425,7 @@ class NoisyDescentAscentPlan(GroupPlan):
     def _rescaled(
         self,
         plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
+        rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,
         shrinkage: float,

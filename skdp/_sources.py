@@ -1,0 +1,96 @@
+"""What estimators do with records where they are read: validation and encodings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from skdp._estimator import encode, plain_labels
+from skdp._records import validate_records
+from skdp._runtime import without_warnings
+from skdp.data.sources import Chunk
+
+_UNKNOWN_LABELS = "y contains labels that are not in `classes`."
+_ENCODED = (
+    " Meta-estimators such as VotingClassifier, StackingClassifier, BaggingClassifier and "
+    "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), may encode labels as "
+    "0, ..., K - 1. Labels that are encoded before work in all of them: "
+    "y = np.searchsorted(names, y) with the sorted names, and classes=range(K)."
+)
+
+
+@dataclass(frozen=True)
+class ChunkCheck:
+    """Validate a chunk like records in memory; return the number of features and their names."""
+
+    y_numeric: bool = False
+
+    def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
+        table, options = BaseEstimator(), {"y_numeric": True} if self.y_numeric else {}
+        validate_records(table, chunk.X, chunk.y, accept_sparse="csr", **options)
+        names = getattr(table, "feature_names_in_", None)
+        return table.n_features_in_, None if names is None else tuple(names.tolist())
+
+
+def distinct_labels(y: Any) -> np.ndarray:
+    """Return the sorted labels of some records; refuse what are no labels of classes."""
+    labels = plain_labels(column_or_1d(y))
+    try:
+        with without_warnings():  # of many distinct labels
+            check_classification_targets(labels)
+        return np.unique(labels)
+    except TypeError:
+        raise ValueError("y must have labels of one kind.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCodes:
+    """Positions of labels in the sorted `classes`; of two classes as numbers 0.0 and 1.0."""
+
+    classes: np.ndarray
+
+    def __call__(self, y: Any) -> np.ndarray:
+        labels = plain_labels(np.asarray(y))
+        codes = encode(labels, self.classes, _UNKNOWN_LABELS + _mismatch(labels, self.classes))
+        return codes.astype(self.nothing.dtype, copy=False)
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """Codes of no labels."""
+        return np.zeros(0, dtype=np.float64 if len(self.classes) == 2 else np.intp)
+
+
+def _mismatch(y: np.ndarray, classes: np.ndarray) -> str:
+    """Say how the kinds of labels differ, if they do."""
+    numeric = [labels.dtype.kind in "biuf" for labels in (y, classes)]
+    text = ""
+    if numeric[0] != numeric[1]:
+        words = [("numbers" if is_numeric else "strings") for is_numeric in numeric]
+        text = f" y holds {words[0]}, `classes` {words[1]}: declare the labels as they are in y."
+    elif y.dtype.kind == "f" and (y != np.rint(y)).any():
+        return " y holds fractional numbers: bin them by public edges, or use a regressor."
+    are_codes = numeric[1] and np.array_equal(classes, np.arange(len(classes)))
+    return text + (_ENCODED if y.dtype.kind in "iu" or are_codes else "")
+
+
+@dataclass(frozen=True)
+class ClippedTargets:
+    """Numeric targets, clipped to a range and centered at its middle."""
+
+    low: float
+    high: float
+    middle: float
+
+    def __call__(self, y: Any) -> np.ndarray:
+        targets = np.asarray(y, dtype=np.float64)
+        return np.asarray(np.clip(targets, self.low, self.high) - self.middle)
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """No targets."""
+        return np.zeros(0)

@@ -1,0 +1,368 @@
+"""Bounded records of a source: sums over chunks that are read when they are needed.
+
+What is sent to where the records are is a :class:`ChunkTask`: released weights and public numbers.
+What comes back is a sum, and the count and the mark of the records that it is of. Both are compared
+with those of the first pass before the sum is used, so that no engine has to be trusted to count
+every record once (docs/theory/scale.md).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp._runtime import without_warnings
+from skdp.data.sources import DataError, RecordsChangedError, RecordSource, failed_chunk
+from skdp.problems.bounding import Bounding
+from skdp.problems.losses import Loss
+from skdp.problems.marks import MODULUS, MarkKey, total_mark
+from skdp.problems.records import Block, Part, Records
+from skdp.problems.surveys import Survey
+
+#: Chunks that the bound on the rounding of sums has levels for.
+MOST_CHUNKS = 1 << 28
+
+
+class Labels(Protocol):
+    """Labels of records, by their positions."""
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, which are 0, ..., n_labels - 1."""
+
+    def of(self, start: int, stop: int) -> np.ndarray:
+        """Return the labels of the positions from `start` to `stop`."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A sum over some records, with their number and mark; `sums` is None without records."""
+
+    count: int
+    mark: int
+    sums: Any
+
+
+def merged(parts: list[Partial]) -> Partial:
+    """Add some parts. They are not written to: an engine may merge them once more."""
+    sums = None
+    for part in parts:
+        if part.sums is not None:
+            sums = part.sums if sums is None else _added(sums, part.sums)
+    mark = sum(part.mark for part in parts) % MODULUS
+    return Partial(sum(part.count for part in parts), mark, sums)
+
+
+def _added(first: Any, second: Any) -> Any:
+    if isinstance(first, tuple):
+        return tuple(map(_added, first, second))
+    return first + second
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkTask:
+    """Sum a function of bounded records over the records with a label; what leaves the driver.
+
+    Attributes
+    ----------
+    bounding : Bounding
+    key : MarkKey
+    starts : tuple of int
+        Position of the first record of each chunk, and the number of all.
+    function : callable
+        From :class:`Records` to a number, an array or a tuple of these.
+    labels : Labels or None
+        None: all records.
+    label : int
+    pass_number : int
+    name : str
+        On dashboards.
+    """
+
+    bounding: Bounding
+    key: MarkKey
+    starts: tuple[int, ...]
+    function: Callable[[Records], Any]
+    labels: Labels | None
+    label: int
+    pass_number: int
+    name: str = "skdp"
+
+    def __call__(self, k: int, source: RecordSource) -> Partial:
+        start, stop = self.starts[k], self.starts[k + 1]
+        positions, rows = np.arange(start, stop), None
+        if self.labels is not None:
+            rows = np.flatnonzero(self.labels.of(start, stop) == self.label)
+            positions = positions[rows]
+        if not len(positions):
+            return Partial(0, 0, None)
+        with without_warnings():  # they depend on records; settings of numpy belong to a thread
+            chunk = source.read(k) if rows is None else source.read(k, rows)
+            encoded = self.bounding.encoded(chunk)
+            _check_length(encoded[0], positions)
+            mark = total_mark(self.key.marks(*encoded, positions))
+            return Partial(len(positions), mark, self.function(self.bounding.records(*encoded)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelTask:
+    """Counts and marks of the records of each label, as a sum."""
+
+    bounding: Bounding
+    key: MarkKey
+    starts: tuple[int, ...]
+    labels: Labels
+    pass_number: int
+    name: str = "skdp"
+
+    def __call__(self, k: int, source: RecordSource) -> Partial:
+        start, stop, n_labels = self.starts[k], self.starts[k + 1], self.labels.n_labels
+        if start == stop:
+            return Partial(0, 0, None)
+        with without_warnings():
+            encoded, positions = self.bounding.encoded(source.read(k)), np.arange(start, stop)
+            _check_length(encoded[0], positions)
+            marks, labels = self.key.marks(*encoded, positions), self.labels.of(start, stop)
+            of_labels = np.zeros(n_labels, dtype=np.uint64)
+            np.add.at(of_labels, labels, marks)
+            counts = np.bincount(labels, minlength=n_labels)
+            return Partial(len(positions), total_mark(marks), (counts, of_labels))
+
+
+def _check_length(X: Any, positions: np.ndarray) -> None:
+    if X.shape[0] != len(positions):
+        raise RecordsChangedError("A chunk has another number of records than before.")
+
+
+@dataclass(frozen=True)
+class BlockTotal:
+    """:meth:`Records.total` of the records of a chunk."""
+
+    statistic: Callable[[Block], Any]
+    raw: bool = False
+
+    def __call__(self, records: Records) -> Any:
+        return records.total(self.statistic, self.raw)
+
+
+@dataclass(frozen=True)
+class GramTotal:
+    """:meth:`Records.gram` of the records of a chunk."""
+
+    curvature: Callable[[Block], np.ndarray]
+    n_outputs: int
+    rough: bool
+
+    def __call__(self, records: Records) -> np.ndarray:
+        return records.gram(self.curvature, self.n_outputs, self.rough)
+
+
+class ChunkedRecords:
+    """Bounded records of a source: the part of :class:`Records` that sums need.
+
+    Parameters
+    ----------
+    source : RecordSource
+        Open.
+    survey : Survey
+        Of the first pass.
+    bounding : Bounding
+        That of the survey.
+    name : str, default="skdp"
+        Of passes, on dashboards.
+    """
+
+    in_memory = False
+    factors = None
+    #: Of records in memory alone.
+    groups = targets = None
+
+    def __init__(
+        self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
+    ) -> None:
+        if source.n_chunks > MOST_CHUNKS:
+            raise ValueError(f"{source.n_chunks} chunks: at most {MOST_CHUNKS} are summed.")
+        self._source, self._survey, self._bounding = source, survey, bounding
+        self.name = name
+        #: Number of passes so far, that of the survey included; shared by all views.
+        self._passes = [survey.n_passes]
+        rows = np.zeros((0, survey.n_features), dtype=survey.dtype)
+        self._no_rows = sp.csr_array(rows) if self.is_sparse else rows
+
+    def _empty(self) -> Records:
+        """Return bounded records without a record: all else of them is public."""
+        return self._bounding.records(self._no_rows, *self._bounding.nothing)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return self._survey.n_records
+
+    @property
+    def n_features(self) -> int:
+        """Number of features without the intercept."""
+        return self._survey.n_features
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether chunks are CSR matrices."""
+        return self._survey.is_sparse
+
+    @property
+    def data_norm(self) -> float:
+        """As of :class:`Records`."""
+        return self._bounding.data_norm
+
+    @property
+    def intercept(self) -> float:
+        """As of :class:`Records`."""
+        return self._bounding.intercept
+
+    @property
+    def width(self) -> int:
+        """Number of features including the intercept."""
+        return self.n_features + bool(self.intercept)
+
+    @property
+    def norm_bound(self) -> float:
+        """As of :class:`Records`."""
+        return self._empty().norm_bound
+
+    @property
+    def block_size(self) -> int:
+        """As of :class:`Records`."""
+        return self._empty().block_size
+
+    def with_intercept(self, intercept: float) -> ChunkedRecords:
+        """Replace the value of the intercept feature."""
+        other = copy.copy(self)
+        other._bounding = replace(self._bounding, intercept=intercept)
+        return other
+
+    def with_default_groups(
+        self, default_groups: Callable[[np.ndarray], np.ndarray]
+    ) -> ChunkedRecords:
+        """Make groups of the targets."""
+        other = copy.copy(self)
+        other._bounding = replace(self._bounding, default_groups=default_groups)
+        return other
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the records have groups."""
+        return self._bounding.groups is not None or self._bounding.default_groups is not None
+
+    def check_targets(self, loss: Loss) -> None:
+        """Do nothing: the encoding of the targets is that of the loss."""
+
+    def in_double(self) -> ChunkedRecords:
+        """Return itself: chunks are read again in every pass."""
+        return self
+
+    def total(
+        self, statistic: Callable[[Block], Any], raw: bool = False, part: Part = slice(None)
+    ) -> Any:
+        """As :meth:`Records.total`, over all records."""
+        if not (isinstance(part, slice) and part == slice(None)):
+            raise NotImplementedError("Sums over chunks are of all records.")
+        return self.chunk_total(BlockTotal(statistic, raw))
+
+    def gram(
+        self, curvature: Callable[[Block], np.ndarray], n_outputs: int = 1, rough: bool = False
+    ) -> Any:
+        """As :meth:`Records.gram`."""
+        return self.chunk_total(GramTotal(curvature, n_outputs, rough))
+
+    def labelled(self, labels: Labels) -> list[LabelledPart]:
+        """Divide the records by labels, in one pass for the marks of the parts."""
+        task = LabelTask(
+            bounding=self._bounding,
+            key=self._survey.key,
+            starts=self._survey.starts,
+            labels=labels,
+            pass_number=self._next_pass(),
+            name=self.name,
+        )
+        counts, marks = self._accepted(task, self._survey.n_records, self._survey.mark)
+        return [
+            LabelledPart(labels, label, count, mark)
+            for label, (count, mark) in enumerate(zip(counts.tolist(), marks.tolist(), strict=True))
+        ]
+
+    def chunk_total(
+        self, function: Callable[[Records], Any], part: LabelledPart | None = None
+    ) -> Any:
+        """Sum a function of the records of a chunk over all records, or over those of a label.
+
+        Count and mark are compared with those of the first pass before anything is returned.
+
+        Raises
+        ------
+        RecordsChangedError
+            If the records are not those of the first pass.
+        DataError
+            If they cannot be read.
+        """
+        survey = self._survey
+        labels, label, count, mark = None, 0, survey.n_records, survey.mark
+        if part is not None:
+            labels, label, count, mark = part.labels, part.label, part.count, part.mark
+        task = ChunkTask(
+            bounding=self._bounding,
+            key=survey.key,
+            starts=survey.starts,
+            function=function,
+            labels=labels,
+            label=label,
+            pass_number=self._next_pass(),
+            name=self.name,
+        )
+        sums = self._accepted(task, count, mark)
+        return function(self._empty()) if sums is None else sums
+
+    def _next_pass(self) -> int:
+        self._passes[0] += 1
+        return self._passes[0]
+
+    def _accepted(self, task: ChunkTask | LabelTask, count: int, mark: int) -> Any:
+        """Make a pass; return its sums if they are of the right records."""
+        number = task.pass_number
+        try:
+            found = self._source.reduce(task, merged)
+        except RecordsChangedError as error:
+            raise _changed(number) from error
+        except DataError:
+            raise
+        except Exception as error:
+            k = failed_chunk(error)
+            where = "the records" if k is None else self._source.describe(k)
+            raise DataError(
+                f"Pass {number} could not read {where}: {type(error).__name__}. Nothing was "
+                "released of it."
+            ) from error
+        if (found.count, found.mark) != (count, mark):
+            raise _changed(number)
+        return found.sums
+
+
+@dataclass(frozen=True)
+class LabelledPart:
+    """The records with a label, and what every pass over them must find."""
+
+    labels: Labels
+    label: int
+    count: int
+    mark: int
+
+
+def _changed(number: int) -> RecordsChangedError:
+    return RecordsChangedError(
+        f"The records of pass {number} are not those of the first pass: they changed, or a chunk "
+        "was left out or counted twice. Nothing was released of it. Pass stored or persisted data; "
+        "a shuffle that is computed again gives another order."
+    )

@@ -1,0 +1,98 @@
+"""Marks of records: keyed sums by which a later pass shows that it had the same records.
+
+The mark of some records is a sum over them of numbers of 64 bits, one for each record: a keyed
+function of its position and of the bits of the bounded record. Sums do not depend on order or
+layout, so that one number is expected of any set of positions, whatever engine reads them. It is
+protection against accidents (docs/theory/scale.md).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+#: Numbers of a mark are modulo 2**64.
+MODULUS = 1 << 64
+#: Rows whose bits are folded at once.
+_PIECE = 4096
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_HALF, _ONE = np.uint64(32), np.uint64(1)
+
+
+@dataclass(frozen=True)
+class MarkKey:
+    """Two secret numbers of 64 bits, fresh in every fit."""
+
+    of_positions: int
+    of_columns: int
+
+    @classmethod
+    def drawn(cls) -> MarkKey:
+        """Draw a key from the operating system."""
+        return cls(secrets.randbits(64), secrets.randbits(64))
+
+    def marks(self, X: Any, targets: Any, groups: Any, positions: np.ndarray) -> np.ndarray:
+        """Return the number of each record, shape (m,) of uint64.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (m, d), float64 or float32
+        targets, groups : ndarray of shape (m,) or None
+            Numbers or codes.
+        positions : ndarray of int, shape (m,)
+            Of the records in the source.
+        """
+        d = X.shape[1]
+        factors = _odd(self.of_columns, np.arange(d + 2, dtype=np.uint64))
+        values = _sparse_sums(X, factors) if sp.issparse(X) else _dense_sums(X, factors[:d])
+        for column, factor in zip((targets, groups), factors[d:], strict=True):
+            if column is not None:
+                values += factor * (_folded(column) + _ONE)
+        values ^= values >> _HALF
+        return _odd(self.of_positions, positions.astype(np.uint64) + _ONE) * values
+
+
+def total_mark(marks: np.ndarray) -> int:
+    """Add marks of records."""
+    return int(marks.sum(dtype=np.uint64))
+
+
+def _odd(key: int, counters: np.ndarray) -> np.ndarray:
+    """Return odd numbers of 64 bits, those of the generator splitmix64 at some counters."""
+    mixed = np.uint64(key) + counters * _GOLDEN
+    for shift, factor in zip(_SHIFTS, _MIX, strict=False):
+        mixed = (mixed ^ (mixed >> shift)) * factor
+    return (mixed ^ (mixed >> _SHIFTS[2])) | _ONE
+
+
+def _folded(numbers: np.ndarray) -> np.ndarray:
+    """Return the bits of numbers as uint64, the upper half also in the lower one.
+
+    Small whole numbers have bits in the upper half alone, and odd factors would leave 0 below.
+    """
+    if numbers.dtype.kind != "f":
+        numbers = numbers.astype(np.int64)
+    bits = np.ascontiguousarray(numbers).view(f"u{numbers.dtype.itemsize}")
+    bits = bits.astype(np.uint64, copy=False)
+    return bits ^ (bits >> _HALF)
+
+
+def _dense_sums(X: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    sums = np.empty(len(X), dtype=np.uint64)
+    for start in range(0, len(X), _PIECE):
+        part = slice(start, start + _PIECE)
+        sums[part] = _folded(X[part]) @ factors
+    return sums
+
+
+def _sparse_sums(X: Any, factors: np.ndarray) -> np.ndarray:
+    """Sums over the stored entries of each row."""
+    sums = np.zeros(len(X.data) + 1, dtype=np.uint64)
+    np.cumsum(_folded(X.data) * factors[X.indices], out=sums[1:])
+    return sums[X.indptr[1:]] - sums[X.indptr[:-1]]

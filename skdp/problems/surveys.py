@@ -1,0 +1,258 @@
+"""The first pass over a source: is it what it says, how large is it, and what are its marks.
+
+Invalid records are refused here, before anything is computed or charged. Later passes have to find
+the records of this one (:mod:`skdp.problems.chunked_records`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp._runtime import without_warnings
+from skdp.data.sources import Chunk, RecordSource
+from skdp.problems.bounding import Bounding
+from skdp.problems.marks import MODULUS, MarkKey, total_mark
+
+#: What is known of a table: number of features, their names, whether it is CSR, its type.
+Shape = tuple[int, tuple[str, ...] | None, bool, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was seen of consecutive chunks.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Numbers of records.
+    shape : Shape or None
+        None if there are no records.
+    where : str
+        The first chunk with records.
+    labels, groups : ndarray or None
+        The distinct ones, if they were asked for.
+    mark : int or None
+        None if positions or encodings were not known.
+    """
+
+    sizes: tuple[int, ...]
+    shape: Shape | None = None
+    where: str = ""
+    labels: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    mark: int | None = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyTask:
+    """Validate a chunk and describe it.
+
+    Attributes
+    ----------
+    check : callable
+        From a chunk to the number of its features and their names or None; raises ValueError.
+    key : MarkKey
+    starts : tuple of int or None
+        Position of the first record of each chunk; None before they are counted.
+    bounding : Bounding or None
+        None before labels are known.
+    labels, groups : callable or None
+        Return the distinct targets and groups of a chunk.
+    has_groups : bool
+        Whether the source must have groups.
+    """
+
+    check: Callable[[Chunk], tuple[int, tuple[str, ...] | None]]
+    key: MarkKey
+    starts: tuple[int, ...] | None
+    bounding: Bounding | None
+    labels: Callable[[Any], np.ndarray] | None = None
+    groups: Callable[[Any], np.ndarray] | None = None
+    has_groups: bool = False
+    pass_number: int = 1
+    name: str = "skdp"
+
+    def __call__(self, k: int, source: RecordSource) -> Seen:
+        chunk = source.read(k)
+        n = chunk.X.shape[0]
+        where = source.describe(k)
+        if self.starts is not None and self.starts[k + 1] - self.starts[k] != n:
+            raise ValueError(f"{where} has {n} rows, and not those that the source states.")
+        if not n:
+            mark = 0 if self._has_marks else None
+            return Seen(sizes=(0,), mark=mark)
+        try:
+            with without_warnings():
+                return self._seen(k, where, chunk)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{where}: {error}") from None
+
+    @property
+    def _has_marks(self) -> bool:
+        return self.starts is not None and self.bounding is not None
+
+    def _seen(self, k: int, where: str, chunk: Chunk) -> Seen:
+        n = chunk.X.shape[0]
+        for name, column, is_needed in (
+            ("targets", chunk.y, True),
+            ("groups", chunk.groups, self.has_groups),
+        ):
+            if is_needed and column is None:
+                raise ValueError(f"the source has no {name}.")
+            if column is not None and len(column) != n:
+                raise ValueError(f"{n} rows, but {len(column)} {name}.")
+        width, names = self.check(chunk)
+        labels = _distinct(self.labels, chunk.y)
+        groups = _distinct(self.groups, chunk.groups)
+        mark, kind = None, "<f8"
+        if self.bounding is not None:
+            encoded = self.bounding.encoded(chunk)
+            kind = encoded[0].dtype.str
+            if self.starts is not None:
+                positions = np.arange(self.starts[k], self.starts[k + 1])
+                mark = total_mark(self.key.marks(*encoded, positions))
+        shape = (width, names, bool(sp.issparse(chunk.X)), kind)
+        return Seen(sizes=(n,), shape=shape, where=where, labels=labels, groups=groups, mark=mark)
+
+
+def joined(parts: list[Seen]) -> Seen:
+    """Join what was seen of consecutive chunks; refuse tables that do not fit each other."""
+    first = next((part for part in parts if part.shape is not None), parts[0])
+    for part in parts:
+        if part.shape is not None and first.shape is not None:
+            _refuse_other(first.shape, part.shape, part.where)
+    marks = [part.mark for part in parts if part.mark is not None]
+    return replace(
+        first,
+        sizes=tuple(size for part in parts for size in part.sizes),
+        labels=_union([part.labels for part in parts]),
+        groups=_union([part.groups for part in parts]),
+        mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
+    )
+
+
+def _refuse_other(first: Shape, other: Shape, where: str) -> None:
+    if first == other:
+        return
+    kinds = [("CSR" if shape[2] else "dense") for shape in (first, other)]
+    for expected, found, text in (
+        (kinds[0], kinds[1], f"is {kinds[1]}, the ones before are {kinds[0]}"),
+        (first[0], other[0], f"has {other[0]} features, the ones before have {first[0]}"),
+        (first[1], other[1], "has other names of features, or in another order"),
+        (first[3], other[3], "has numbers of another precision"),
+    ):
+        if expected != found:
+            raise ValueError(f"{where} {text}.")
+
+
+def _distinct(function: Callable[[Any], np.ndarray] | None, column: Any) -> np.ndarray | None:
+    return None if function is None or column is None else function(column)
+
+
+def _union(parts: list[np.ndarray | None]) -> np.ndarray | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    numeric = {part.dtype.kind in "biuf" for part in known}
+    if len(numeric) > 1:
+        raise ValueError("labels of some chunks are numbers, those of others are not.")
+    return np.unique(np.concatenate(known))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What the first pass found, and every later one has to find.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        Position of the first record of each chunk, and the number of all.
+    n_features : int
+    names : tuple of str or None
+    is_sparse : bool
+    dtype : str
+    key : MarkKey
+    mark : int
+        Of all records.
+    n_passes : int
+        Number of passes that it took.
+    """
+
+    starts: tuple[int, ...]
+    n_features: int
+    names: tuple[str, ...] | None
+    is_sparse: bool
+    dtype: str
+    key: MarkKey
+    mark: int
+    n_passes: int
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return self.starts[-1]
+
+
+class Surveyor:
+    """Make the one or two passes of a survey.
+
+    Parameters
+    ----------
+    source : RecordSource
+        Open.
+    **parts : dict
+        `check`, `labels`, `groups`, `has_groups` and `name` of :class:`SurveyTask`.
+    """
+
+    def __init__(self, source: RecordSource, **parts: Any) -> None:
+        sizes = source.chunk_sizes
+        starts = None if sizes is None else _starts(sizes)
+        self.source = source
+        self._task = SurveyTask(key=MarkKey.drawn(), starts=starts, bounding=None, **parts)
+        self._n_passes = 0
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What was found before encodings are known, in a pass of its own."""
+        return self._pass(self._task)
+
+    def survey(self, bounding: Bounding) -> Survey:
+        """Survey the records, with encodings."""
+        task = replace(self._task, bounding=bounding, labels=None, groups=None)
+        if self._n_passes:  # positions are known now
+            task = replace(task, starts=_starts(self.seen.sizes))
+        found = self._pass(task)
+        if found.mark is None:
+            found = self._pass(replace(task, starts=_starts(found.sizes)))
+        assert found.shape is not None
+        assert found.mark is not None
+        width, names, is_sparse, dtype = found.shape
+        return Survey(
+            starts=_starts(found.sizes),
+            n_features=width,
+            names=names if self.source.feature_names is None else tuple(self.source.feature_names),
+            is_sparse=is_sparse,
+            dtype=dtype,
+            key=self._task.key,
+            mark=found.mark,
+            n_passes=self._n_passes,
+        )
+
+    def _pass(self, task: SurveyTask) -> Seen:
+        self._n_passes += 1
+        found: Seen = self.source.reduce(replace(task, pass_number=self._n_passes), joined)
+        if found.shape is None:
+            raise ValueError("Found a source with 0 records while a minimum of 1 is required.")
+        return found
+
+
+def _starts(sizes: Any) -> tuple[int, ...]:
+    return tuple(accumulate((int(size) for size in sizes), initial=0))

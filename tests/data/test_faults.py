@@ -1,0 +1,313 @@
+"""Records that change, chunks that are lost, readers that fail: nothing is released of such a pass.
+
+In every fault the source of the noise refuses to be used from that moment on.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import cross_val_score
+
+from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError, RecordSource
+from skdp.data.sources import merge_tree
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.mechanisms import NoiseSource
+from skdp.model_selection import DPLogisticRegressionCV
+from skdp.privacy import BudgetAccountant
+from skdp.privacy.budget_accountant import BudgetExceededError
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("small_blocks"),
+]
+N, ROWS, CHUNKS = 1200, 200, 6
+SECRET = 0.123456789
+MODELS = {
+    "logistic": lambda **more: DPLogisticRegression(
+        40.0, data_norm=1.0, classes=[0, 1], random_state=0, **more
+    ),
+    "groups": lambda **more: DPMaxGroupLossClassifier(
+        40.0, data_norm=1.0, classes=[0, 1], group_names=[0, 1], random_state=0, **more
+    ),
+}
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 3))
+    return X, (X[:, 0] > 0).astype(int), rng.integers(0, 2, N)
+
+
+class Failed(Exception):
+    """The engine's own error."""
+
+
+class Faulty(RecordSource):
+    """Chunks that are wrong in one pass; all passes are counted."""
+
+    def __init__(self, fault=None, number=0):
+        self.source = ArrayRecords(*table(), chunk_rows=ROWS)
+        self.n_chunks, self.chunk_sizes = CHUNKS, self.source.chunk_sizes
+        self.fault, self.number, self.n_passes, self.happened = fault, number, 0, False
+
+    @property
+    def _is_wrong(self):
+        return self.fault is not None and self.n_passes == self.number
+
+    def read(self, k, rows=slice(None)):
+        if not (self._is_wrong and k == 2 and self.fault in READ):
+            return self.source.read(k, rows)
+        self.happened = True
+        return self.source.read(k, rows)._replace(**READ[self.fault](self.source, k, rows))
+
+    def reduce(self, task, merge):
+        self.n_passes += 1
+        chunks = list(range(self.n_chunks))
+        if self._is_wrong and self.fault in REDUCE:
+            self.happened = True
+            chunks = REDUCE[self.fault](chunks)
+        return merge_tree((task(k, self) for k in chunks), merge)
+
+
+def raising(error):
+    def read(source, k, rows):
+        raise error(f"value {SECRET}")
+
+    return read
+
+
+def changed(source, k, rows, column, change):
+    parts = source.read(k, rows)._asdict()
+    parts[column] = change(parts[column].copy())
+    return {column: parts[column]}
+
+
+def entry(value):
+    def change(X):
+        X[0, 1] = np.nextafter(X[0, 1], 9.0) if value is None else value
+        return X
+
+    return change
+
+
+def first_two_exchanged(source, k, rows):
+    parts = source.read(k, rows)
+    return {name: np.r_[part[1:2], part[:1], part[2:]] for name, part in parts._asdict().items()}
+
+
+#: Faults of readers, and of engines: what chunk 2 is, and which chunks are merged.
+READ = {
+    "one bit": lambda *at: changed(*at, "X", entry(None)),
+    "NaN": lambda *at: changed(*at, "X", entry(np.nan)),
+    "label": lambda *at: changed(*at, "y", lambda y: np.r_[1 - y[:1], y[1:]]),
+    "exchanged rows": first_two_exchanged,
+    "shorter": lambda source, k, rows: {
+        name: part[:-1] for name, part in source.read(k, rows)._asdict().items()
+    },
+    "other chunk": lambda source, k, rows: source.read(k + 1, rows)._asdict(),
+    "error": raising(OSError),
+    "own error": raising(Failed),
+    "text": lambda *at: changed(*at, "X", lambda X: np.full(X.shape, f"value {SECRET}", object)),
+}
+REDUCE = {
+    "left out": lambda chunks: chunks[:2] + chunks[3:],
+    "twice": lambda chunks: chunks[:3] + chunks[2:],
+    "twice for another": lambda chunks: [*chunks[:3], 2, *chunks[4:]],
+}
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Fail where noise is drawn after the fault of a source."""
+
+    def watch(source):
+        for name in ("words", "_fill"):
+            original = getattr(NoiseSource, name)
+
+            def draw(self, *args, original=original):
+                assert not source.happened, "noise after the fault"
+                return original(self, *args)
+
+            monkeypatch.setattr(NoiseSource, name, draw)
+        return source
+
+    return watch
+
+
+@functools.cache
+def number_of_passes(name):
+    source = Faulty()
+    MODELS[name]().fit(source)
+    return source.n_passes
+
+
+@pytest.mark.parametrize("place", ["second", "middle", "last"])
+@pytest.mark.parametrize("fault", [*READ, *REDUCE])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fault_in_a_pass(name, fault, place, watched):
+    last = number_of_passes(name)
+    number = {"second": 2, "middle": last // 2, "last": last}[place]
+    source, accountant = watched(Faulty(fault, number)), BudgetAccountant(50.0, 1e-5)
+    model = MODELS[name](accountant=accountant)
+    with pytest.raises(DataError) as caught:
+        model.fit(source)
+    reads_fail = fault in ("error", "own error", "text")
+    assert isinstance(caught.value, RecordsChangedError) != reads_fail
+    assert source.happened
+    assert f"pass {number}" in str(caught.value).lower()
+    assert caught.value.__cause__ is not None or not reads_fail
+    assert str(SECRET) not in str(caught.value)
+    assert source.n_passes == number and not hasattr(model, "coef_")
+    assert accountant.total().epsilon > 30.0  # it may have looked at records before
+
+
+@pytest.mark.parametrize("fault", ["one bit", "label", "exchanged rows", "twice for another"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_first_pass_that_is_wrong_shows_in_the_second(name, fault, watched):
+    with pytest.raises(RecordsChangedError, match="pass 2"):
+        MODELS[name]().fit(watched(Faulty(fault, 1)))
+
+
+def test_an_interrupt_is_passed_on():
+    source, model = Faulty("interrupt", 3), MODELS["logistic"]()
+    READ["interrupt"] = raising(KeyboardInterrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(source)
+    finally:
+        del READ["interrupt"]
+    assert not hasattr(model, "coef_")
+
+
+def source_of(*chunks, **options):
+    return ChunkSource(lambda k: chunks[k], len(chunks), **options)
+
+
+X, Y, G = table()
+FIRST, SECOND = slice(0, 600), slice(600, N)
+
+
+def with_secret(X):
+    X = X.copy()
+    X[7, 1] = SECRET
+    return X
+
+
+def second(**parts):
+    """A source whose second chunk is wrong."""
+    right = {"X": with_secret(X)[SECOND], "y": Y[SECOND], "groups": G[SECOND]}
+    return source_of((X[FIRST], Y[FIRST], G[FIRST]), tuple((right | parts).values()))
+
+
+def frame(X, names="abc"):
+    return pd.DataFrame(X, columns=list(names))
+
+
+wrong = X[SECOND].copy()
+wrong[5, 2], wrong[6, 0] = np.nan, SECRET
+INVALID = {
+    "NaN": (second(X=wrong), r"chunk 1: .*Column 2 contains NaN"),
+    "infinite": (second(X=np.where(np.isnan(wrong), np.inf, wrong)), "chunk 1: .*infinity"),
+    "text": (second(X=np.full((600, 3), f"v{SECRET}", dtype=object)), "chunk 1: .*numeric"),
+    "unknown label": (second(y=np.r_[Y[601:], 7]), "chunk 1: y contains labels"),
+    "fractional label": (second(y=np.r_[Y[601:], SECRET]), "chunk 1: y contains labels"),
+    "missing label": (second(y=np.r_[Y[601:], np.nan]), "chunk 1: Input y contains NaN"),
+    "ragged": (second(y=Y[601:]), "chunk 1: 600 rows, but 599 targets"),
+    "width": (second(X=X[SECOND, :2]), "chunk 1 has 2 features, the ones before have 3"),
+    "kind": (second(X=sp.csr_array(X[SECOND])), "chunk 1 is CSR, the ones before are dense"),
+    "precision": (second(X=X[SECOND].astype(np.float32)), "chunk 1 has numbers of another"),
+    "no targets": (source_of((X[FIRST],)), "chunk 0: the source has no targets"),
+    "no records": (source_of((X[:0], Y[:0])), "0 records"),
+    "names": (
+        source_of((frame(X[FIRST]), Y[FIRST]), (frame(X[SECOND], "acb"), Y[SECOND])),
+        "chunk 1 has other names",
+    ),
+    "sizes": (source_of((X, Y), chunk_sizes=[N + 1]), "chunk 0 has 1200 rows"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_records_are_refused_before_the_payment(name):
+    """By the chunk that holds them; no value of a record is said."""
+    source, message = INVALID[name]
+    accountant = BudgetAccountant(50.0, 1e-5)
+    with pytest.raises(ValueError, match=message) as caught:
+        MODELS["logistic"](accountant=accountant).fit(source)
+    assert not {str(SECRET), "7"} & set(re.findall(r"[\d.]*\d", str(caught.value)))
+    assert accountant.total().epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "message"),
+    [
+        (None, [0, 1], "chunk 1: the source has no groups"),
+        (np.r_[G[601:], 7], [0, 1], "chunk 1: groups contains labels"),
+        (np.r_[G[601:].astype(float), np.nan], [0, 1], "chunk 1: groups contains missing"),
+    ],
+)
+def test_invalid_groups(groups, names, message):
+    model = DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], group_names=names)
+    with pytest.raises(ValueError, match=message):
+        model.fit(second(groups=groups))
+
+
+class Unread(RecordSource):
+    n_chunks = 1
+
+    def read(self, k, rows=slice(None)):
+        raise AssertionError("read")
+
+
+LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (DPLogisticRegression(method="phased", **LOGISTIC), "'phased' needs all records in memory"),
+        (DPLogisticRegression(method="output", **LOGISTIC), "Methods for a source: 'gradient'"),
+        (DPLogisticRegression(tilt=0.1, **LOGISTIC), "tilt > 0 needs all records"),
+        (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
+        (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
+        (DPAdversarialClassifier(**LOGISTIC), "needs all records"),
+        (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
+        (DPMaxGroupLossClassifier(group_mode="public", **LOGISTIC), "'public' needs all records"),
+    ],
+)
+def test_what_needs_all_records_is_refused_before_reading(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(Unread())
+
+
+def test_auto_is_refused_where_it_is_a_method_for_records_in_memory():
+    accountant = BudgetAccountant(50.0, 1e-5)
+    model = DPLogisticRegression(delta=0.0, accountant=accountant, **LOGISTIC)
+    with pytest.raises(ValueError, match="'objective' needs all records in memory"):
+        model.fit(ArrayRecords(X, Y))
+    assert accountant.total().epsilon == 0.0
+
+
+def test_targets_beside_a_source_and_cross_validation_are_refused():
+    with pytest.raises(ValueError, match="holds y and groups itself"):
+        DPRidge(target_range=(0, 1)).fit(Unread(), Y)
+    with pytest.raises(ValueError, match="holds y and groups itself"):
+        MODELS["groups"]().fit(Unread(), groups=G)
+    with pytest.raises(TypeError, match="ArrayRecords"):
+        cross_val_score(MODELS["logistic"](), ArrayRecords(X, Y), Y)
+
+
+def test_a_budget_that_is_exceeded():
+    accountant = BudgetAccountant(1.0, 1e-5)
+    with pytest.raises(BudgetExceededError):
+        MODELS["logistic"](accountant=accountant).fit(Faulty())

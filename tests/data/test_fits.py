@@ -1,0 +1,251 @@
+"""Fits on records of a source: the report and the coefficients of the fit in memory."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import tracemalloc
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sent_objects import leaves
+
+from skdp.data import ChunkSource, RecordSource
+from skdp.data.sources import merge_tree
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import (
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("small_blocks")]
+N, D = 3000, 4
+SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
+TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
+GROUPS = {"group_names": ["east", "south", "west"]}
+ADDED = {"neighbouring": "add_remove", "n_public": N - 100}
+MODELS = {
+    "logistic": (DPLogisticRegression, TWO),
+    "logistic, add/remove": (DPLogisticRegression, TWO | ADDED),
+    "logistic, no intercept": (DPLogisticRegression, TWO | {"fit_intercept": False}),
+    "softmax": (DPLogisticRegression, THREE),
+    "squares": (DPRidge, NUMBERS),
+    "hinge": (DPLinearClassifier, TWO | {"loss": "hinge"}),
+    "smoothed hinge": (DPLinearClassifier, THREE | {"loss": "smoothed_hinge"}),
+    "huber": (DPLinearRegressor, NUMBERS | {"loss": "huber"}),
+    "labels from the data": (DPLogisticRegression, {}),
+    "log loss statistics": (DPLogisticRegression, TWO | {"method": "statistics"}),
+    "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
+    "squares, statistics, add/remove": (DPRidge, NUMBERS | ADDED | {"method": "statistics"}),
+    "tuned squares": (DPRidgeCV, NUMBERS),
+    "tuned log loss": (DPLogisticRegressionCV, TWO),
+    "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
+    "groups, add/remove": (DPMaxGroupLossClassifier, TWO | GROUPS | ADDED),
+    "groups from the data": (DPMaxGroupLossClassifier, {}),
+    "groups, softmax": (DPMaxGroupLossClassifier, THREE | GROUPS),
+    "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),
+    "classes as groups": (DPMaxGroupLossClassifier, TWO),
+    "one group": (DPMaxGroupLossRegressor, NUMBERS),
+}
+LAYOUTS = {
+    "one chunk": [0, N],
+    "a row alone, and none": [0, 0, 1, 1, 1400, N - 1, N, N],
+    "many": [*range(0, N, 397), N],
+}
+
+
+def table(name, kind="dense"):
+    """Records for a model, whose X is of a kind."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) * 0.6
+    names = np.array(GROUPS["group_names"])[rng.integers(0, 3, N)]
+    noise = 0.3 * rng.normal(size=N)
+    if "squares" in name or name in ("huber", "one group"):
+        y = X[:, 1] + noise
+    else:
+        y = np.digitize(X[:, 0] + noise, [0.0, 0.4] if "softmax" in name else [0.0])
+        y = np.digitize(X[:, 0] + noise, [0.0, 0.4]) if name == "smoothed hinge" else y
+    kinds = {
+        "dense": lambda: X,
+        "single": lambda: X.astype(np.float32),
+        "whole numbers": lambda: np.rint(3 * X).astype(np.int32),
+        "Fortran": lambda: np.asfortranarray(X),
+        "CSR": lambda: sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)),
+        "frame": lambda: pd.DataFrame(X, columns=list("abcd")).assign(a=lambda t: t.a > 0),
+    }
+    return kinds[kind](), y, names if name.startswith("groups") else None
+
+
+def make(name, **parameters):
+    estimator, own = MODELS[name]
+    return estimator(**{**SHARED, **own, **parameters})
+
+
+def rows_of(part, rows):
+    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+
+
+def chunked(records, edges, sizes_are_known=True):
+    """A source of the records in chunks between edges."""
+
+    def read(k):
+        rows = slice(edges[k], edges[k + 1])
+        return tuple(None if part is None else rows_of(part, rows) for part in records)
+
+    sizes = np.diff(edges).tolist() if sizes_are_known else None
+    return ChunkSource(read, len(edges) - 1, chunk_sizes=sizes)
+
+
+def in_memory(model, records):
+    X, y, groups = records
+    return model.fit(X, y) if groups is None else model.fit(X, y, groups=groups)
+
+
+def assert_same(found, expected):
+    assert found.privacy_.to_dict() == expected.privacy_.to_dict()
+    for name in ("coef_", "intercept_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-9)
+    assert found.n_features_in_ == expected.n_features_in_
+    names = [list(getattr(m, "feature_names_in_", ())) for m in (found, expected)]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_is_that_in_memory(name):
+    """In every layout; the sizes of chunks may be unknown."""
+    records = table(name)
+    expected = in_memory(make(name), records)
+    has_blocks = {"gradient"} == {expected.privacy_.method} and "add/remove" not in name
+    assert (expected.privacy_.plan.get("n_blocks", 1) > 1) == has_blocks
+    for layout, edges in LAYOUTS.items():
+        found = make(name).fit(chunked(records, edges, sizes_are_known=layout != "many"))
+        assert_same(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["single", "whole numbers", "Fortran", "CSR", "frame"])
+@pytest.mark.parametrize("name", ["logistic", "squares", "groups", "tuned log loss"])
+def test_tables_of_other_kinds(name, kind):
+    records = table(name, kind)
+    found = make(name).fit(chunked(records, [0, 1000, 1001, N]))
+    assert_same(found, in_memory(make(name), records))
+
+
+class Shuffled(RecordSource):
+    """Another engine: tasks are sent, run twice, in any order, and merged in any tree."""
+
+    def __init__(self, source):
+        self.source, self.rng = source, np.random.default_rng(0)
+        self.n_chunks, self.chunk_sizes = source.n_chunks, source.chunk_sizes
+        self.tasks = []
+
+    def read(self, k, rows=slice(None)):
+        return self.source.read(k, rows)
+
+    def reduce(self, task, merge):
+        self.tasks.append(task)
+        task = pickle.loads(pickle.dumps(task))
+        found = {k: task(k, self.source) for k in self.rng.permutation(self.n_chunks) for _ in "12"}
+        parts = [found[k] for k in range(self.n_chunks)]
+        while len(parts) > 1:
+            start = int(self.rng.integers(len(parts) - 1))
+            some = slice(start, start + int(self.rng.integers(2, 17)))
+            merge(parts[some])  # its result is lost, and made again
+            parts[some] = [merge(parts[some])]
+        return parts[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_engines_and_what_they_are_sent(name):
+    """Chunks are read in another order, tasks run twice, merges made again.
+
+    What is sent are released and public numbers, keys of marks and labels, and names: no records.
+    """
+    records = table(name)
+    source = Shuffled(chunked(records, LAYOUTS["many"]))
+    if name.endswith("from the data"):
+        parameters = TWO | (GROUPS if name.startswith("groups") else {})
+        source.tasks, name = [], "groups" if "groups" in name else "logistic"
+        assert MODELS[name][1] == parameters
+    model = make(name).fit(source)
+    assert_same(model, in_memory(make(name), records))
+    assert [task.pass_number for task in source.tasks] == list(range(1, len(source.tasks) + 1))
+    assert {task.name for task in source.tasks} == {type(model).__name__}
+    for task in source.tasks:
+        for path, leaf in leaves(task, type(task).__name__):
+            assert np.size(leaf) <= max(len(LAYOUTS["many"]), 100), path
+
+
+class Counting(RecordSource):
+    """Count passes, and the rows that each reads."""
+
+    def __init__(self, source):
+        self.source, self.n_chunks = source, source.n_chunks
+        self.chunk_sizes, self.starts = source.chunk_sizes, np.cumsum([0, *source.chunk_sizes])
+        self.rows = []
+
+    def read(self, k, rows=slice(None)):
+        self.rows[-1].append(np.arange(self.starts[k], self.starts[k + 1])[rows])
+        return self.source.read(k, rows)
+
+    def reduce(self, task, merge):
+        self.rows.append([])
+        return merge_tree((task(k, self) for k in range(self.n_chunks)), merge)
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [("logistic", 3), ("squares", 2), ("tuned squares", 1), ("tuned log loss", 2 + 1)],
+)
+def test_passes(name, others):
+    """One for each release, one for the survey and one for the marks of blocks.
+
+    Blocks are the same as in memory and divide the records: a step reads its own alone.
+    """
+    source = Counting(chunked(table(name), LAYOUTS["many"]))
+    plan = make(name).fit(source).privacy_.plan
+    n_blocks, n_steps = plan.get("n_blocks", 1), plan.get("n_steps", 0)
+    if name == "tuned log loss":
+        others = 1 + len(plan["gradient_noise"])
+    passes = [np.concatenate(rows) for rows in source.rows]
+    assert len(passes) == 1 + others + n_steps + (n_blocks > 1)
+    parts = [rows for rows in passes if len(rows) < N]
+    assert len(parts) == (n_steps if n_blocks > 1 else 0)
+    for i in range(0, len(parts), max(n_blocks, 1)):
+        cycle = np.concatenate(parts[i : i + n_blocks])
+        np.testing.assert_array_equal(np.sort(cycle), np.arange(N))
+        np.testing.assert_array_equal(parts[i], parts[0])
+
+
+def test_a_model_keeps_nothing_of_the_source():
+    source = chunked(table("groups"), LAYOUTS["many"])
+    model = make("groups").fit(source)
+    assert len(pickle.dumps(model)) < 20_000
+    alive = weakref.ref(source)
+    del source
+    gc.collect()
+    assert alive() is None
+
+
+def test_memory_is_that_of_a_few_chunks():
+    """40 chunks of 0.8 MB."""
+
+    def read(k):
+        X = np.random.default_rng(k).normal(size=(10_000, 10))
+        return X, (X[:, 0] > 0).astype(int)
+
+    tracemalloc.start()
+    try:
+        make("logistic").fit(ChunkSource(read, 40, chunk_sizes=[10_000] * 40))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6e6

@@ -1,0 +1,154 @@
+"""Sums over chunks: what is accepted, how far they can be off, and what is no part of them."""
+
+import copy
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from plain_noise import seeded
+
+from skdp._sources import ChunkCheck, ClippedTargets
+from skdp.data import ArrayRecords, DataError, RecordsChangedError, RecordSource
+from skdp.mechanisms import SecretLabels
+from skdp.problems import HalfSquaredLoss, Records
+from skdp.problems.bounding import Bounding
+from skdp.problems.chunked_records import ChunkedRecords, Partial, merged
+from skdp.problems.loss_sums import Curvature, ValueAndGradientSum
+from skdp.problems.rounding import EPS, chain
+from skdp.problems.surveys import Surveyor
+
+N, D = 500, 3
+BOUNDING = Bounding(data_norm=1.0, intercept=0.1, targets=ClippedTargets(-1.0, 1.0, 0.0))
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, D)), rng.uniform(-1, 1, n)
+
+
+def chunked(source):
+    return ChunkedRecords(source, Surveyor(source, check=ChunkCheck()).survey(BOUNDING), BOUNDING)
+
+
+def in_memory(X, y):
+    return Records(X, 1.0, 0.1, targets=BOUNDING.targets(y))
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Sums of the targets of blocks."""
+
+    def __call__(self, block):
+        return np.array([block.targets.sum()])
+
+
+def test_sums_are_those_in_memory():
+    X, y = table()
+    one, other = in_memory(X, y), chunked(ArrayRecords(X, y, chunk_rows=77))
+    for name in ("n_records", "n_features", "width", "data_norm", "intercept", "norm_bound",
+                 "block_size", "is_sparse", "factors", "has_groups"):  # fmt: skip
+        assert getattr(one, name) == getattr(other, name)
+    loss, weights = HalfSquaredLoss(1.0), np.ones((1, D + 1))
+    for found, expected in zip(
+        other.total(ValueAndGradientSum(loss, weights)),
+        one.total(ValueAndGradientSum(loss, weights)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    for records in (one, other):
+        assert records.with_intercept(0.5).width == D + 1
+    gram = Curvature(loss, weights)
+    np.testing.assert_allclose(other.gram(gram), one.gram(gram), rtol=1e-12)
+    with pytest.raises(NotImplementedError):
+        other.total(Targets(), part=slice(None, None, 2))
+
+
+def test_parts_of_labels_are_disjoint_and_may_be_empty():
+    X, y = table(5)
+    records = chunked(ArrayRecords(X, y, chunk_rows=2))
+    labels = SecretLabels(12, seeded(0)).for_readers()
+    parts = records.labelled(labels)
+    members = [np.flatnonzero(labels.of(0, 5) == k) for k in range(12)]
+    assert [part.count for part in parts] == [len(rows) for rows in members]
+    assert 0 in [part.count for part in parts]
+    for part, rows in zip(parts, members, strict=True):
+        found = records.chunk_total(Total(), part)
+        np.testing.assert_allclose(found, [y[rows].sum()], rtol=1e-14)
+        assert found.shape == (1,)
+
+
+@dataclass(frozen=True)
+class Total:
+    def __call__(self, records):
+        return records.total(Targets())
+
+
+class Altered(RecordSource):
+    """An engine that returns something else than the merge after the first pass."""
+
+    def __init__(self, alter):
+        self.source, self.alter, self.n_passes = ArrayRecords(*table(), chunk_rows=99), alter, 0
+        self.n_chunks, self.chunk_sizes = self.source.n_chunks, self.source.chunk_sizes
+
+    def read(self, k, rows=slice(None)):
+        return self.source.read(k, rows)
+
+    def reduce(self, task, merge):
+        self.n_passes += 1
+        found = self.source.reduce(task, merge)
+        return found if self.n_passes == 1 else self.alter(found)
+
+
+@pytest.mark.parametrize("field", ["count", "mark"])
+def test_number_and_mark_are_compared(field):
+    def alter(partial):
+        return replace(partial, **{field: getattr(partial, field) + 1})
+
+    with pytest.raises(RecordsChangedError, match="pass 2"):
+        chunked(Altered(alter)).total(Targets())
+    assert chunked(Altered(lambda partial: partial)).total(Targets()).shape == (1,)
+
+
+def test_errors_of_an_engine_are_kept():
+    own = DataError("the cluster was closed")
+
+    def alter(partial):
+        raise own
+
+    with pytest.raises(DataError) as caught:
+        chunked(Altered(alter)).total(Targets())
+    assert caught.value is own
+
+
+def test_too_many_chunks_are_refused():
+    source = ArrayRecords(*table())
+    survey = Surveyor(source, check=ChunkCheck()).survey(BOUNDING)
+    source.n_chunks = 2**28 + 1
+    with pytest.raises(ValueError, match="at most 268435456"):
+        ChunkedRecords(source, survey, BOUNDING)
+
+
+def test_merges_add_and_leave_their_parts():
+    parts = [Partial(k, 2**63 + k, (np.full(2, float(k)), k)) for k in range(3)]
+    parts.insert(1, Partial(0, 0, None))
+    before = copy.deepcopy(parts)
+    for _ in range(2):
+        found = merged(parts)
+        assert (found.count, found.mark, found.sums[1]) == (3, (2**63 + 3) % 2**64, 3)
+        np.testing.assert_array_equal(found.sums[0], [3.0, 3.0])
+    for one, other in zip(parts, before, strict=True):
+        np.testing.assert_equal(vars(one), vars(other))
+    assert merged([Partial(0, 0, None)] * 2) == Partial(0, 0, None)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 1000, 3000])
+def test_sums_are_off_by_less_than_the_chain(chunk_rows):
+    """Against exact sums of 3,000 numbers of which most cancel, in any layout."""
+    n = 3000
+    X, y = table(n)
+    y = np.where(np.arange(n) % 2, y, -np.roll(y, 1)) * 10.0 ** (np.arange(n) // 2 % 9 - 8.0)
+    records = chunked(ArrayRecords(X, y, chunk_rows=chunk_rows))
+    error = abs(records.total(Targets())[0] - math.fsum(y))
+    bound = EPS * chain(n, records.block_size) * np.abs(y).sum()
+    assert error <= bound < 1e-8

@@ -1,0 +1,106 @@
+"""Marks of records: one number for any layout, another one for any change."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.problems.marks import MarkKey, total_mark
+
+KEY = MarkKey(0x0123456789ABCDEF, 0xFEDCBA9876543210)
+N, D = 40, 3
+KINDS = {
+    "dense": lambda X: X,
+    "Fortran": np.asfortranarray,
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "single": lambda X: X.astype(np.float32),
+    "CSR": sp.csr_array,
+}
+
+
+@pytest.fixture
+def records():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(N, D)), rng.normal(size=N), rng.integers(0, 3, N)
+
+
+def mark(X, targets, groups, positions=None, key=KEY):
+    positions = np.arange(X.shape[0]) if positions is None else positions
+    return total_mark(key.marks(X, targets, groups, positions))
+
+
+def test_the_formula(records):
+    """In integers of any size, written out for two records."""
+
+    def split_mix(key, counter):
+        z = (key + counter * 0x9E3779B97F4A7C15) % 2**64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return (z ^ (z >> 31)) | 1
+
+    def folded(number):
+        bits = int(np.asarray(number).view(np.uint64))
+        return bits ^ (bits >> 32)
+
+    X, targets, groups = (part[:2] for part in records)
+    total = 0
+    for i, position in enumerate((5, 70)):
+        entries = [*X[i], targets[i]]
+        v = sum(split_mix(KEY.of_columns, j) * folded(x) for j, x in enumerate(entries[:D]))
+        v += split_mix(KEY.of_columns, D) * (folded(targets[i]) + 1)
+        v += split_mix(KEY.of_columns, D + 1) * (int(groups[i]) + 1)
+        v %= 2**64
+        total += split_mix(KEY.of_positions, position + 1) * (v ^ (v >> 32))
+    assert mark(X, targets, groups, np.array([5, 70])) == total % 2**64
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_add_up_in_any_layout(records, kind):
+    """Of any division of the records, in any order; dense rows have one mark in any layout."""
+    X, targets, groups = KINDS[kind](records[0]), *records[1:]
+    whole = KEY.marks(X, targets, groups, np.arange(N))
+    order = np.random.default_rng(1).permutation(N)
+    for part in np.split(order, [1, 1, 17, 30]):
+        np.testing.assert_array_equal(
+            KEY.marks(X[part], targets[part], groups[part], part), whole[part]
+        )
+    if kind in ("Fortran", "strided"):
+        np.testing.assert_array_equal(whole, KEY.marks(*records, np.arange(N)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_change_shows(records, kind):
+    X, targets, groups = KINDS[kind](records[0]), *records[1:]
+    before, seen = mark(X, targets, groups), set()
+    for j in range(D):
+        other = X.copy()
+        other[3, j] = np.nextafter(other[3, j], other[3, j].dtype.type(9))
+        seen.add(mark(other, targets, groups))
+    flipped, moved = targets.copy(), groups.copy()
+    flipped[3], moved[3] = np.nextafter(targets[3], 9.0), (groups[3] + 1) % 3
+    seen |= {mark(X, flipped, groups), mark(X, targets, moved), mark(X, targets, None)}
+    exchanged = np.arange(N)
+    exchanged[[3, 4]] = 4, 3
+    seen.add(mark(X[exchanged], targets[exchanged], groups[exchanged]))
+    twice = np.r_[0, 0, 2:N]
+    seen |= {
+        mark(X[twice], targets[twice], groups[twice], twice),
+        mark(X[1:], targets[1:], groups[1:]),
+    }
+    seen.add(mark(X, targets, groups, np.arange(N) + 1))
+    seen.add(mark(X, targets, groups, key=MarkKey.drawn()))
+    assert before not in seen
+    assert len(seen) == D + 8
+
+
+def test_rows_of_zeros_and_ones_do_not_collide():
+    """All 2^16 rows at one position, and one row at 2^16 positions; their bits are few."""
+    bits = np.arange(2**16)
+    X = ((bits[:, None] >> np.arange(16)) & 1).astype(np.float64)
+    for rows, positions in ((X, np.zeros_like(bits)), (X[1:2].repeat(2**16, axis=0), bits)):
+        assert len(np.unique(KEY.marks(rows, None, None, positions))) == 2**16
+
+
+def test_rows_without_entries_are_marked_by_their_targets():
+    X, targets = sp.csr_array((3, 4)), np.array([0, 1, 0])
+    marks = KEY.marks(X, targets, None, np.arange(3))
+    assert len(set(marks.tolist())) == 3
