@@ -18,8 +18,8 @@ from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
 from skdp.tabular.row_features import RowFeatures
 
-#: Rows that are read at once.
-_SLAB = 2**14
+#: Rows that are read at once, and those that a fit looks at first.
+_SLAB, _PEEKED = 2**14, 64
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -115,7 +115,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         with staged(self) as encoder:
             table = table_of(encoder, X, reset=True)
             encoder._fit_table(table)
-            for _ in encoder._read(table):
+            for _ in encoder._read(table, in_fit=True):
                 pass
         return self
 
@@ -140,7 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _fit_transform_table(self, table: Table) -> Any:
         self._fit_table(table)
-        return self._encode(table)
+        return self._encode(table, in_fit=True)
 
     def _fit_table(self, table: Table) -> None:
         check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
@@ -173,20 +173,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._encode(table_of(self, X, reset=False))
 
-    def _encode(self, table: Table) -> Any:
+    def _encode(self, table: Table, *, in_fit: bool = False) -> Any:
         """Compute the features of a validated table."""
         features = self.row_features
         if self._is_sparse(features):
-            return sp.vstack(list(self._slabs(table)), format="csr")
+            return sp.vstack(list(self._slabs(table, in_fit=in_fit)), format="csr")
         out = np.empty((table.n_rows, features.n_features), dtype=self.dtype)
-        for rows, values in self._read(table):
+        for rows, values in self._read(table, in_fit=in_fit):
             features.dense(values, out[rows])
         return out
 
-    def _slabs(self, table: Table) -> Iterator[Any]:
+    def _slabs(self, table: Table, *, in_fit: bool = False) -> Iterator[Any]:
         """Yield the features of some rows after the other."""
         features = self.row_features
-        for rows, values in self._read(table):
+        for rows, values in self._read(table, in_fit=in_fit):
             if self._is_sparse(features):
                 yield features.sparse(values, np.dtype(self.dtype))
             else:
@@ -194,8 +194,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 features.dense(values, out)
                 yield out
 
-    def _read(self, table: Table) -> Iterator[tuple[slice, list[Any]]]:
+    def _read(self, table: Table, *, in_fit: bool = False) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns one array.
+
+        In a fit a column of which no value can be read is refused, also if values may be missing.
 
         Raises
         ------
@@ -209,8 +211,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             wrong = []
             for column in columns:
                 try:
-                    found = table.column(column.position, rows)
-                    values += column.declaration.read(found, column.where)
+                    found, declared = table.column(column.position, rows), column.declaration
+                    if in_fit and not declared.is_read(found[:_PEEKED]).any():
+                        declared.check_readable(table.column(column.position), column.where)
+                    values += declared.read(found, column.where)
                 except ValueError as error:
                     wrong.append(str(error))
             if wrong:

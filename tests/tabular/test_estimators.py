@@ -170,7 +170,8 @@ def test_predictions_come_in_slabs(monkeypatch):
     whole = model.decision_function(X)
     monkeypatch.setattr("skdp.tabular.table_encoder._SLAB", 300)
     np.testing.assert_allclose(model.decision_function(X), whole, rtol=1e-12)
-    reordered = pl.from_pandas(X[list(X)[::-1]])
+    columns = {name: [None if pd.isna(v) else v for v in X[name]] for name in list(X)[::-1]}
+    reordered = pl.DataFrame(columns)
     np.testing.assert_allclose(model.decision_function(reordered), whole, rtol=1e-12)
 
 

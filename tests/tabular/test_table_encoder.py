@@ -83,7 +83,7 @@ def test_every_row_has_norm_at_most_one(rows, plan, is_single):
     """Exactly, in rational arithmetic, whatever the record."""
     dtype = np.float32 if is_single else np.float64
     encoder = TableEncoder(COLUMNS, features=plan, sparse_output=False, dtype=dtype)
-    for row in encoder.fit_transform(frame_of(rows)):
+    for row in encoder.fit(table(9)).transform(frame_of(rows)):
         assert sum(Fraction(float(value)) ** 2 for value in row) <= 1
 
 
@@ -262,7 +262,7 @@ def test_the_sketch_is_frozen():
 def test_no_record_warns(rows):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        TableEncoder(COLUMNS, features="pairs").fit_transform(frame_of(rows))
+        TableEncoder(COLUMNS, features="pairs").fit(table(9)).transform(frame_of(rows))
 
 
 @pytest.mark.parametrize(
@@ -311,6 +311,22 @@ def test_errors_name_the_column_and_no_value(columns, change, message):
         TableEncoder(columns).fit(X)
     values = {"clerk", "cook", "judge", "lawyer", "good wine", "2016"}
     assert not any(value in str(refused.value) for value in values)
+
+
+def test_a_column_that_cannot_be_read_is_not_missing():
+    """In a fit; a row to predict may have nothing but text in its place."""
+    columns = {
+        "age": Number(0, 1, missing=True),
+        "day": Date("2020-01-01", "2021-01-01", missing=True),
+    }
+    lost = {"age": ["a", None], "day": ["1 May", ""]}
+    for name, values in lost.items():
+        X = pd.DataFrame({"age": ["0.5", " "], "day": ["2020-05-01", None]})
+        encoder = TableEncoder(columns).fit(X)
+        assert encoder.transform(X.assign(**{name: values})).any(axis=1).all()
+        for fit in (TableEncoder(columns).fit, TableEncoder(columns).fit_transform):
+            with pytest.raises(ValueError, match=f"'{name}' was declared"):
+                fit(X.assign(**{name: values}))
 
 
 def test_all_columns_at_fault_are_named_at_once():
