@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_noise import seeded
+from plain_noise import in_step, seeded
 from refusals import one_at_a_time
 from scipy import stats
 from scipy.optimize import brentq
@@ -300,12 +300,6 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
         targets = targets_for(loss, rng, n + 1)
         points = []
         for m in (n, n + 1):
-            streams = iter(range(10))
-
-            def random_bytes(size, trial=trial, streams=streams):
-                # the k-th call gives the same bytes, whatever the number of records is
-                return np.random.default_rng([trial, next(streams)]).bytes(size + 8)[:size]
-
             result = dp_sgd(
                 Records(X[:m], 1e3, 0.1, targets=targets[:m]),
                 loss,
@@ -315,7 +309,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
                 learning_rate=learning_rate,
                 clip_norm=0.2,
                 noise_multiplier=0.5,
-                run=Run(noise=NoiseSource(random_bytes)),
+                run=Run(noise=in_step(trial)),
             )
             points.append(result.point)
         moved.append(np.linalg.norm(points[1] - points[0]))

@@ -16,13 +16,13 @@ import pytest
 from bilinear_problem import BilinearProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_noise import seeded
+from plain_noise import in_step, seeded
 from refusals import one_at_a_time
 from saddle_problems import changed
 
 from skdp.algorithms import Run, dp_sgda, plan_dp_sgda
 from skdp.algorithms.baselines.sgda import DPSGDAPlan
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms import SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy import (
     GaussianEvent,
@@ -344,16 +344,10 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
         b[n], c[n] = -b[0] * 100, -c[0] * 100
         blocks = []
         for kept in (np.arange(n), np.arange(n + 1) if relation == "add_remove" else np.r_[n, 1:n]):
-            streams = iter(range(10))
-
-            def random_bytes(size, trial=trial, streams=streams):
-                # the k-th call gives the same bytes, whatever the number of records is
-                return np.random.default_rng([trial, next(streams)]).bytes(size + 8)[:size]
-
             result = dp_sgda(
                 linear_problem(b[kept], c[kept], (2.0, 0.3)), sampling_rate=sampling_rate,
                 n_steps=1, learning_rate_x=0.7, learning_rate_y=5.0, neighbouring=relation,
-                n_public=n_public, noise_multiplier=0.5, run=Run(noise=NoiseSource(random_bytes)),
+                n_public=n_public, noise_multiplier=0.5, run=Run(noise=in_step(trial)),
             )  # fmt: skip
             blocks.append(result)
         one, two = blocks

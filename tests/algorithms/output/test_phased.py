@@ -45,6 +45,7 @@ from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import SOLVERS, Newton, Solver, resolve_solver
 from skdp.solvers.copying import require_copyable
 
+LARGE = PrivacyBudget(20.0, 1e-6)
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 
 
@@ -63,6 +64,12 @@ def records(loss, n, d=4, seed=0):
     classes = 3 if loss == "softmax" else 2
     targets = np.digitize(X[:, 0] + 0.3 * rng.standard_normal(n), [-0.2, 0.2][: classes - 1])
     return X, targets.astype(int if loss == "softmax" else float)
+
+
+def solved(data, run=None, loss="squared", budget=LARGE, radius=1.0, **options):
+    """Phases on records with targets."""
+    risk = EmpiricalRisk(LOSSES[loss])
+    return phased_output_perturbation(data, risk, budget, radius=radius, run=run, **options)
 
 
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
@@ -119,34 +126,14 @@ def test_the_planner_beats_its_alternatives():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_the_bound_holds_on_average(loss):
     X, targets = records(loss, 4000)
-    rows = Records(X, 1.0)
-    radius = 3.0
-    free = FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], 1e-6, Ball(radius))
+    data = Records(X, 1.0, targets=targets)
+    free = FiniteSumProblem(data, LOSSES[loss], 1e-6, Ball(3.0))
     best = free.value(Newton().solve(free, 1e-3).point)
-    excess = [
-        free.value(result.point) - best
-        for result in (
-            phased_output_perturbation(
-                rows.with_targets(targets),
-                EmpiricalRisk(LOSSES[loss]),
-                PrivacyBudget(1.0, 1e-6),
-                radius=radius,
-                run=Run(noise=seeded(s)),
-            )
-            for s in range(10)
-        )
+    results = [
+        solved(data, Run(noise=seeded(s)), loss, PrivacyBudget(1.0, 1e-6), 3.0) for s in range(10)
     ]
-    bound = result_plan(rows, targets, loss, radius).bound()
-    assert -1e-6 <= np.mean(excess) <= bound
-
-
-def result_plan(rows, targets, loss, radius):
-    return phased_output_perturbation(
-        rows.with_targets(targets),
-        EmpiricalRisk(LOSSES[loss]),
-        PrivacyBudget(1.0, 1e-6),
-        radius=radius,
-    ).plan
+    excess = [free.value(result.point) - best for result in results]
+    assert -1e-6 <= np.mean(excess) <= results[0].plan.bound()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -166,14 +153,8 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
 
     for data, labels in ((X, targets), (other, other_targets)):
         seen.append([])
-        rows = Records(sp.csr_matrix(data) if sparse else data, 1.0)
-        phased_output_perturbation(
-            rows.with_targets(labels),
-            EmpiricalRisk(LOSSES["squared"]),
-            PrivacyBudget(20.0, 1e-6),
-            radius=1.0,
-            run=Run(solver=Spy(), noise=seeded(0)),
-        )
+        rows = Records(sp.csr_matrix(data) if sparse else data, 1.0, targets=labels)
+        solved(rows, Run(solver=Spy(), noise=seeded(0)))
     changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
     assert len(changed) > 1
     assert sum(changed) == 1
@@ -195,13 +176,7 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
         __module__ = "skdp.solvers.newton"
 
     def point(solver):
-        return phased_output_perturbation(
-            rows,
-            EmpiricalRisk(LOSSES["squared"]),
-            PrivacyBudget(20.0, 1e-6),
-            radius=1.0,
-            run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
-        ).point
+        return solved(rows, Run(solver, np.random.default_rng(0), seeded(1))).point
 
     expected = point("newton")
     monkeypatch.setitem(SOLVERS, "spy", Spy)
@@ -217,9 +192,7 @@ def test_blocks_are_not_copied(dtype):
     X, targets = records("squared", 200_000)
     rows = Records(np.tile(X, 10).astype(dtype), 1.0).with_targets(targets)
     tracemalloc.start()
-    result = phased_output_perturbation(
-        rows, EmpiricalRisk(LOSSES["squared"]), PrivacyBudget(20.0, 1e-6), radius=1.0
-    )
+    result = solved(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(result.path) > 1
@@ -268,23 +241,13 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     """With a far center the solution leaves the ball of `solution_radius`."""
     center, alpha, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
-    for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
-        rows = Records(np.array([row]), 1.0)
-        problem = FiniteSumProblem(
-            rows.with_targets(np.array([target])), loss, alpha, WholeSpace(), center=center
-        )
+    # two records that both pull the point down, against one that does not, and one sideways
+    for row, target in (
+        ([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0), ([0.0, 1.0], 1.0), ([1.0, 0.0], 0.0),
+    ):  # fmt: skip
+        data = Records(np.array([row]), 1.0, targets=np.array([target]))
+        problem = FiniteSumProblem(data, loss, alpha, WholeSpace(), center=center)
         points.append(Newton().solve(problem, 1e-9).point)
-    # two records that both pull the point down, against one that does not
-    rows = Records(np.array([[0.0, 1.0]]), 1.0)
-    flat = FiniteSumProblem(
-        rows.with_targets(np.array([1.0])), loss, alpha, WholeSpace(), center=center
-    )
-    points.append(Newton().solve(flat, 1e-9).point)
-    rows = Records(np.array([[1.0, 0.0]]), 1.0)
-    side = FiniteSumProblem(
-        rows.with_targets(np.array([0.0])), loss, alpha, WholeSpace(), center=center
-    )
-    points.append(Newton().solve(side, 1e-9).point)
     moved = max(np.linalg.norm(a - b) for a in points for b in points)
     own = loss.solution_radius(1.0, alpha)
     assert moved > 1.05 * loss.gradient_diameter(1.0, own) / alpha
@@ -293,30 +256,17 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
 
 def test_pure_privacy_and_errors():
     X, targets = records("logistic", 500)
-    rows = Records(X, 1.0)
-    pure = phased_output_perturbation(
-        rows.with_targets(targets),
-        EmpiricalRisk(LogisticLoss()),
-        PrivacyBudget(1.0, 0.0),
-        radius=2.0,
-    )
+    data = Records(X, 1.0, targets=targets)
+    pure = solved(data, None, "logistic", PrivacyBudget(1.0, 0.0), 2.0)
     assert pure.plan.releases[0].mechanism == "spherical_laplace"
     assert np.linalg.norm(pure.point) <= 2.0
-    arguments = (
-        rows.with_targets(targets),
-        EmpiricalRisk(LogisticLoss()),
-        PrivacyBudget(1.0, 1e-6),
-    )
-    with pytest.raises(ValueError, match="calibration"):
-        phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
-    with pytest.raises(ValueError, match="epsilon"):
-        phased_output_perturbation(
-            rows.with_targets(targets),
-            EmpiricalRisk(LogisticLoss()),
-            PrivacyBudget(2.0, 1e-6),
-            radius=2.0,
-            calibration="paper",
-        )
+    for epsilon, calibration, message in (
+        (1.0, "printed", "calibration"),
+        (2.0, "paper", "epsilon"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            budget = PrivacyBudget(epsilon, 1e-6)
+            solved(data, None, "logistic", budget, 2.0, calibration=calibration)
 
 
 @pytest.mark.parametrize("model", [DPLogisticRegression(classes=[0, 1]), DPRidge()])
@@ -346,12 +296,9 @@ def test_estimators(model):
 
 def test_a_large_budget_gives_the_solution_without_privacy():
     X, targets = records("logistic", 5000)
-    rows = Records(X, 1.0)
-    result = phased_output_perturbation(
-        rows.with_targets(targets), EmpiricalRisk(LogisticLoss()), PrivacyBudget(1e6, 1e-6),
-        radius=5.0, alpha=0.05, run=Run(noise=seeded(0)),
-    )  # fmt: skip
-    problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
+    data, budget = Records(X, 1.0, targets=targets), PrivacyBudget(1e6, 1e-6)
+    result = solved(data, Run(noise=seeded(0)), "logistic", budget, 5.0, alpha=0.05)
+    problem = FiniteSumProblem(data, LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
     assert problem.value(result.point) - problem.value(exact) <= 0.01
     assert math.isfinite(result.plan.bound())
@@ -508,13 +455,7 @@ def functions_with_memory():
 
 def solve_in_phases(solver):
     X, targets = records("squared", 2000)
-    return phased_output_perturbation(
-        Records(X, 1.0, targets=targets),
-        EmpiricalRisk(HalfSquaredLoss(1.0)),
-        PrivacyBudget(20.0, 1e-6),
-        radius=1.0,
-        run=Run(solver),
-    )
+    return solved(Records(X, 1.0, targets=targets), Run(solver))
 
 
 @pytest.mark.parametrize("number", range(21))
@@ -611,14 +552,8 @@ class Witness(Newton):
 def run_of(solver, seed=0, **options):
     X, targets = records("squared", 20_000, seed=seed)
     LOG.clear()
-    return phased_output_perturbation(
-        Records(X, 1.0, targets=targets),
-        EmpiricalRisk(LOSSES["squared"]),
-        PrivacyBudget(20.0, 1e-6),
-        radius=1.0,
-        run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
-        **options,
-    )
+    run = Run(solver, np.random.default_rng(0), seeded(1))
+    return solved(Records(X, 1.0, targets=targets), run, **options)
 
 
 def test_random_numbers_and_memory_of_a_phase_stay_there():
