@@ -1,0 +1,118 @@
+"""Fits on a Dask cluster are those in memory, also when workers are killed meanwhile."""
+
+from threading import Timer
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from local_cluster import kill_worker, restore
+
+from skdp.data import ArrayRecords, DataError
+from skdp.data.dask import DaskRecords
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.robust import DPMaxGroupLossClassifier
+
+N, D = 4000, 3
+SHARED = {"epsilon": 40.0, "data_norm": 1.0, "random_state": 0}
+MODELS = {
+    "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
+    "squares": lambda: DPRidge(target_range=(-1, 2), **SHARED),
+    # few passes: there is one look at the losses of the groups
+    "groups": lambda: DPMaxGroupLossClassifier(
+        classes=[0, 1], group_names=[0, 1, 2], **SHARED | {"epsilon": 2.0}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D))
+    return X, (X[:, 0] + 0.3 * rng.normal(size=N) > 0).astype(int), rng.integers(0, 3, N)
+
+
+@pytest.fixture
+def files(table, tmp_path):
+    paths = [tmp_path / f"{k}.npy" for k in range(3)]
+    for path, part in zip(paths, table, strict=True):
+        np.save(path, part)
+    return ArrayRecords(*paths, chunk_rows=300)
+
+
+def in_memory(name, table):
+    X, y, groups = table
+    return MODELS[name]().fit(X, y, **({"groups": groups} if name == "groups" else {}))
+
+
+def assert_same(found, expected):
+    assert found.privacy_.to_dict() == expected.privacy_.to_dict()
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=0, atol=1e-9)
+
+
+class Interrupted(DaskRecords):
+    """Kill a worker in some passes, of which the first comes back in time."""
+
+    def __init__(self, source, client, passes):
+        super().__init__(source, client=client)
+        self.passes, self.timers = passes, []
+
+    def reduce(self, task, merge):
+        if task.pass_number in self.passes:
+            restore(self.client)
+            timer = Timer(0.02, kill_worker, [self.client, task.pass_number % 2])
+            self.timers.append(timer)
+            timer.start()
+        return super().reduce(task, merge)
+
+
+@pytest.mark.parametrize(("name", "passes"), [("logistic", {1, 2, 6}), ("groups", {2, 9, 14})])
+def test_workers_are_killed_in_passes(name, passes, client, table, files, small_blocks):
+    source = Interrupted(files, client, passes)
+    found = MODELS[name]().fit(source)
+    for timer in source.timers:
+        timer.join()
+    assert len(source.timers) == len(passes)
+    assert_same(found, in_memory(name, table))
+    restore(client)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("logistic", "arrays"), ("squares", "frames"), ("groups", "frames")]
+)
+def test_collections(name, kind, client, table, small_blocks):
+    """Partitions of unequal lengths, in the current client."""
+    X, y, groups = table
+    sizes = (1000, 1, 2000, N - 3001)
+    if kind == "arrays":
+        parts = [da.from_array(part, chunks=(sizes,)) for part in (y, groups)]
+        parts.insert(0, da.from_array(X, chunks=(sizes, (2, 1))))
+    else:
+        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")), npartitions=3)
+        parts = [frame, *(dd.from_pandas(pd.Series(part), npartitions=3) for part in (y, groups))]
+    groups_too = {"groups": parts[2]} if name == "groups" else {}
+    expected = in_memory(name, (pd.DataFrame(X, columns=list("abc")) if kind == "frames" else X,
+                                y, groups))  # fmt: skip
+    found = MODELS[name]().fit(parts[0], parts[1], **groups_too)
+    assert_same(found, expected)
+    assert hasattr(found, "feature_names_in_") == (kind == "frames")
+
+
+class Lost(DaskRecords):
+    """A file is gone from the third pass on."""
+
+    def reduce(self, task, merge):
+        if task.pass_number == 3:
+            self.path.unlink()
+        return super().reduce(task, merge)
+
+
+def test_files_that_vanish_end_a_fit(client, files, tmp_path):
+    source, model = Lost(files, client=client, retries=0), MODELS["logistic"]()
+    source.path = tmp_path / "1.npy"
+    with pytest.raises(DataError, match="Pass 3 could not read") as caught:
+        model.fit(source)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert not hasattr(model, "coef_")
