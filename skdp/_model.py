@@ -136,7 +136,7 @@ class PrivateModel(PrivateEstimator):
         with X.opened() as source:
             parts = self._survey_parts()
             name = type(self).__name__
-            yield Surveyor(source, check=check, labels=labels, name=name, **parts)
+            yield Surveyor(source, X.feature_names, check=check, labels=labels, name=name, **parts)
 
     def _survey_parts(self) -> dict[str, Any]:
         """Return further parts of :class:`~skdp.problems.surveys.SurveyTask`."""

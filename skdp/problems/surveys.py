@@ -6,7 +6,7 @@ the records of this one (:mod:`skdp.problems.chunked_records`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -208,14 +208,18 @@ class Surveyor:
     ----------
     source : RecordSource
         Open.
+    names : sequence of str, optional
+        Of features whose chunks are no frames.
     **parts : dict
         `check`, `labels`, `groups`, `has_groups` and `name` of :class:`SurveyTask`.
     """
 
-    def __init__(self, source: RecordSource, **parts: Any) -> None:
+    def __init__(
+        self, source: RecordSource, names: Sequence[str] | None = None, **parts: Any
+    ) -> None:
         sizes = source.chunk_sizes
         starts = None if sizes is None else _starts(sizes)
-        self.source = source
+        self.source, self._names = source, names
         self._task = SurveyTask(key=MarkKey.drawn(), starts=starts, bounding=None, **parts)
         self._n_passes = 0
 
@@ -238,7 +242,7 @@ class Surveyor:
         return Survey(
             starts=_starts(found.sizes),
             n_features=width,
-            names=names if self.source.feature_names is None else tuple(self.source.feature_names),
+            names=names if self._names is None else tuple(self._names),
             is_sparse=is_sparse,
             dtype=dtype,
             key=self._task.key,

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from sent_objects import leaves
 
-from skdp.data import ChunkSource, RecordSource
+from skdp.data import ChunkSource, ParquetRecords, RecordSource
 from skdp.data.sources import merge_tree
 from skdp.linear_model import (
     DPLinearClassifier,
@@ -233,6 +233,16 @@ def test_a_model_keeps_nothing_of_the_source():
     del source
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+def test_names_of_files_are_kept(scratch, tmp_path):
+    X, y, _ = table("logistic")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.assign(y=y).to_parquet(tmp_path / "one.parquet", row_group_size=900)
+    folder = tmp_path if scratch else None
+    source = ParquetRecords(tmp_path / "one.parquet", "y", scratch=folder)
+    assert_same(make("logistic").fit(source), in_memory(make("logistic"), (frame, y, None)))
 
 
 def test_memory_is_that_of_a_few_chunks():
