@@ -48,15 +48,18 @@ class Bounding:
     def encoded(self, chunk: Chunk) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """Return rows of numbers, targets and given groups: what marks are of."""
         with refuse_without_values():
-            X = check_array(
-                chunk.X,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                ensure_min_samples=0,
-            )
+            X, y, dtypes = chunk.X, chunk.y, [np.float64, np.float32]
+            if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in dtypes):
+                X = check_array(
+                    X,
+                    accept_sparse="csr",
+                    dtype=dtypes,
+                    ensure_all_finite=False,
+                    ensure_min_samples=0,
+                )
+            y = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y)
             groups = None if self.groups is None else self.groups(chunk.groups)
-            return X, self.targets(column_or_1d(chunk.y)), groups
+            return X, self.targets(y), groups
 
     @property
     def nothing(self) -> tuple[np.ndarray, np.ndarray | None]:
