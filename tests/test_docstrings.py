@@ -31,8 +31,8 @@ GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
 NETWORK = ("DPMaxGroupLossMLPClassifier",)
 SYNTHETIC = ("DPSyntheticData",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
-BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
-MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier")
+BINARY = ("DPAdversarialClassifier",)
+MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier", "DPLogisticRegressionCV")
 REGRESSORS = (*LINEAR_REGRESSORS, "DPAdversarialRegressor", "DPMaxGroupLossRegressor", "DPRidgeCV")
 
 FAMILIES = {
@@ -42,8 +42,8 @@ FAMILIES = {
     "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
     # after the releases; without one, groups need another radius
     "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
-    # free; another default and other advice for released moments
-    "fit_intercept": (LINEAR, ADVERSARIAL + GROUPED, TUNED[:1], TUNED[1:]),
+    # free, and in rounds
+    "fit_intercept": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only

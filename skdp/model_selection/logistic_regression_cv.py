@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import LogisticTuner, ReplaceOne
+from skdp._checks import shown
+from skdp._types import InnerSolver, LogisticTuner, Relation
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import LogisticLoss, Loss
+from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
 
 class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
-    """Differentially private logistic regression, for two classes, that tunes its own penalty.
+    """Differentially private logistic regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of candidates: choice and fit are functions of noisy moments and gradients.
+    the number of candidates: choice and fit are functions of noisy moments and gradients. Penalties
+    are tuned for two classes; several are fitted by the default of
+    :class:`~skdp.linear_model.DPLogisticRegression`.
 
     Parameters
     ----------
@@ -24,8 +27,12 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"newton", "bilevel", "bilevel_minibatch", "hypergradient", \
-            "exponential", "public"}, default="newton"
+    method : {"auto", "rounds", "newton", "bilevel", "bilevel_minibatch", \
+            "hypergradient", "exponential", "public"}, default="auto"
+        - "rounds" (delta > 0, two classes): means, spread and second moments of the records are
+          released, then mean gradients of clipped losses at private points; the model is shrunk by
+          the noise that is known to be in it, and any number of candidates for alpha are compared
+          for free.
         - "newton": noisy moments of the records, then noisy gradients at private points; both the
           choice and the fit are functions of them. No budget is split.
         - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
@@ -34,17 +41,25 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
+        - "auto": "rounds", but "newton" with `cv` or delta = 0. Where public numbers say that
+          second moments are mostly noise, or where there are several classes, it is the default of
+          DPLogisticRegression, which has no penalty; with a solver it is output perturbation on
+          prepared rows.
 
-        All but the first end with output perturbation on all records at the chosen alpha. They suit
-        other losses and sizes, and serve for comparison: see docs/model_selection.md.
+        Those after "newton" end with output perturbation on all records at the chosen alpha. They
+        serve for comparison: see docs/model_selection.md.
+    alphas : array-like of float or None, default=None
+        Public candidates of alpha, one for all features; for "rounds". None: all values within
+        `alpha_bounds`.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None:
-        from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "rounds"
+        the shrinkage by the noise alone, else from 1e-6 to 1e6 (released moments, `penalty_groups`)
+        or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. The default
-        method gives the intercept the best alpha for all coefficients together, the others tune it
-        as a group.
+        alpha. None: one alpha for all. More than about ten groups choose by chance. "rounds" has no
+        penalty of the intercept, released moments give it the best alpha for all coefficients
+        together, the others tune it as a group.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from statistics of all records, corrected
         for the bias of using them twice. An integer K: the statistics of K folds are released, and
@@ -53,20 +68,29 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others. Without it,
-        rows should have a mean near 0.
+        The intercept is free with "rounds", the weight of a penalised constant feature in the other
+        methods. Without it, rows should have a mean near 0.
     intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
         of value `data_norm` would be. A small value makes room for the noise in the mean of the
         rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     classes : array-like or None, default=None
-        The public pair of labels. None: taken from y with a `PrivacyLeakWarning`.
-    neighbouring : {"replace_one"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced; their size is public.
+        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+    neighbouring : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced (their size is public), or in one
+        record added or removed (`n_public` is then the size assumed). The methods that end with
+        output perturbation are for "replace_one".
+    n_public : int or None, default=None
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     tune_share : float, default=0.2
         Part of the budget that the choice may spend, for the methods that split it.
+    inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
+        Private solver of the lower problems of "bilevel": noise on a certified solution (None), or
+        noisy gradient steps on all records (DP-Loc-GD) or on batches (DP-Loc-SGD, the same as
+        "bilevel_minibatch").
     solver : str, Solver or callable, default="auto"
-        For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
+        For the methods that solve penalised problems, "auto" among them; see
+        :func:`skdp.solvers.resolve_solver`. The others refuse one.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -76,13 +100,14 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-    coef_ : ndarray of shape (1, n_features)
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Private coefficients.
-    intercept_ : ndarray of shape (1,)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The alpha that was chosen. If there are groups, one per group, in the order of the sorted
-        labels, and at the end that of the intercept if there is one.
+        The alpha that was chosen; with "rounds" and no candidates the one that shrinking by the
+        noise is equivalent to. If there are groups, one per group, in the order of the sorted
+        labels, and at the end that of the intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
         released.
@@ -93,18 +118,18 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     See Also
     --------
-    skdp.linear_model.DPLogisticRegression : With a given alpha, or one by a public rule;
-        also for several classes.
+    skdp.linear_model.DPLogisticRegression : With a given alpha, or one by a public rule.
 
     Notes
     -----
-    Noise: 0.6 of the budget is for second moments of rows and scaled targets +-1/2, which move by
-    at most ``sqrt(2) (X^2 + g^2 / 4) / n`` in the Frobenius norm, and 0.4 for the mean gradient
-    at models on the way, which moves by less than ``2 X / n``. There are two gradients, and 6 to 12
-    where their noise is small by public numbers: these converge to the penalised optimum where two
-    do not, such as with rare classes. The root mean square of the model's log odds is kept to 8, or
-    to 32 with more than two gradients. Memory grows with the square of n_features, time with the
-    cube, and so does, with delta = 0, the noise of the moments. Proofs: docs/theory/tuning.md.
+    Noise of "rounds": docs/theory/preparation.md, Theorem 1. Of "newton": 0.6 of the budget is for
+    second moments of rows and scaled targets +-1/2, which move by at most ``sqrt(2) (X^2 + g^2 / 4)
+    / n`` in the Frobenius norm, and 0.4 for the mean gradient at models on the way, which moves by
+    less than ``2 X / n``. There are two gradients, and 6 to 12 where their noise is small by public
+    numbers: these converge to the penalised optimum where two do not, such as with rare classes.
+    The root mean square of the model's log odds is kept to 8, or to 32 with more than two
+    gradients. Memory grows with the square of n_features, time with the cube, and so does, with
+    delta = 0, the noise of the moments. Proofs: docs/theory/tuning.md.
 
     Examples
     --------
@@ -125,7 +150,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: LogisticTuner = "newton",
+        method: LogisticTuner = "auto",
+        alphas: Any = None,
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
@@ -133,8 +159,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         classes: Any = None,
-        neighbouring: ReplaceOne = "replace_one",
+        neighbouring: Relation = "replace_one",
+        n_public: int | None = None,
         tune_share: float = 0.2,
+        inner: InnerSolver | None = None,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
@@ -142,6 +170,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
+        self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
         self.cv = cv
@@ -150,7 +179,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.neighbouring = neighbouring
+        self.n_public = n_public
         self.tune_share = tune_share
+        self.inner = inner
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state
@@ -163,10 +194,16 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     @property
     def _only_binary(self) -> str | None:
+        given = [name for name in ("cv", "inner") if getattr(self, name) is not None]
+        given += self._candidates
+        if self.method != "auto":
+            given.insert(0, "method")
+        if not given:
+            return None
         return (
-            "private tuning supports two only. For several take "
-            "skdp.linear_model.DPLogisticRegression(), which needs no tuning"
+            f"{given[0]}={shown(getattr(self, given[0]))} supports two only. With method='auto', "
+            "and no penalties to compare, there may be several"
         )
 
     def _loss(self, n_classes: int) -> Loss:
-        return LogisticLoss()
+        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import ReplaceOne, RidgeTuner
+from skdp._types import InnerSolver, Relation, RidgeTuner
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -15,7 +15,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
-    candidates: choice and fit are functions of the noisy second moments of the records.
+    candidates: choice and fit are functions of noisy moments and gradients.
 
     Parameters
     ----------
@@ -24,27 +24,37 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"sufficient_statistics", "bilevel", "bilevel_minibatch", "hypergradient", \
-            "exponential", "public"}, default="sufficient_statistics"
-        - "sufficient_statistics": the moments are released once, with noise; both the choice and
-          the fit are functions of them. No budget is split.
+    method : {"auto", "rounds", "sufficient_statistics", "bilevel", "bilevel_minibatch", \
+            "hypergradient", "exponential", "public"}, default="auto"
+        - "rounds" (delta > 0): means, spread and second moments of the records are released, then
+          mean gradients of clipped losses at private points; the model is shrunk by the noise that
+          is known to be in it, and any number of candidates for alpha are compared for free.
+        - "sufficient_statistics": the moments are released once, with noise; both the
+          choice and the fit are functions of them. No budget is split.
         - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
           solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
           steps on batches (needs dp-accounting >= 0.5).
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
+        - "auto": "rounds", but "sufficient_statistics" with `cv` or delta = 0. Where public numbers
+          say that second moments are mostly noise it is the default of DPRidge, which has no
+          penalty; with a solver it is output perturbation on prepared rows.
 
-        All but the first end with output perturbation on all records at the chosen alpha. They suit
-        other losses and sizes, and serve for comparison: see docs/model_selection.md.
+        Those after "sufficient_statistics" end with output perturbation on all records at the
+        chosen alpha. They serve for comparison: see docs/model_selection.md.
+    alphas : array-like of float or None, default=None
+        Public candidates of alpha, one for all features; for "rounds". None: all values within
+        `alpha_bounds`.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None:
-        from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "rounds"
+        the shrinkage by the noise alone, else from 1e-6 to 1e6 (released moments, `penalty_groups`)
+        or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. The default
-        method gives the intercept the best alpha for all coefficients together, the others tune it
-        as a group.
+        alpha. None: one alpha for all. More than about ten groups choose by chance. "rounds" has no
+        penalty of the intercept, released moments give it the best alpha for all coefficients
+        together, the others tune it as a group.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from statistics of all records, corrected
         for the bias of using them twice. An integer K: the statistics of K folds are released, and
@@ -56,17 +66,27 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others.
+        The intercept is free with "rounds", the weight of a penalised constant feature in the other
+        methods. Without it, rows should have a mean near 0.
     intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
         of value `data_norm` would be. A small value makes room for the noise in the mean of the
         rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
-    neighbouring : {"replace_one"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced; their size is public.
+    neighbouring : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced (their size is public), or in one
+        record added or removed (`n_public` is then the size assumed). The methods that end with
+        output perturbation are for "replace_one".
+    n_public : int or None, default=None
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     tune_share : float, default=0.2
         Part of the budget that the choice may spend, for the methods that split it.
+    inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
+        Private solver of the lower problems of "bilevel": noise on a certified solution (None), or
+        noisy gradient steps on all records (DP-Loc-GD) or on batches (DP-Loc-SGD, the same as
+        "bilevel_minibatch").
     solver : str, Solver or callable, default="auto"
-        For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
+        For the methods that solve penalised problems, "auto" among them; see
+        :func:`skdp.solvers.resolve_solver`. The others refuse one.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -82,8 +102,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The alpha that was chosen. If there are groups, one per group, in the order of the sorted
-        labels, and at the end that of the intercept if there is one.
+        The alpha that was chosen; with "rounds" and no candidates the one that shrinking by the
+        noise is equivalent to. If there are groups, one per group, in the order of the sorted
+        labels, and at the end that of the intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
         released.
@@ -98,8 +119,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     Notes
     -----
-    Noise: second moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n``
-    in the Frobenius norm. Proofs, also of the estimate that values of alpha are compared by:
+    Noise of "rounds": docs/theory/preparation.md, Theorem 1. Of "sufficient_statistics": second
+    moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n`` in the
+    Frobenius norm. Proofs, also of the estimate that values of alpha are compared by:
     docs/theory/tuning.md.
 
     Examples
@@ -121,7 +143,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: RidgeTuner = "sufficient_statistics",
+        method: RidgeTuner = "auto",
+        alphas: Any = None,
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
@@ -129,8 +152,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        neighbouring: ReplaceOne = "replace_one",
+        neighbouring: Relation = "replace_one",
+        n_public: int | None = None,
         tune_share: float = 0.2,
+        inner: InnerSolver | None = None,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
@@ -138,6 +163,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
+        self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
         self.cv = cv
@@ -146,7 +172,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
+        self.n_public = n_public
         self.tune_share = tune_share
+        self.inner = inner
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state

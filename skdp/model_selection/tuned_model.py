@@ -8,11 +8,13 @@ from typing import Any, get_args
 
 import numpy as np
 
-from skdp._checks import check_count, check_real, shown
-from skdp._types import Tuner
-from skdp.algorithms.methods import Choice
-from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
+from skdp._checks import check_count, check_option, check_real, shown
+from skdp._types import InnerSolver, Tuner
+from skdp.algorithms.methods import METHODS, Choice, choose
+from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
+from skdp.algorithms.tuning.rounds import are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
+from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
 #: Lower bound of alpha in units of the squared norm bound of a row.
@@ -21,45 +23,64 @@ _LEAST = 1e-6
 _MOST_FOLDS = 100
 
 
-def methods(default: str) -> Mapping[str, TuningMethod]:
-    """Return the tuners of a model: its default, and those that end with a fit."""
-    return {name: TUNING_METHODS[name] for name in (default, *get_args(Tuner))}
+def methods(own: str) -> Mapping[str, TuningMethod]:
+    """Return the tuners of a model: rounds, that of its statistics, and those that end with a fit.
+
+    The second one is for folds, for ``delta == 0`` and for many features.
+    """
+    return {name: TUNING_METHODS[name] for name in ("rounds", own, *get_args(Tuner))}
 
 
 class TunedLinearModel(DPLinearModel):
     """Base of linear models that tune their own penalty; not for direct use."""
 
+    alphas: Any
     alpha_bounds: tuple[float, float] | None
     penalty_groups: Any
     cv: int | None
     tune_share: float
+    inner: str | None
     alpha_: Any
 
-    #: The private tuners by name; the first is the default.
+    #: The private tuners by name, as of :func:`methods`.
     _methods: Mapping[str, TuningMethod]
     _is_entrywise = False
-
-    @property
-    def _method_names(self) -> tuple[str, ...]:
-        return tuple(self._methods)
+    # what the linear models without a tuner leave to the user
+    alpha, coef_norm, objective, calibration = "auto", None, "empirical", "analytic"
+    preparation = "auto"
 
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        plan = self._planned(Design.of(records), risk).plan
-        penalties = self._penalties(records.n_features)
-        self._warn(plan, records)
+        choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
+        self._warn(choice.plan, records)
         self._warn_of_solver()
-        result = self._pay_and_run(plan, records)
-        several = self.penalty_groups is not None
-        self.alpha_ = result.alpha if several else float(result.alpha[0])
-        self.alpha_path_ = result.path if several else result.path[:, 0]
-        public = {
-            "alpha_bounds": [penalties.low, penalties.high],
-            "n_penalty_groups": penalties.n_groups,
-        }
-        self._report(self.method, result.plan, records, risk, caveats + self._caveats(), public)
+        self._warn_of_method(choice)
+        result = self._pay_and_run(choice.plan, records)
+        remarks, public = result.plan.remarks(), {}
+        if isinstance(result, TunedResult):
+            several = self.penalty_groups is not None
+            self.alpha_ = result.alpha if several else float(result.alpha[0])
+            self.alpha_path_ = result.path if several else result.path[:, 0]
+            low, high = self._bounds()
+            public = {"alpha_bounds": [low, high], "n_penalty_groups": result.path.shape[1]}
+        else:
+            remarks += self._untuned(choice.method, risk)
+        caveats += self._caveats()
+        self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
+        if not isinstance(result, TunedResult):
+            self.alpha_ = float(self.privacy_.plan["alpha"])
+            self.alpha_path_ = np.array([self.alpha_])
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+
+    def _untuned(self, method: str, risk: EmpiricalRisk) -> tuple[str, ...]:
+        """Say why the fit is that of a model without a tuner."""
+        reason = "second moments would be mostly noise"
+        if risk.loss.n_outputs > 1:
+            reason = "rounds are proven for two classes"
+        elif self._has_solver:
+            reason = "a solver was given"
+        return (f"method={method!r} in place of 'rounds', since {reason}",)
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         if n_groups is not None:
@@ -67,8 +88,19 @@ class TunedLinearModel(DPLinearModel):
         n, cv = design.n_records, self.cv
         if cv is not None and cv > n:
             raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
-        method, penalties = self._methods[self.method], self._penalties(design.n_features)
-        options = {"n_folds": None if cv is None else int(cv), "tune_share": float(self.tune_share)}
+        penalties = self._penalties(design.n_features)
+        name = self._tuner(design, risk)
+        if name is None:
+            objective, has_solver = self._objective(design, risk), self._has_solver
+            return choose(METHODS, "auto", objective, self._budget, has_solver=has_solver)
+        method = self._methods[name]
+        options = {
+            "n_folds": None if cv is None else int(cv),
+            "tune_share": float(self.tune_share),
+            "inner": self.inner or "output_perturbation",
+            "grid": None if self.alphas is None else self._grid(),
+            "is_free": self.penalty_groups is None and self.alpha_bounds is None,
+        }
         plan = method.plan(
             objective=TuningObjective(
                 loss=risk.loss,
@@ -76,11 +108,50 @@ class TunedLinearModel(DPLinearModel):
                 design=design,
                 data_norm=self._norm_bound,
                 intercept=self._intercept_value,
+                neighbouring=Neighbouring(self.neighbouring),
             ),
             budget=self._budget,
             **{name: options[name] for name in method.options},
         )
-        return Choice(method=self.method, plan=plan, bounds={})
+        return Choice(method=name, plan=plan, bounds={})
+
+    def _tuner(self, design: Design, risk: EmpiricalRisk) -> str | None:
+        """Return the name of the tuner; None for a model without one."""
+        if self.method != "auto":
+            return self.method
+        if risk.loss.n_outputs > 1 or self._has_solver:
+            return None
+        statistics = list(self._methods)[1]
+        objective = self._objective(design, risk)
+        if self.cv is not None or self._budget.is_pure:
+            return statistics
+        if self._candidates:
+            is_covered = self.alphas is not None or are_proven(objective, self._budget)
+            return "rounds" if is_covered else statistics
+        return "rounds" if have_known_moments(objective, self._budget) else None
+
+    @property
+    def _candidates(self) -> tuple[str, ...]:
+        """Parameters that candidates were given by."""
+        names = "alphas", "alpha_bounds", "penalty_groups"
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+    @property
+    def _method_names(self) -> tuple[str, ...]:
+        return ("auto", *self._methods)
+
+    def _grid(self) -> tuple[float, ...]:
+        """The public candidates."""
+        try:
+            grid = np.asarray(self.alphas, dtype=np.float64)
+        except (TypeError, ValueError):
+            grid = np.empty(0)
+        if grid.ndim != 1 or not grid.size or not ((grid >= 1e-100) & (grid <= 1e100)).all():
+            raise ValueError(
+                f"alphas must be None or hold numbers from 1e-100 to 1e100; got "
+                f"{shown(self.alphas)}."
+            )
+        return tuple(grid.tolist())
 
     def _penalties(self, n_features: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""
@@ -116,7 +187,8 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
-            return _LEAST * unit, self._methods[self.method].largest * unit
+            name = next(iter(self._methods)) if self.method == "auto" else self.method
+            return _LEAST * unit, self._methods[name].largest * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
             raise ValueError(f"alpha_bounds must be a pair (low, high), got {shown(bounds)}.")
@@ -128,12 +200,20 @@ class TunedLinearModel(DPLinearModel):
         return low, high
 
     def _check_objective(self) -> None:
-        if self.neighbouring == "add_remove":
-            raise ValueError("Private tuning is proven for neighbouring='replace_one' only.")
+        super()._check_objective()
         self._bounds()
         if self.penalty_groups is not None:
             self._group_labels()
+        if self.alphas is not None:
+            self._grid()
+            if len(self._candidates) > 1:
+                raise ValueError(
+                    f"alphas are candidates of one alpha for all features: {self._candidates[1]} "
+                    "must be None."
+                )
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
+        if self.inner is not None:
+            check_option("inner", self.inner, get_args(InnerSolver))
 
     def _check_chunked(self) -> None:
         super()._check_chunked()
@@ -143,4 +223,18 @@ class TunedLinearModel(DPLinearModel):
     def _check_method(self) -> None:
         if self.cv is not None:
             check_count("cv", self.cv, 2, _MOST_FOLDS)
-        self._methods[self.method].check(self.method, self._budget, self.cv)
+        asked = {name: getattr(self, name) for name in ("cv", "alphas", "inner")}
+        asked["solver"] = self.solver if self._has_solver else None
+        relation = Neighbouring(self.neighbouring)
+        if self.method != "auto":
+            self._methods[self.method].check(self.method, self._budget, relation, asked)
+            return
+        statistics = list(self._methods)[1]
+        if self.cv is not None or self.alphas is not None or self.inner is not None:
+            name = "rounds" if self.cv is None and not self._budget.is_pure else statistics
+            self._methods[name].check(name, self._budget, relation, asked)
+        if self._has_solver and self._candidates:
+            raise ValueError(
+                f"method='auto' with a solver compares no penalties: {self._candidates[0]} must be "
+                "None. method='hypergradient' and 'bilevel' tune with a solver."
+            )

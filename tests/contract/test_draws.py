@@ -103,9 +103,12 @@ def additive(laboratory):
 
 def is_descent(release):
     """Whether a release stands for many steps, or solves, as one."""
-    return release.name.startswith("solutions on prepared rows") or (
-        "sums of clipped gradients" in release.name
+    names = (
+        "solutions on prepared rows",
+        "mean gradients on prepared rows",
+        "sums of clipped gradients",
     )
+    return any(name in release.name for name in names)
 
 
 def is_linear_term(release):

@@ -162,7 +162,7 @@ def test_no_targets(kind):
 @pytest.mark.parametrize(
     ("model", "limit"),
     [
-        (DPLogisticRegressionCV(classes=range(3)), "private tuning supports two only"),
+        (DPLogisticRegressionCV(classes=range(3), cv=2), "cv=2 supports two only"),
         (DPAdversarialClassifier(classes=range(3)), "adversarially robust training supports two"),
         (
             DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),

@@ -1,9 +1,8 @@
-"""DPLogisticRegressionCV with its default method: classes, groups, bounds, quality."""
+"""DPLogisticRegressionCV by noisy gradients and moments: groups, bounds, quality."""
 
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from sklearn.metrics import log_loss
 
 from skdp.linear_model import DPLogisticRegression
 from skdp.model_selection import DPLogisticRegressionCV
-from skdp.privacy import PrivacyLeakWarning
 
 
 def planted(n, d=20, seed=0, signal=2.0, shift=0.0, kind="normal"):
@@ -34,31 +32,12 @@ def planted(n, d=20, seed=0, signal=2.0, shift=0.0, kind="normal"):
 
 
 def cv(epsilon=1.0, delta=1e-6, **params):
-    return DPLogisticRegressionCV(epsilon, delta, **{"classes": [0, 1], **params})
+    return DPLogisticRegressionCV(
+        epsilon, delta, **{"classes": [0, 1], "method": "newton", **params}
+    )
 
 
 # -------------------------------------------------------------------------------------- parameters
-
-
-@pytest.mark.parametrize("classes", [[0, 1, 2], None])
-def test_several_classes_are_refused(classes):
-    X, _ = planted(12, 3)
-    model = DPLogisticRegressionCV(classes=classes)
-    assert not model.__sklearn_tags__().classifier_tags.multi_class
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        with pytest.raises(ValueError, match="private tuning supports two only") as refusal:
-            model.fit(X, np.arange(12) % 3)
-    assert "skdp.linear_model.DPLogisticRegression(), which needs no tuning." in str(refusal.value)
-
-
-def test_the_refusal_names_a_model_for_several_classes():
-    """Its defaults fit the records that were refused."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 3000)
-    X = np.eye(3)[y] + 0.2 * rng.standard_normal((3000, 3))
-    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2], random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.9
 
 
 def test_one_class_of_the_declared():

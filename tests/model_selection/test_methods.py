@@ -16,7 +16,7 @@ from skdp.solvers import SklearnSolver
 def test_a_solver_that_holds_a_fitted_model_is_reported(estimator, own):
     X, y = np.eye(4)[[0, 1, 2, 3] * 5], np.array([0, 1, 0, 1] * 5)
     inner = (Ridge() if estimator is DPRidgeCV else LogisticRegression()).fit(X, y)
-    parameters = {"solver": SklearnSolver(inner)}
+    parameters = {"solver": SklearnSolver(inner), "epsilon": 100.0}
     if not own:
         parameters["method"] = "public"
     if estimator is DPLogisticRegressionCV:

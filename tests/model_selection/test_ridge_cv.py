@@ -1,4 +1,4 @@
-"""DPRidgeCV with its default method: groups, bounds, units, quality."""
+"""DPRidgeCV on released moments: groups, bounds, units, quality."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def planted(n, d=20, seed=0):
     return X, np.clip(clean + 0.3 * rng.normal(size=n), -1.0, 1.0), clean
 
 
+def ridge(epsilon=1.0, **parameters):
+    return DPRidgeCV(epsilon, method="sufficient_statistics", **parameters)
+
+
 def excess(model, X, clean):
     return float(np.mean((model.predict(X) - clean) ** 2))
 
@@ -33,16 +37,16 @@ def excess(model, X, clean):
 def test_groups_are_labels():
     """Sorted labels of any kind number the alphas; the last one is the intercept's."""
     X, y, _ = planted(400, 4)
-    by_name = DPRidgeCV(penalty_groups=["b", "a", "a", "b"], random_state=0).fit(X, y)
-    by_number = DPRidgeCV(penalty_groups=[7, 3, 3, 7], random_state=0).fit(X, y)
+    by_name = ridge(penalty_groups=["b", "a", "a", "b"], random_state=0).fit(X, y)
+    by_number = ridge(penalty_groups=[7, 3, 3, 7], random_state=0).fit(X, y)
     np.testing.assert_array_equal(by_name.coef_, by_number.coef_)
     assert by_name.alpha_.shape == (3,)
     assert by_name.alpha_path_.shape[1] == 3
-    swapped = DPRidgeCV(penalty_groups=["a", "b", "b", "a"], random_state=0).fit(X, y)
+    swapped = ridge(penalty_groups=["a", "b", "b", "a"], random_state=0).fit(X, y)
     np.testing.assert_allclose(swapped.alpha_[[1, 0, 2]], by_name.alpha_, rtol=1e-3)
     centred = {"fit_intercept": False, "random_state": 0}
-    one = DPRidgeCV(penalty_groups=[0, 0, 0, 0], **centred).fit(X, y)
-    plain = DPRidgeCV(**centred).fit(X, y)
+    one = ridge(penalty_groups=[0, 0, 0, 0], **centred).fit(X, y)
+    plain = ridge(**centred).fit(X, y)
     assert one.alpha_.shape == (1,) and isinstance(plain.alpha_, float)
     np.testing.assert_array_equal(one.coef_, plain.coef_)
     assert plain.alpha_path_.ndim == 1 and plain.alpha_path_[-1] == plain.alpha_
@@ -54,8 +58,8 @@ def test_order_of_columns_does_not_matter_beside_groups():
     X, y, _ = planted(400, 3)
     X[:, 1:] = 0.0  # the noise of columns is not permuted with them: let it not matter
     order, exact = [2, 0, 1], {"epsilon": 1e9, "random_state": 0}
-    model = DPRidgeCV(penalty_groups=[0, 1, 1], **exact).fit(X, y)
-    other = DPRidgeCV(penalty_groups=[1, 0, 1], **exact).fit(X[:, order], y)
+    model = ridge(penalty_groups=[0, 1, 1], **exact).fit(X, y)
+    other = ridge(penalty_groups=[1, 0, 1], **exact).fit(X[:, order], y)
     np.testing.assert_allclose(other.coef_, model.coef_[order], rtol=1e-4, atol=1e-9)
     np.testing.assert_allclose(other.alpha_[[0, 2]], model.alpha_[[0, 2]], rtol=0.1)
 
@@ -64,11 +68,11 @@ def test_order_of_columns_does_not_matter_beside_groups():
 def test_bounds_of_alpha(cv):
     X, y, _ = planted(200, 3)
     for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
-        model = DPRidgeCV(alpha_bounds=bounds, cv=cv, random_state=0).fit(X, y)
+        model = ridge(alpha_bounds=bounds, cv=cv, random_state=0).fit(X, y)
         assert bounds[0] <= model.alpha_path_.min()
         assert model.alpha_path_.max() <= bounds[1]
         assert model.privacy_.plan["alpha_bounds"] == list(bounds)
-    model = DPRidgeCV(data_norm=10.0, cv=cv).fit(X, y)
+    model = ridge(data_norm=10.0, cv=cv).fit(X, y)
     np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e8])
     model = DPRidgeCV(data_norm=10.0, method="public").fit(X, y)
     np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e3])
@@ -76,15 +80,15 @@ def test_bounds_of_alpha(cv):
 
 def test_nothing_but_noise_gives_a_constant_model():
     X, y, _ = planted(50, 3)
-    model = DPRidgeCV(epsilon=1e-3, random_state=0).fit(X, y)
+    model = ridge(epsilon=1e-3, random_state=0).fit(X, y)
     assert model.alpha_ > 10 and np.abs(model.coef_).max() < 0.2
 
 
 def test_units_of_rows_and_targets():
     """The model follows the units of the data and the bounds."""
     X, y, _ = planted(2000, 3)
-    model = DPRidgeCV(random_state=0).fit(X, y)
-    scaled = DPRidgeCV(data_norm=8.0, target_range=(6.0, 14.0), random_state=0).fit(
+    model = ridge(random_state=0).fit(X, y)
+    scaled = ridge(data_norm=8.0, target_range=(6.0, 14.0), random_state=0).fit(
         8.0 * X, 10.0 + 4.0 * y
     )
     np.testing.assert_allclose(scaled.predict(8.0 * X), 10.0 + 4.0 * model.predict(X), rtol=1e-5)
@@ -100,8 +104,8 @@ def test_bounds_of_records_are_enforced(container):
     within[::11] = 1.0
     X[::7] *= 1e200
     y[::11] = 1e3
-    model = DPRidgeCV(random_state=0).fit(container(X), y)
-    expected = DPRidgeCV(random_state=0).fit(bounded, within)
+    model = ridge(random_state=0).fit(container(X), y)
+    expected = ridge(random_state=0).fit(bounded, within)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
 
 
@@ -114,7 +118,7 @@ def test_better_than_a_public_rule():
     X_test, _, clean = planted(5_000, seed=1)
     tuned, fixed = [], []
     for seed in range(3):
-        tuned.append(excess(DPRidgeCV(random_state=seed).fit(X, y), X_test, clean))
+        tuned.append(excess(ridge(random_state=seed).fit(X, y), X_test, clean))
         printed = DPRidge(method="output", preparation=None, random_state=seed)
         fixed.append(excess(printed.fit(X, y), X_test, clean))
     zero = float(np.mean(clean**2))
@@ -132,7 +136,7 @@ def test_not_much_worse_than_the_zero_model(cv):
     X, y, _ = planted(1_000)
     X_test, _, clean = planted(5_000, seed=1)
     zero = float(np.mean(clean**2))
-    models = [DPRidgeCV(0.1, cv=cv, random_state=seed).fit(X, y) for seed in range(20)]
+    models = [ridge(0.1, cv=cv, random_state=seed).fit(X, y) for seed in range(20)]
     assert np.mean([excess(model, X_test, clean) for model in models]) < 1.6 * zero
 
 
@@ -140,7 +144,7 @@ def test_alpha_follows_the_noise():
     """More records or budget: less regularisation."""
     X, y, _ = planted(30_000)
     alphas = [
-        np.median([DPRidgeCV(eps, random_state=s).fit(X[:n], y[:n]).alpha_ for s in range(5)])
+        np.median([ridge(eps, random_state=s).fit(X[:n], y[:n]).alpha_ for s in range(5)])
         for n, eps in ((3_000, 0.3), (3_000, 2.0), (30_000, 2.0))
     ]
     assert alphas[0] > 2.0 * alphas[1] > 4.0 * alphas[2]
@@ -157,8 +161,8 @@ def test_groups_help_when_features_differ():
     kinds = (np.arange(d) >= 10).astype(int)
     common = {"data_norm": 1.3, "target_range": (-2.0, 2.0)}
     for seed in range(3):
-        one = DPRidgeCV(random_state=seed, **common).fit(X, y)
-        two = DPRidgeCV(penalty_groups=kinds, random_state=seed, **common).fit(X, y)
+        one = ridge(random_state=seed, **common).fit(X, y)
+        two = ridge(penalty_groups=kinds, random_state=seed, **common).fit(X, y)
         assert two.alpha_[1] > 3.0 * two.alpha_[0]
         assert excess(two, X, clean) < 0.8 * excess(one, X, clean)
 
@@ -170,6 +174,6 @@ def test_groups_do_not_drop_the_intercept():
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.clip(X[:, 0] + 0.1 * rng.normal(size=9000), -1, 1)
     shared = {"target_range": (-1, 1), "data_norm": 1.0, "random_state": 0}
-    model = DPRidgeCV(1.0, penalty_groups=["a"] * 4 + ["b"] * 4, **shared).fit(X, y)
-    plain = DPRidgeCV(1.0, **shared).fit(X, y)
+    model = ridge(1.0, penalty_groups=["a"] * 4 + ["b"] * 4, **shared).fit(X, y)
+    plain = ridge(1.0, **shared).fit(X, y)
     assert model.alpha_[-1] == plain.alpha_ < 1.0

@@ -469,16 +469,23 @@ def _tuned() -> list[Case]:
         ("logistic", DPLogisticRegressionCV, 2),
     ):
         for method in estimator._methods:
-            is_own = method == estimator().method
+            is_own = method in ("sufficient_statistics", "newton")
             sampled = method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
-                if delta == 0 and method.startswith("bilevel"):
+                if delta == 0 and (method.startswith("bilevel") or method == "rounds"):
                     continue
                 variants: dict[str, dict[str, Any]] = {"": {}}
                 if delta > 0 and not sampled:
                     variants[", groups"] = {"penalty_groups": [0, 1]}
                 if delta == 0 or method == "bilevel":
                     variants[", no intercept"] = {"fit_intercept": False}
+                if method == "bilevel":
+                    variants[", noisy steps"] = {"inner": "localized_gd"}
+                if method == "rounds":
+                    nominal = {"neighbouring": "add_remove", "n_public": 8}
+                    variants[", add/remove"] = nominal
+                    variants[", no intercept"] = {"fit_intercept": False, "alphas": [0.01, 1.0]}
+                    variants[", little noise"] = {"epsilon": 1e4}
                 if delta > 0 and (is_own or method in ("hypergradient", "exponential")):
                     variants[", folds"] = {"cv": 2}
                 for variant, parameters in variants.items():

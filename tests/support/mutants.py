@@ -66,6 +66,7 @@ _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
 _RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
 _SCORES = "tests/algorithms/statistics/test_noisy_score.py"
 _FOLDS = "tests/model_selection/test_cross_validation.py -k"
+_ROUNDS = "tests/algorithms/tuning/test_rounds.py"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
 _TABLES = "tests/tabular/test_table_encoder.py -k"
 _LOSSES = "tests/problems/test_losses.py -k sign_where"
@@ -443,9 +444,8 @@ MUTANTS = (
     Mutant(
         "weights without noise kept in the plan",
         "model_selection/tuned_model.py",
-        '            "n_penalty_groups": penalties.n_groups,',
-        '            "n_penalty_groups": penalties.n_groups,\n'
-        '            "_found": float(records.materialise()[:, 0] @ records.targets),',
+        '            public = {"alpha_bounds": [low, high],',
+        '            public = {"_found": float(records.materialise()[:, 0] @ records.targets),',
         f"{_STATE} -k hypergradient",
     ),
     Mutant(
@@ -1385,6 +1385,76 @@ MUTANTS = (
         "seed = None if self.random_state is None or rng is None else int(rng.integers(2**32))",
         "seed = self.random_state",
         "tests/model_selection/test_search.py -k noise_of_its_own",
+    ),
+    Mutant(
+        "rounds: a gradient has half of its bound",
+        "algorithms/tuning/rounds.py",
+        "n_changes * clip / design.n_records\n            sensitivity",
+        "n_changes * clip / design.n_records / 2.0\n            sensitivity",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: they share no budget",
+        "algorithms/tuning/rounds.py",
+        "math.sqrt(self.n_solves) / self.mu",
+        "1.0 / self.mu",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: gradients without their noise",
+        "algorithms/tuning/rounds.py",
+        "steps * curvature.rotated(noisy)",
+        "steps * curvature.rotated(problem.gradient(weights))",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: sums over the records that there are",
+        "algorithms/tuning/rounds.py",
+        "n_public = design.n_records if nominal else None",
+        "n_public = None",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: slopes may be twice as large",
+        "algorithms/tuning/rounds.py",
+        "rows.with_limits(clip / np.maximum",
+        "rows.with_limits(2.0 * clip / np.maximum",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: norms lack the constant",
+        "algorithms/preparation/prepared_records.py",
+        "np.hypot(lengths * shortened, self.affine.constant)",
+        "lengths * shortened",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: no budget is left to the preparation",
+        "algorithms/tuning/rounds.py",
+        "math.sqrt(1.0 - plan.preparation.share)",
+        "1.0",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: long rows are shortened",
+        "algorithms/tuning/rounds.py",
+        "largest_norm=made.raw_norm * ROUNDING_SLACK",
+        "largest_norm=4.0",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: the constant is that of all records",
+        "algorithms/tuning/rounds.py",
+        "(0.0 if self.is_squared else shift**2)",
+        "0.0 * shift",
+        _ROUNDS,
+    ),
+    Mutant(
+        "rounds: candidates without their noise",
+        "algorithms/tuning/rounds.py",
+        "+ float(inverse.diagonal() @ noise)",
+        "",
+        _ROUNDS,
     ),
 )
 

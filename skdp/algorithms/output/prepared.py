@@ -130,6 +130,11 @@ class PreparedOutputPlan(Plan):
         return max(odds * math.sqrt(min(self.clip, 1.0)), rules.LEAST_CURVATURE)
 
     @property
+    def first_factor(self) -> float:
+        """Factor of log odds that the temperature starts from, where noise is large."""
+        return rules.FIRST_FACTOR
+
+    @property
     def n_solves(self) -> int:
         effective = self.weights_noise
         if self.risk.loss.has_odds:
@@ -212,7 +217,7 @@ class PreparedOutputPlan(Plan):
             if self.temperature is not None:
                 is_noisy = self._noise > rules.FACTOR_NOISE
                 if self.risk.loss.has_odds and plan.n_solves > 1 and is_noisy:
-                    factor = rules.FIRST_FACTOR
+                    factor = self.first_factor
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
                 )

@@ -26,11 +26,14 @@ class AffineMap:
         Value of the constant beside the whitened row; 0 for none, and then m is 0.
     raw_norm : float
         Bound on the norm of a whitened row before it is shortened.
+    largest_norm : float
+        Norm that longer whitened rows are shortened to, > 0.
     """
 
     matrix: np.ndarray
     constant: float
     raw_norm: float
+    largest_norm: float
 
     @classmethod
     def of(
@@ -41,13 +44,17 @@ class AffineMap:
         matrix = np.column_stack([moved / data_norm, -(moved @ mean)])
         size = float(np.linalg.norm(moved, 2)) if len(moved) else 0.0
         return cls(
-            matrix=matrix, constant=constant, raw_norm=size * (1.0 + float(np.linalg.norm(mean)))
+            matrix=matrix,
+            constant=constant,
+            raw_norm=size * (1.0 + float(np.linalg.norm(mean))),
+            largest_norm=rules.LARGEST_NORM,
         )
 
     @property
     def norm_bound(self) -> float:
         """Bound on the norm of a prepared row."""
-        return math.hypot(min(self.raw_norm, rules.LARGEST_NORM), self.constant) * ROUNDING_SLACK
+        longest = min(self.raw_norm, self.largest_norm)
+        return math.hypot(longest, self.constant) * ROUNDING_SLACK
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,8 @@ class PreparedRecords(Records):
             part = slice(start, min(start + self.block_size, self.n_records))
             whitened = super().block(part).rows() @ matrix.T
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
-        shortened = rules.LARGEST_NORM / np.maximum(lengths, rules.LARGEST_NORM)
+        longest = self.affine.largest_norm
+        shortened = longest / np.maximum(lengths, longest)
         norms = np.hypot(lengths * shortened, self.affine.constant)
         norms *= 1.0 + self.relative_rounding
         return read_only_view(norms), read_only_view(shortened)

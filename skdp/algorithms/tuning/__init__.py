@@ -1,7 +1,8 @@
 """Private choice of penalties, together with the model that they are chosen for.
 
 Every method is a plan of a :class:`TuningObjective` and a budget (`TUNING_METHODS`). Its run
-returns a :class:`TunedResult`: alpha, the private model for it and what was released.
+returns a :class:`TunedResult`: alpha, the private model for it and what was released. The default
+of models that tune their penalty is in `rounds`.
 Tuning by the algorithms of Kornowski (2024) is in `bilevel`. `released_statistics` is the method
 "statistics" of models that do not tune.
 """
@@ -14,6 +15,7 @@ from skdp.algorithms.tuning.methods import TUNING_METHODS, TuningMethod, tune
 from skdp.algorithms.tuning.moments import PrivateMoments, plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.tuning.rounds import RoundsPlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "NewtonPlan",
     "PrivateMoments",
     "PublicRulePlan",
+    "RoundsPlan",
     "SplitPlan",
     "SufficientStatisticsPlan",
     "TunedResult",

@@ -20,8 +20,8 @@ from skdp._checks import check_real
 from skdp.algorithms.bilevel.penalty_method import BilevelPlan, plan_steps
 from skdp.algorithms.bilevel.private_solvers import (
     LocalizedGradientDescent,
-    OutputPerturbation,
     PrivateSolver,
+    resolve_private_solver,
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import rules
@@ -48,9 +48,11 @@ class BilevelTuningPlan(SplitPlan):
     penalty : float, default=0.1
         c in ``lam = c curvature U^2``, U the norm bound of whitened rows: large values have less
         bias and more noise. docs/theory/bilevel.md, "Tuning", explains 0.1.
-    minibatch : bool, default=False
-        Solve lower problems by localised gradient descent on random batches (Algorithms 3 and 4).
-        Needs dp-accounting.
+    inner : str or PrivateSolver, default="output_perturbation"
+        Private solver of the lower problems: "output_perturbation" of certified solutions;
+        "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
+        "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
+        dp-accounting.
     start : float, optional
         First alpha of all groups. Default: twice that of the public rule, because the noise of a
         step is smaller at a larger alpha.
@@ -58,7 +60,7 @@ class BilevelTuningPlan(SplitPlan):
 
     n_steps: int = 8
     penalty: float = 0.1
-    minibatch: bool = False
+    inner: Any = "output_perturbation"
     start: float | None = None
 
     def __post_init__(self) -> None:
@@ -84,11 +86,20 @@ class BilevelTuningPlan(SplitPlan):
         norm = self.objective.whitened(np.exp(logs)).feature_norm
         return self.penalty * self.objective.loss.curvature * norm**2
 
+    @property
+    def _solver(self) -> PrivateSolver:
+        """Private solver of the lower problems."""
+        solver = resolve_private_solver(self.inner)
+        if isinstance(self.inner, str) and isinstance(solver, LocalizedGradientDescent):
+            rate = rules.SAMPLING_RATE if solver.sampling_rate < 1.0 else 1.0
+            return replace(solver, n_steps=rules.BATCH_STEPS, sampling_rate=rate)
+        return solver
+
     @cached_property
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
         logs = np.full(self.objective.penalties.n_groups, math.log(self.start_alpha))
-        noise = _noise_of_steps(self.budget, self.n_steps, self.tune_share, self.minibatch)
+        noise = _noise_of_steps(self.budget, self.n_steps, self.tune_share, self._solver)
         return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
     @property
@@ -100,6 +111,7 @@ class BilevelTuningPlan(SplitPlan):
         return {
             **self.steps.to_dict(),
             "tune_share": self.tune_share,
+            "inner": self.inner if isinstance(self.inner, str) else repr(self.inner),
             "penalty": self.penalty,
             "start": self.start_alpha,
             "n_train": n - n // 2,
@@ -132,14 +144,9 @@ class NoiseAwareProblem(PenaltyProblem):
 
 @lru_cache(maxsize=64, typed=True)  # the noise of sampled batches takes seconds to find
 def _noise_of_steps(
-    budget: PrivacyBudget, n_steps: int, share: float, minibatch: bool
+    budget: PrivacyBudget, n_steps: int, share: float, inner: PrivateSolver
 ) -> BilevelPlan:
     """Steps with their noise, but without the penalty and the start, which do not change it."""
-    inner: PrivateSolver = OutputPerturbation()
-    if minibatch:
-        inner = LocalizedGradientDescent(
-            n_steps=rules.BATCH_STEPS, sampling_rate=rules.SAMPLING_RATE
-        )
     return plan_steps(
         budget,
         True,

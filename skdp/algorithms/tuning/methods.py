@@ -1,24 +1,26 @@
 """The methods of private tuning: one row per plan.
 
-A new method is a module with a :class:`TuningPlan` and a row here.
+A new method is a module with a plan, whose run returns a :class:`TunedResult`, and a row here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.plan import Run
+from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.exponential import DrawPlan
 from skdp.algorithms.tuning.final_fit import PublicRulePlan
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.newton import NewtonPlan
-from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
+from skdp.algorithms.tuning.rounds import plan_tuning_rounds
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.problems import Loss, PenaltyGroups, Records
 
 
@@ -28,11 +30,16 @@ class TuningMethod:
 
     Parameters
     ----------
-    plan : callable ``(*, objective, budget, **options) -> TuningPlan``
+    plan : callable ``(*, objective, budget, **options) -> Plan``
+        Its run returns a :class:`TunedResult`.
     options : tuple of str
-        Those of "n_folds" and "tune_share" that the plan has.
+        Those of "n_folds", "tune_share", "inner", "grid" and "is_free" that the planner has.
     needs_delta : bool, default=False
         Whether it is proven for ``delta > 0`` only.
+    has_solver : bool, default=True
+        Whether it solves penalised problems.
+    relations : tuple of Neighbouring
+        Relations that the proof covers.
     largest : float, default=10.0
         Default upper bound of alpha in units of the squared norm bound of a row. A method whose
         releases show that they hold nothing but noise may go up to a constant model.
@@ -40,31 +47,80 @@ class TuningMethod:
         Whether records may be in chunks, without folds.
     """
 
-    plan: Callable[..., TuningPlan]
+    plan: Callable[..., Plan]
     options: tuple[str, ...] = ("n_folds", "tune_share")
     needs_delta: bool = False
+    has_solver: bool = True
+    relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     largest: float = 10.0
     chunked: bool = False
 
-    def check(self, name: str, budget: PrivacyBudget, n_folds: int | None) -> None:
-        """Raise a ValueError where the method does not apply."""
-        if n_folds is not None and "n_folds" not in self.options:
-            raise ValueError(f"method={name!r} has no folds: cv must be None.")
+    def check(
+        self,
+        name: str,
+        budget: PrivacyBudget,
+        neighbouring: Neighbouring,
+        asked: Mapping[str, Any],
+    ) -> None:
+        """Raise a ValueError where the method does not apply.
+
+        `asked` has the parameters of an estimator that only some methods have, None if not given.
+        """
+        if neighbouring not in self.relations:
+            raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
         if self.needs_delta and budget.is_pure:
             raise ValueError(
                 f"method={name!r} needs delta > 0. The other methods give pure privacy."
+            )
+        if asked["cv"] is not None and "n_folds" not in self.options:
+            raise ValueError(f"method={name!r} has no folds: cv must be None.")
+        if asked["alphas"] is not None and "grid" not in self.options:
+            raise ValueError(
+                f"method={name!r} searches within alpha_bounds: alphas must be None. "
+                "method='rounds' (delta > 0, two classes or numbers) compares given ones."
+            )
+        if asked["inner"] is not None and "inner" not in self.options:
+            raise ValueError(f"method={name!r} has no inner solver: inner is for method='bilevel'.")
+        if asked["solver"] is not None and not self.has_solver:
+            raise ValueError(
+                f"method={name!r} solves no penalised problem: solver must be 'auto'. "
+                "method='auto' with a solver is output perturbation on prepared rows."
             )
 
 
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
-    "sufficient_statistics": TuningMethod(
-        plan=SufficientStatisticsPlan, options=("n_folds",), largest=1e6, chunked=True
+    "rounds": TuningMethod(
+        plan=plan_tuning_rounds,
+        options=("grid", "is_free"),
+        needs_delta=True,
+        has_solver=False,
+        relations=tuple(Neighbouring),
+        largest=1e6,
     ),
-    "newton": TuningMethod(plan=NewtonPlan, options=("n_folds",), largest=1e6, chunked=True),
-    "bilevel": TuningMethod(plan=BilevelTuningPlan, options=("tune_share",), needs_delta=True),
+    "sufficient_statistics": TuningMethod(
+        plan=SufficientStatisticsPlan,
+        options=("n_folds",),
+        has_solver=False,
+        relations=tuple(Neighbouring),
+        largest=1e6,
+        chunked=True,
+    ),
+    "newton": TuningMethod(
+        plan=NewtonPlan,
+        options=("n_folds",),
+        has_solver=False,
+        relations=tuple(Neighbouring),
+        largest=1e6,
+        chunked=True,
+    ),
+    "bilevel": TuningMethod(
+        plan=BilevelTuningPlan, options=("tune_share", "inner"), needs_delta=True
+    ),
     "bilevel_minibatch": TuningMethod(
-        plan=partial(BilevelTuningPlan, minibatch=True), options=("tune_share",), needs_delta=True
+        plan=partial(BilevelTuningPlan, inner="localized_sgd"),
+        options=("tune_share",),
+        needs_delta=True,
     ),
     "hypergradient": TuningMethod(plan=HypergradientPlan),
     "exponential": TuningMethod(plan=DrawPlan),
@@ -106,4 +162,6 @@ def tune(
     """
     objective = TuningObjective.of(records, loss, penalties)
     plan = TUNING_METHODS[method].plan(objective=objective, budget=budget, **options)
-    return plan.run(records, run or Run())
+    result = plan.run(records, run or Run())
+    assert isinstance(result, TunedResult)
+    return result

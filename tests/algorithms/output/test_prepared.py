@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -310,9 +311,10 @@ def test_no_noise_makes_a_fit_fail(name):
         assert np.isfinite(plan.run(data, Run(noise=noise)).point).all()
 
 
+@pytest.mark.parametrize("longest", [4.0, 1e9])
 @pytest.mark.parametrize("intercept", [0.3, 0.0])
 @pytest.mark.parametrize("name", LOSSES)
-def test_gradients_are_within_their_rounding(name, intercept):
+def test_gradients_are_within_their_rounding(name, intercept, longest):
     """Rows far from the origin and short ones, in extended precision beside double precision."""
     X, y = table(500, loss=name)
     X[:250] *= 1e-3
@@ -320,13 +322,13 @@ def test_gradients_are_within_their_rounding(name, intercept):
     objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data))
     plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
     prepared, worst = plan.preparation.prepare(data, Silent()), 0.0
-    rows = prepared.records(data)
+    rows = PreparedRecords(data, dataclasses.replace(prepared.affine, largest_norm=longest))
     rows = rows.with_limits(plan.clip / np.maximum(rows.norms, rows.least_norm))
     loss = SlopeClippedLoss(LOSSES[name], float(prepared.centering.offsets[0]), plan.clip)
     problem = PreparedProblem(rows, loss, 0.05, Ball(5.0))
     long = np.longdouble
     whitened = np.column_stack([X, np.ones(len(X))]).astype(long) @ prepared.affine.matrix.T
-    shortened = 4.0 / np.maximum(np.sqrt((whitened**2).sum(axis=1)), 4.0)
+    shortened = longest / np.maximum(np.sqrt((whitened**2).sum(axis=1)), longest)
     exact = whitened * shortened[:, None]
     if intercept:
         exact = np.column_stack([exact, np.full(len(X), long(prepared.affine.constant))])

@@ -53,6 +53,7 @@ def test_steps_are_planned_once(monkeypatch):
         return plan_steps(*args, **options)
 
     monkeypatch.setattr(bilevel, "plan_steps", counted)
+    bilevel._noise_of_steps.cache_clear()
     tuned = run(RIDGE)
     assert tuned.plan.releases and tuned.plan.to_dict() and tuned.plan.event
     assert len(calls) == 1

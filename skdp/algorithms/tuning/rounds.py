@@ -1,0 +1,353 @@
+"""Rounds of noisy Newton steps on prepared rows, averaged and shrunk by their noise.
+
+Each round releases the mean gradient of clipped slopes at the private weights before it; the
+released second moments turn it into a Newton step. All points are private, so averages of them, the
+shrinkage by what is known of their noise and a choice among penalties cost nothing. Rounds are the
+limit of the solves of :mod:`skdp.algorithms.output.prepared` for large penalties, and need no
+solver. Theory: docs/theory/preparation.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.output import rules as output_rules
+from skdp.algorithms.output.prepared import (
+    PreparedOutputPlan,
+    PreparedProblem,
+    plan_prepared_output,
+)
+from skdp.algorithms.plan import Run
+from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.plan import Preparation
+from skdp.algorithms.preparation.prepared_records import PreparedRecords
+from skdp.algorithms.preparation.undo import Curvature, shrunk
+from skdp.algorithms.tuning import rules
+from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
+from skdp.algorithms.tuning.positive_factor import PositiveFactor
+from skdp.mechanisms import GaussianMechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    Ball,
+    EmpiricalRisk,
+    Objective,
+    PenaltyGroups,
+    Records,
+)
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
+from skdp.problems.slope_clipped import SlopeClippedLoss
+
+#: Largest noisy gradient, beyond which computations could overflow.
+_LONGEST = 1e50
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsPlan(PreparedOutputPlan):
+    """The preparation, rounds on all records, and the temperature.
+
+    Attributes
+    ----------
+    candidates : PenaltyGroups or None, default=None
+        Of the features: penalties to choose. None: the shrinkage by the noise alone.
+    grid : tuple of float or None, default=None
+        The candidates of one alpha for all features. None: all within the bounds.
+    path : tuple of tuple of float
+        After a run, penalties on the way to the chosen one, the last of them; without candidates
+        those that the shrinkage after each round is equivalent to.
+    """
+
+    candidates: PenaltyGroups | None = None
+    grid: tuple[float, ...] | None = None
+    path: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def first_factor(self) -> float:
+        """Factor of log odds that the temperature starts from, where noise is large."""
+        return rules.FIRST_FACTOR_OF_ODDS
+
+    @property
+    def clip(self) -> float:
+        """Bound on the norm of the gradient of a record."""
+        if self.is_squared:
+            return rules.CLIP_OF_SQUARES * super().clip
+        return min(rules.CLIP_OF_ODDS * super().clip, 1.0)
+
+    @property
+    def _odds(self) -> float:
+        """Second derivative of the log loss of a constant model; 1 for squares."""
+        return 1.0 if self.is_squared else self.frequency * (1.0 - self.frequency)
+
+    @property
+    def curvature_share(self) -> float:
+        """Second derivative that Newton steps are for.
+
+        Where one class is rare the curvature of some directions is larger than on average.
+        """
+        if self.is_squared:
+            return super().curvature_share
+        return super().curvature_share / (4.0 * self._odds) ** rules.ODDS_POWER
+
+    @property
+    def _constant_variance(self) -> float:
+        """Variance of the constant around the offset: log odds at the mean row are larger."""
+        shift = rules.ODDS_SHIFT * math.log(self.frequency / (1.0 - self.frequency))
+        return super()._constant_variance + (0.0 if self.is_squared else shift**2)
+
+    @property
+    def _cap(self) -> float:
+        """Largest variance of the margins."""
+        return super()._cap if self.is_squared else rules.LARGEST_ODDS
+
+    @property
+    def n_solves(self) -> int:
+        """Number of rounds."""
+        return rules.ROUNDS_OF_SQUARES if self.is_squared else rules.ROUNDS_OF_ODDS
+
+    @property
+    def mechanism(self) -> GaussianMechanism:
+        """Noise of all rounds as one."""
+        sensitivity = self.sensitivity
+        if sensitivity is None:
+            changes = self.objective.neighbouring.n_changes
+            sensitivity = changes * self.clip / self.objective.design.n_records
+        return GaussianMechanism(sensitivity, 1.0 / self.mu)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        rounds = self.mechanism.describe(
+            f"mean gradients on prepared rows, {self.n_solves} rounds as one",
+            self.objective.dimension,
+            self.objective.design.n_records,
+            "docs/theory/preparation.md, Theorem 1",
+            self.objective.neighbouring,
+        )
+        after = () if self.temperature is None else (self.temperature.describe(),)
+        return (*self.preparation.releases, rounds, *after)
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.candidates is None:
+            return ("alpha is the penalty that shrinking by the noise is equivalent to",)
+        return ("values of alpha were compared on what was released, at no further cost",)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "n_rounds": self.n_solves,
+            "clip_norm": self.clip,
+            "weights_noise": self.weights_noise,
+            "is_whitened": self.preparation.moments is not None,
+        }
+
+    def run(self, data: Records, run: Run) -> TunedResult:
+        done = super().run(data, run)
+        path = np.array(done.plan.path)
+        return TunedResult(point=done.point, plan=done.plan, alpha=path[-1], path=path)
+
+    def _solved(
+        self, data: Records, prepared: Preparation, run: Run
+    ) -> tuple[np.ndarray, RoundsPlan]:
+        """Release mean gradients, each at the private weights before it; average and shrink."""
+        design, clip, d = self.objective.design, self.clip, len(prepared.moments)
+        # without a solver nothing has to be smooth: no row is shortened
+        made = prepared.affine
+        made = replace(made, largest_norm=made.raw_norm * ROUNDING_SLACK)
+        rows = PreparedRecords(data, made)
+        rows = rows.with_limits(clip / np.maximum(rows.norms, rows.least_norm))
+        loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
+        curvature = Curvature(
+            moments=prepared.moments,
+            directions=prepared.directions,
+            share=self.curvature_share,
+            constant=prepared.affine.constant,
+        )
+        nominal = self.objective.neighbouring is Neighbouring.ADD_REMOVE
+        n_public = design.n_records if nominal else None
+        counted = design.n_records / (prepared.centering.n_records or design.n_records)
+        steps, sizes = counted / curvature.floored, made.matrix[:, :d].T @ prepared.directions
+        relative = self.curvature_share / self._odds
+        squares = np.maximum((sizes**2).sum(axis=0), 1e-300) * relative
+        weights, total = np.zeros(rows.width), np.zeros(rows.width)
+        weight, square, least, path = 0.0, 0.0, math.inf, []
+        for t in range(1, self.n_solves + 1):
+            # the gradient at its center is that of the mean loss, whatever the penalty
+            radius = float(np.linalg.norm(weights)) + 1.0
+            problem = PreparedProblem(
+                rows, loss, 1.0, Ball(radius), n_public=n_public, center=weights
+            )
+            sensitivity = self.objective.neighbouring.n_changes * clip / design.n_records
+            sensitivity = sensitivity * ROUNDING_SLACK + 2.0 * problem.constants.gradient_rounding
+            least = min(least, sensitivity)
+            mechanism = GaussianMechanism(sensitivity, math.sqrt(self.n_solves) / self.mu)
+            noisy = mechanism.release(problem.gradient(weights), run.noise)
+            noisy = np.clip(np.nan_to_num(noisy), -_LONGEST, _LONGEST)
+            total += t * (curvature.rotated(weights) - steps * curvature.rotated(noisy))
+            weight, square = weight + t, square + t * t
+            mean, variances = total / weight, (mechanism.noise_scale * steps / weight) ** 2 * square
+            beta, penalties = shrunk(
+                mean,
+                variances,
+                curvature,
+                cap=self._cap,
+                least=output_rules.LEAST_PRIOR if self.temperature is not None else 0.0,
+                constant_variance=self._constant_variance,
+            )
+            weights = curvature.rotated_back(beta)
+            path.append((float((penalties / squares).mean()),))
+        if self.candidates is not None:
+            risk = PenaltyRisk(
+                weights=mean[:d],
+                curvature=curvature.floored[:d],
+                variances=variances[:d],
+                known=penalties,
+                sizes=sizes * math.sqrt(relative),
+                penalties=self.candidates,
+            )
+            alpha, found = _chosen(risk, self.grid)
+            beta[:d] = risk.model(alpha)
+            weights, path = curvature.rotated_back(beta), [tuple(row) for row in found.tolist()]
+        return weights, replace(self, sensitivity=least, path=tuple(path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PenaltyRisk(Risk):
+    """Estimated loss of released weights with a penalty, by Stein's identity (Lemma C).
+
+    ``(w - z)' H (w - z) / 2 + tr K^{-1} H C H`` for released weights z with noise of the covariance
+    C and ``w = K^{-1} H z``, ``K = H + N + sum_g alpha_g M_g' M_g``: but for a constant its
+    expectation is that of ``(w - w*)' H (w - w*) / 2``, w* what z is without its noise.
+
+    Attributes
+    ----------
+    weights, variances : ndarray of shape (d,)
+        z and the diagonal of C.
+    curvature, known : ndarray of shape (d,)
+        Diagonals of H and N, the penalty that shrinking by the noise is.
+    sizes : ndarray of shape (n_features, d)
+        M: coefficients are M times weights.
+    penalties : PenaltyGroups
+        The candidates.
+    """
+
+    weights: np.ndarray
+    variances: np.ndarray
+    curvature: np.ndarray
+    known: np.ndarray
+    sizes: np.ndarray
+    penalties: PenaltyGroups
+
+    @cached_property
+    def _matrices(self) -> np.ndarray:
+        """``M_g' M_g`` for each group."""
+        parts = (self.sizes[members] for members in self.penalties.members)
+        return np.array([part.T @ part for part in parts])
+
+    def _inverse(self, alpha: np.ndarray) -> np.ndarray:
+        hessian = np.diag(self.curvature + self.known)
+        return PositiveFactor(hessian + np.tensordot(alpha, self._matrices, axes=1)).inverse()
+
+    def model(self, alpha: np.ndarray) -> np.ndarray:
+        """The weights for a penalty."""
+        return np.asarray(self._inverse(alpha) @ (self.curvature * self.weights))
+
+    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        inverse = self._inverse(alpha)
+        model, noise = inverse @ (self.curvature * self.weights), self.curvature**2 * self.variances
+        away = self.curvature * (model - self.weights)
+        value = 0.5 * float(away @ (model - self.weights)) + float(inverse.diagonal() @ noise)
+        pulled = inverse @ away
+        squares = (inverse * noise) @ inverse
+        gradient = [
+            -size * (float(pulled @ (matrix @ model)) + float((matrix * squares).sum()))
+            for size, matrix in zip(alpha, self._matrices, strict=True)
+        ]
+        return value, np.array(gradient)
+
+
+def _chosen(risk: PenaltyRisk, grid: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the alpha of the least risk, and the path to it."""
+    if grid is None:
+        return search_alpha(risk, risk.penalties)
+    values = risk.uniform(np.array(grid))
+    order = np.argsort(-values, kind="stable")  # the best one last
+    path = np.array(grid)[order, None]
+    return path[-1], path
+
+
+def are_proven(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether the proof of rounds covers the loss, and there are few enough features."""
+    is_covered = type(objective.risk.loss) in (HalfSquaredLoss, LogisticLoss)
+    is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
+    return is_covered and is_narrow and objective.risk.is_mean and not budget.is_pure
+
+
+def have_known_moments(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether rounds are proven, and second moments are known well enough for Newton steps."""
+    if not are_proven(objective, budget):
+        return False
+    moments, d = plan_prepared_output(objective, budget).preparation.moments, objective.design
+    return moments is not None and moments.noise * d.n_features <= rules.LARGEST_MOMENTS_NOISE
+
+
+def plan_rounds(
+    objective: Objective,
+    budget: PrivacyBudget,
+    *,
+    candidates: PenaltyGroups | None = None,
+    grid: tuple[float, ...] | None = None,
+) -> RoundsPlan:
+    """Choose the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of least squares, or of the log loss of two classes; without a penalty or a ball.
+    budget : PrivacyBudget
+        With delta > 0.
+    candidates, grid
+        As of :class:`RoundsPlan`.
+    """
+    if not are_proven(objective, budget):
+        raise ValueError(
+            "method='rounds' is for squared_error and for log_loss with two classes, delta > 0 and "
+            f"at most {preparation_rules.LARGEST_WIDTH} features."
+        )
+    plan = plan_prepared_output(objective, budget)
+    if candidates is not None:  # a temperature would undo their penalty
+        mu = plan.total_mu * math.sqrt(1.0 - plan.preparation.share)
+        plan = replace(plan, temperature=None, mu=mu)
+    return RoundsPlan(**vars(plan), candidates=candidates, grid=grid)
+
+
+def plan_tuning_rounds(
+    *,
+    objective: TuningObjective,
+    budget: PrivacyBudget,
+    grid: tuple[float, ...] | None = None,
+    is_free: bool = False,
+) -> RoundsPlan:
+    """Plan the rounds of a tuning problem, whose intercept has no penalty here.
+
+    Parameters
+    ----------
+    objective : TuningObjective
+    budget : PrivacyBudget
+        With delta > 0.
+    grid : tuple of float, optional
+        The candidates of one alpha, in place of all within the bounds.
+    is_free : bool, default=False
+        Leave the penalty to what is known of the noise: there are no candidates.
+    """
+    risk, given = EmpiricalRisk(objective.loss), objective.penalties
+    problem = Objective(risk, objective.design, neighbouring=objective.neighbouring)
+    d = objective.design.n_features
+    features = PenaltyGroups(given.groups[:d], given.factors[:d], given.low, given.high)
+    candidates = None if is_free and grid is None else features
+    return plan_rounds(problem, budget, candidates=candidates, grid=grid)

@@ -1,0 +1,175 @@
+"""The default of the self-tuning models: which method is taken, and how good it is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import log_loss, r2_score
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.solvers import LBFGS
+
+MODELS = {"ridge": (DPRidgeCV, DPRidge), "logistic": (DPLogisticRegressionCV, DPLogisticRegression)}
+STATISTICS = {"ridge": "sufficient_statistics", "logistic": "newton"}
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def table(name, n=4000, d=5, seed=0):
+    """Off-centre rows of norm at most 1 and targets of a linear model."""
+    rng = np.random.default_rng([seed, n, d])
+    X = 0.6 + rng.standard_normal((n, d)) * 0.8 ** np.arange(d)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 3.0)
+    margins = 12.0 * (X[:, 0] - X[:, 1]) + rng.logistic(size=n)
+    return X, np.clip(0.1 * margins, -1, 1) if name == "ridge" else (margins > 0.0).astype(int)
+
+
+def make(name, kind=0, classes=(0, 1), **parameters):
+    declared = {"target_range": (-1, 1)} if name == "ridge" else {"classes": list(classes)}
+    return MODELS[name][kind](data_norm=1.0, **{"random_state": 0, **declared, **parameters})
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("parameters", "method"),
+    [
+        ({}, "rounds"),
+        ({"neighbouring": "add_remove", "n_public": 3000}, "rounds"),
+        ({"alphas": [1e-3, 1.0]}, "rounds"),
+        ({"alpha_bounds": (1e-3, 1.0)}, "rounds"),
+        ({"penalty_groups": np.array([0, 0, 1, 1, 1])}, "rounds"),
+        ({"epsilon": 0.03}, "gradient"),
+        ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "rounds"),
+        ({"solver": "lbfgs"}, "output"),
+        ({"delta": 0.0}, None),
+        ({"cv": 2}, None),
+    ],
+)
+def test_the_method_follows_from_public_numbers(name, parameters, method):
+    X, y = table(name)
+    model = make(name, **parameters).fit(X, y)
+    assert model.privacy_.method == (method or STATISTICS[name])
+    assert np.isfinite(model.coef_).all()
+    text = " ".join(model.privacy_.remarks)
+    assert ("in place of 'rounds', since" in text) == (method in ("gradient", "output"))
+    several = "penalty_groups" in parameters
+    assert np.shape(model.alpha_) == ((2,) if several else ())
+    np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
+    if "alphas" in parameters:
+        assert model.alpha_ in parameters["alphas"]
+    if method == "gradient":  # the very model without a tuner
+        plain = make(name, 1, **parameters).fit(X, y)
+        assert model.privacy_.event == plain.privacy_.event
+        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
+
+
+def test_several_classes_are_fitted_by_the_default_without_a_tuner():
+    X, y = table("ridge")
+    y, classes = np.digitize(y, [-0.2, 0.2]), range(3)
+    model = make("logistic", classes=classes).fit(X, y)
+    plain = make("logistic", 1, classes=classes).fit(X, y)
+    assert model.privacy_.method == "gradient" and model.coef_.shape == (3, 5)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
+    assert model.__sklearn_tags__().classifier_tags.multi_class
+    for parameters in ({"cv": 2}, {"alphas": [1.0]}, {"method": "rounds"}, {"method": "bilevel"}):
+        refused = make("logistic", classes=classes, **parameters)
+        assert not refused.__sklearn_tags__().classifier_tags.multi_class
+        with pytest.raises(ValueError, match=r"supports two only\. With method='auto'"):
+            refused.fit(X, y)
+
+
+@every_model
+def test_a_solver_is_used(name):
+    """A solver that counts; the result does not depend on which one it is."""
+    X, y = table(name)
+    calls = []
+
+    class Counting(LBFGS):
+        def _solve(self, *arguments, **options):
+            calls.append(1)
+            return super()._solve(*arguments, **options)
+
+    models = [make(name, solver=solver).fit(X, y) for solver in (Counting(), "newton")]
+    assert calls
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("inner", ["output_perturbation", "localized_gd"])
+@every_model
+def test_lower_problems_have_the_solver_that_was_asked_for(name, inner):
+    X, y = table(name, n=300)
+    model = make(name, method="bilevel", inner=inner).fit(X, y)
+    names = [release.name for release in model.privacy_.releases]
+    assert any("by a noisy gradient per step" in name for name in names) == (
+        inner != "output_perturbation"
+    )
+    assert model.privacy_.plan["inner"] == inner
+
+
+@every_model
+@pytest.mark.parametrize("container", [sp.csr_array, np.float32])
+def test_containers_and_units(name, container):
+    X, y = table(name)
+    model = make(name).fit(X, y)
+    other = make(name).fit(container(X), y)
+    np.testing.assert_allclose(other.coef_, model.coef_, rtol=1e-3, atol=1e-3)
+    scaled = make(name).set_params(data_norm=8.0).fit(8.0 * X, y)
+    np.testing.assert_allclose(8.0 * scaled.coef_, model.coef_, rtol=1e-6)
+    assert scaled.alpha_ == pytest.approx(64.0 * model.alpha_, rel=1e-6)
+
+
+@every_model
+def test_the_penalty_follows_the_noise(name):
+    X, y = table(name, n=20000)
+    alphas = [
+        np.median([make(name, epsilon=e, random_state=s).fit(X, y).alpha_ for s in range(3)])
+        for e in (0.3, 1.0, 10.0)
+    ]
+    assert alphas[0] > 3.0 * alphas[1] > 9.0 * alphas[2]
+
+
+@every_model
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(3000, 6, 1.0), (12000, 20, 1.0), (6000, 6, 0.3)])
+def test_as_good_as_the_model_without_a_tuner(name, n, d, epsilon):
+    """Mean over six samples: R2 within 0.005, log loss within 0.01, and two standard errors."""
+    differences = []
+    for seed in range(6):
+        X, y = table(name, n + 4000, d, seed)
+        scores = []
+        for kind in (0, 1):
+            model = make(name, kind, epsilon=epsilon, delta=1e-5, random_state=seed)
+            model.fit(X[:n], y[:n])
+            assert kind or model.privacy_.method == "rounds"
+            if name == "ridge":
+                scores.append(-r2_score(y[n:], model.predict(X[n:])))
+            else:
+                scores.append(log_loss(y[n:], model.predict_proba(X[n:])))
+        differences.append(scores[0] - scores[1])
+    error = np.std(differences) / math.sqrt(6)
+    assert np.mean(differences) < (0.005 if name == "ridge" else 0.01) + 2.0 * error
+
+
+def test_groups_find_the_features_without_an_effect():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20000, 40)) / 7.0
+    y = X @ np.where(np.arange(40) < 5, 0.7, 0.0) + 0.1 * rng.standard_normal(len(X))
+    for seed in range(2):
+        one, two = (
+            make("ridge", random_state=seed, **given).fit(X, y)
+            for given in ({}, {"penalty_groups": (np.arange(40) >= 5).astype(int)})
+        )
+        assert two.alpha_[1] > 10.0 * two.alpha_[0]
+        excess = [np.mean((m.predict(X) - 0.7 * X[:, :5].sum(axis=1)) ** 2) for m in (one, two)]
+        assert excess[1] < 0.8 * excess[0]
+
+
+@every_model
+def test_a_filter_that_turns_warnings_into_errors_costs_nothing(name):
+    X, y = table(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(name, random_state=None).fit(X, y)
