@@ -12,7 +12,7 @@ be learned outside of the private fit. So whatever scikit-learn would usually in
 - the labels (`classes`).
 
 Two models are fitted: `DPLogisticRegression`, by planned noisy gradient steps, and
-`DPLogisticRegressionCV`, which releases noisy statistics and tunes its own penalty on them.
+`DPLogisticRegressionCV`, which tunes its own penalty on what it releases.
 
 It needs pandas besides scikit-learn. Splits and noise are seeded; leave `random_state` out where
 privacy matters.
