@@ -16,6 +16,7 @@ from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
 from skdp._model import PrivateModel
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp.algorithms.methods import Choice
+from skdp.data.collections import over_chunks
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.report import PrivacyReport
@@ -150,6 +151,7 @@ class TabularModel(PrivateEstimator):
         compute: Callable[[Any], np.ndarray] = getattr(self.model_, method)
         return np.concatenate([compute(rows) for rows in self.encoder_._slabs(table)])
 
+    @over_chunks
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target of each row, in the units of y; of a classifier its class.
 
@@ -286,6 +288,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         """The labels."""
         return self.model_.classes_
 
+    @over_chunks
     def decision_function(self, X: Any) -> np.ndarray:
         """Compute the log odds of two classes, or the scores of several.
 
@@ -299,6 +302,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         """
         return self._of_rows("decision_function", X)
 
+    @over_chunks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Compute class probabilities.
 
@@ -312,6 +316,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         """
         return self._of_rows("predict_proba", X)
 
+    @over_chunks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Compute logarithms of :meth:`predict_proba`, accurate for small probabilities.
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_option, shown
 from skdp._estimator import staged
 from skdp._types import ColumnsLeft, Self
+from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.columns import Column, are_numbers, is_by_name, is_for_all, matched
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
@@ -112,6 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter is invalid, or if the declarations do not fit X.
         """
+        X = first_rows(X)
         with staged(self) as encoder:
             table = table_of(encoder, X, reset=True)
             encoder._fit_table(table)
@@ -134,6 +136,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         ndarray or CSR of shape (n_samples, n_features_out)
         """
+        if as_source(X) is not None:
+            return self.fit(X).transform(X)
         with staged(self) as encoder:
             features = encoder._fit_transform_table(table_of(encoder, X, reset=True))
         return features
@@ -153,6 +157,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = matched(self.columns, table, self.columns_left)
         self.schema_ = {column.name: column.declaration for column in found}
 
+    @over_chunks
     def transform(self, X: Any) -> Any:
         """Compute the features of each row.
 

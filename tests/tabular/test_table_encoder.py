@@ -13,7 +13,16 @@ from hypothesis import example, given, settings
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.data import ChunkSource
-from skdp.tabular import Category, Date, FeaturePlan, Flag, Number, TableEncoder, Text
+from skdp.tabular import (
+    Category,
+    Date,
+    DPTabularClassifier,
+    FeaturePlan,
+    Flag,
+    Number,
+    TableEncoder,
+    Text,
+)
 from skdp.tabular.pair_sketch import PairSketch
 
 COLUMNS = {
@@ -357,9 +366,24 @@ def test_invalid_parameters(parameters, message):
 def test_records_in_chunks_are_encoded_where_they_are_read():
     X = table(100)
     encoder = TableEncoder(COLUMNS, features="pairs").fit(X)
-    source = ChunkSource(lambda k: X[30 * k : 30 * k + 30], n_chunks=4).map(encoder)
-    rows = np.concatenate([source.read(k).X for k in range(source.n_chunks)])
-    np.testing.assert_array_equal(rows, encoder.transform(X))
+    source = ChunkSource(lambda k: X[30 * k : 30 * k + 30], n_chunks=4)
+    fitted = TableEncoder(COLUMNS, features="pairs")
+    for mapped in (source.map(encoder), encoder.transform(source), fitted.fit_transform(source)):
+        rows = np.concatenate([mapped.read(k).X for k in range(4)])
+        np.testing.assert_array_equal(rows, encoder.transform(X))
+
+
+def test_frames_of_dask_are_encoded_and_predicted_lazily():
+    dask = pytest.importorskip("dask.dataframe")
+    X = table(100).drop(columns=["job", "note"])
+    columns = {name: COLUMNS[name] for name in X}
+    encoder, lazy = TableEncoder(columns).fit(X), dask.from_pandas(X, npartitions=3)
+    np.testing.assert_array_equal(encoder.transform(lazy).compute(), encoder.transform(X))
+    y = np.array([0, 1] * 50)
+    model = DPTabularClassifier(columns=columns, classes=[0, 1], random_state=0).fit(X, y)
+    for name in ("predict", "predict_proba"):
+        found = getattr(model, name)(lazy).compute()
+        np.testing.assert_allclose(found, getattr(model, name)(X), rtol=1e-12)
 
 
 def test_columns_that_are_left():
