@@ -34,6 +34,7 @@ def test_references_have_the_penalty_or_the_norm(case):
     assert case.scored(np.full(len(data.y), data.y.mean()), data.X, data.y)[0] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:A solver was given", "ignore:The noise")
 def test_a_row_for_every_model(case):
     from benchmarks.data import diabetes
 
@@ -48,12 +49,12 @@ def test_a_row_for_every_model(case):
 
 
 def test_solvers_and_penalties_cost_nothing_in_the_table():
-    """From 3,000 records on: .02 below the default, a constant, .03 below the reference."""
+    """From 3,000 records on; of 100 features a solver costs a little more."""
     table = pd.read_csv(ROOT / "benchmarks" / "results" / "prepared.csv", skiprows=1)
     large = table[table["n"] >= 3_000]
     solvers = large[large["given"].str.startswith("solver") & (large["epsilon"] >= 1.0)]
-    assert (solvers["over_default"] > -0.02).all()
+    assert (solvers["over_default"] > np.where(solvers["d"] < 100, -0.02, -0.025)).all()
     given = large[large["given"].str.startswith(("alpha", "norm"))]
     assert (given["over_constant"] > -0.02).all()
     beside = given[np.isfinite(given["reference"])]
-    assert len(beside) > 30 and (beside["score"] > beside["reference"] - 0.03).mean() > 0.9
+    assert len(beside) > 30 and (beside["score"] > beside["reference"] - 0.03).all()

@@ -1345,6 +1345,20 @@ MUTANTS = (
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
+        "prepared: a strong penalty keeps the intercept's whole correction",
+        "algorithms/preparation/penalty.py",
+        "moved + kept * (offsets - model.offsets)",
+        "moved + (offsets - model.offsets)",
+        "tests/algorithms/preparation/test_penalty.py -k strong_penalty",
+    ),
+    Mutant(
+        "prepared: the curvature of log odds is that of large margins",
+        "algorithms/preparation/penalty.py",
+        "            before, weights = weights, self._solved(curvature, alpha)",
+        "            before, weights = weights, self._solved(self._curvature, alpha)",
+        "tests/algorithms/preparation/test_penalty.py -k follows_from",
+    ),
+    Mutant(
         "a selection by a fixed number of draws",
         "model_selection/search.py",
         "range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0])))",
