@@ -72,8 +72,7 @@ def copied_rows(part: Any, rows: Rows) -> Any:
 class RecordSource(ABC):
     """Records in numbered chunks that can be read any number of times.
 
-    The order of the records, and which chunk a record is in, must not depend on what the records
-    contain: see "The order of the records" in the documentation.
+    Every read gives the same records in the same order, which may depend on what they contain.
 
     Attributes
     ----------
@@ -147,12 +146,12 @@ class RecordSource(ABC):
     def apply(self, function: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield ``function(X)`` for the rows X of each chunk in order; empty chunks are left out.
 
-        Example: ``for p in source.apply(model.predict)``.
+        X is a data frame where features have names. Example: ``source.apply(model.predict)``.
         """
         for k in range(self.n_chunks):
             X = self.read(k).X
             if X.shape[0]:
-                yield function(X)
+                yield function(with_names(X, self.feature_names))
 
     def for_workers(self) -> RecordSource:
         """Return the source as other processes should read it."""

@@ -1,17 +1,22 @@
 """Fits on a Dask cluster are those in memory, also when workers are killed meanwhile."""
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Timer
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from local_cluster import kill_worker, restore
+from local_cluster import FailingOnce, kill_worker, restore
+from sklearn.pipeline import make_pipeline
 
-from skdp.data import ArrayRecords, DataError
+from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError
 from skdp.data.dask import DaskRecords
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.model_selection import DPRidgeCV
+from skdp.preprocessing import BoundedScaler
 from skdp.robust import DPMaxGroupLossClassifier
 
 N, D = 4000, 3
@@ -19,6 +24,7 @@ SHARED = {"epsilon": 40.0, "data_norm": 1.0, "random_state": 0}
 MODELS = {
     "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
     "squares": lambda: DPRidge(target_range=(-1, 2), **SHARED),
+    "tuned": lambda: DPRidgeCV(target_range=(-1, 2), **SHARED),
     # few passes: there is one look at the losses of the groups
     "groups": lambda: DPMaxGroupLossClassifier(
         classes=[0, 1], group_names=[0, 1, 2], **SHARED | {"epsilon": 2.0}
@@ -116,3 +122,45 @@ def test_files_that_vanish_end_a_fit(client, files, tmp_path):
         model.fit(source)
     assert isinstance(caught.value.__cause__, OSError)
     assert not hasattr(model, "coef_")
+
+
+def test_pipelines_and_predictions_of_persisted_collections(client, table):
+    """With an empty partition; nobody else holds the collections."""
+    X, y, _ = table
+    chunks = (1000, 0, N - 1000)
+
+    def persisted():
+        given = da.from_array(X, chunks=(chunks, (2, 1))), da.from_array(y, chunks=(chunks,))
+        return dask.persist(*given)
+
+    found, expected = (make_pipeline(BoundedScaler(), MODELS["logistic"]()) for _ in range(2))
+    expected.fit(X, y)
+    assert_same(found.fit(*persisted())[-1], expected[-1])
+    scores = found.predict_proba(persisted()[0]).compute()
+    np.testing.assert_allclose(scores, expected.predict_proba(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tuned", pytest.param("groups", marks=pytest.mark.slow)])
+def test_reads_that_fail_once_change_nothing(name, client, table, files, tmp_path, small_blocks):
+    reader = FailingOnce(files, tmp_path, every=3)
+    source = DaskRecords(ChunkSource(reader, files.n_chunks), retries=3)
+    assert_same(MODELS[name]().fit(source), in_memory(name, table))
+    assert len(list(tmp_path.glob("failed-*"))) == 5
+
+
+def test_two_fits_at_once(client, table, files):
+    with ThreadPoolExecutor(2) as pool:
+        models = pool.map(lambda _: MODELS["logistic"]().fit(DaskRecords(files)), range(2))
+    expected = in_memory("logistic", table)
+    for model in models:
+        assert_same(model, expected)
+
+
+def in_another_order(X):
+    return np.random.default_rng().permutation(X)  # as a shuffle that is computed again
+
+
+def test_a_shuffle_that_is_run_again_ends_a_fit(client, table):
+    X = da.from_array(table[0], chunks=1000).map_blocks(in_another_order, dtype=float)
+    with pytest.raises(RecordsChangedError, match="a shuffle that is computed again"):
+        MODELS["logistic"]().fit(X, da.from_array(table[1], chunks=1000))
