@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
-from skdp.algorithms.methods import METHODS, Choice, choose
+from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose
 from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
 from skdp.algorithms.tuning.rounds import are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
@@ -53,6 +53,9 @@ class TunedLinearModel(DPLinearModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
+        if not records.in_memory:
+            tables = self._methods, METHODS
+            check_chunked(tables[choice.method not in self._methods], choice.method)
         self._warn(choice.plan, records)
         self._warn_of_solver()
         self._warn_of_method(choice)

@@ -10,6 +10,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss, r2_score
 
+from skdp import BudgetAccountant
+from skdp.data import ArrayRecords
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.solvers import LBFGS
@@ -165,6 +167,17 @@ def test_groups_find_the_features_without_an_effect():
         assert two.alpha_[1] > 10.0 * two.alpha_[0]
         excess = [np.mean((m.predict(X) - 0.7 * X[:, :5].sum(axis=1)) ** 2) for m in (one, two)]
         assert excess[1] < 0.8 * excess[0]
+
+
+@every_model
+def test_a_source_is_refused_by_rounds_and_taken_by_moments(name):
+    X, y = table(name, n=2000)
+    source, accountant = ArrayRecords(X, y), BudgetAccountant(100.0, 1e-3)
+    with pytest.raises(ValueError, match=f"'rounds' needs all records .*{STATISTICS[name]}"):
+        make(name, epsilon=10.0, accountant=accountant).fit(source)
+    assert not accountant.entries
+    assert make(name, method=STATISTICS[name]).fit(source).privacy_.method == STATISTICS[name]
+    assert make(name, epsilon=0.03).fit(source).privacy_.method == "gradient"
 
 
 @every_model
