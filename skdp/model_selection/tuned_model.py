@@ -54,8 +54,8 @@ class TunedLinearModel(DPLinearModel):
     ) -> np.ndarray:
         choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
         if not records.in_memory:
-            tables = self._methods, METHODS
-            check_chunked(tables[choice.method not in self._methods], choice.method)
+            methods = self._methods if choice.method in self._methods else METHODS
+            check_chunked(methods, choice.method)
         self._warn(choice.plan, records)
         self._warn_of_solver()
         self._warn_of_method(choice)

@@ -290,10 +290,17 @@ def test_what_needs_all_records_is_refused_before_reading(model, message):
         model.fit(Unread())
 
 
-def test_auto_is_refused_where_it_is_a_method_for_records_in_memory():
+@pytest.mark.parametrize(
+    ("make", "parameters", "method"),
+    [
+        (DPLogisticRegression, {"delta": 0.0}, "objective"),
+        (DPLogisticRegressionCV, {"epsilon": 40.0}, "rounds"),
+    ],
+)
+def test_auto_is_refused_where_it_is_a_method_for_records_in_memory(make, parameters, method):
     accountant = BudgetAccountant(50.0, 1e-5)
-    model = DPLogisticRegression(delta=0.0, accountant=accountant, **LOGISTIC)
-    with pytest.raises(ValueError, match="'objective' needs all records in memory"):
+    model = make(accountant=accountant, **LOGISTIC, **parameters)
+    with pytest.raises(ValueError, match=f"'{method}' needs all records in memory"):
         model.fit(ArrayRecords(X, Y))
     assert accountant.total().epsilon == 0.0
 
