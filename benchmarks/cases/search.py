@@ -28,8 +28,8 @@ GRID = [
     {"method": ["statistics"]},
     {"method": ["output"], "alpha": PENALTIES, "preparation": [None]},
 ]
-LAWS: tuple[DrawsName, ...] = ("logarithmic", "geometric")
-SHOWN = ["data", "epsilon", "search", "geometric", "random", "best", "behind"]
+LAWS: tuple[DrawsName, ...] = ("geometric", "logarithmic")
+SHOWN = ["data", "epsilon", "search", "logarithmic", "random", "best", "behind"]
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ def cell(dataset: data.Dataset, epsilon: float, seeds: int) -> dict[str, Any]:
         "data": dataset.name,
         "epsilon": epsilon,
         "search": table[LAWS[0]].mean(),
-        "geometric": table[LAWS[1]].mean(),
+        "logarithmic": table[LAWS[1]].mean(),
         "random": random.mean(),
         "best": candidates.mean().max(),
         # two standard errors below a random candidate
@@ -65,7 +65,6 @@ def one_split(dataset: data.Dataset, epsilon: float, seed: int) -> dict[str, flo
     X, X_test, y, y_test = parts
     given = {"epsilon": epsilon, "data_norm": 1.0, "random_state": seed}
     model: Any = DPRidge(target_range=dataset.target_range, **given)
-    options: dict[str, Any] = {}
     if dataset.is_classification:
         model = DPLogisticRegression(classes=list(dataset.classes or ()), **given)
     found = {}
@@ -75,9 +74,7 @@ def one_split(dataset: data.Dataset, epsilon: float, seed: int) -> dict[str, flo
             one = clone(model).set_params(**each)
             found[f"candidate {number}"] = one.fit(X, y).score(X_test, y_test)
         for law in LAWS:
-            search = DPSearchCV(
-                model, GRID, epsilon=epsilon, draws=law, random_state=seed, **options
-            )
+            search = DPSearchCV(model, GRID, epsilon=epsilon, draws=law, random_state=seed)
             found[law] = search.fit(X, y).score(X_test, y_test)
     return {name: float(np.clip(score, -1.0, 1.0)) for name, score in found.items()}
 
@@ -88,7 +85,7 @@ def page(table: pd.DataFrame) -> str:
         (row.data, f"{row.epsilon:g}", *(f"{row[name]:.3f}" for name in SHOWN[2:6]))
         for _, row in table.iterrows()
     ]
-    head = ("table", "epsilon", "search", "geometric", "random candidate", "best candidate")
+    head = ("table", "epsilon", "search", "logarithmic draws", "random candidate", "best candidate")
     behind = f"Two standard errors below a random candidate in {int(table.behind.sum())} of "
     return "\n".join([*tables.markdown(head, rows), "", f"{behind}{len(table)} cells."])
 

@@ -54,8 +54,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     A random number of times, a candidate is drawn, fitted on one part of the records, and scored on
     the other one with noise. The model with the best noisy score is the result; it is not fitted
     again. That number stays secret, and therefore all of it costs little more than one fit and its
-    score: with ten draws expected, each may have .85 of the mu that a single fit would have at
-    ``epsilon=1``, and every further factor of ten takes about a fifth of it.
+    score: at ``epsilon=1`` and with ten draws expected, each may have two thirds of the mu of a
+    single fit; with a hundred, half of it.
 
     :class:`~skdp.DPRidgeCV` and :class:`~skdp.DPLogisticRegressionCV` tune penalties for less. This
     class chooses among anything: features, methods, losses, preprocessing.
@@ -73,10 +73,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         Budget of the whole search. ``delta=0``: all parts must be purely private.
     n_draws : float, default=10
         Expected number of draws, above 1 and at most 1000.
-    draws : {"logarithmic", "geometric", "poisson"}, default="logarithmic"
-        Law of the number of draws. The first one is the cheapest, but with ``n_draws=10`` ends
-        after one draw in 27 % of all searches; "geometric" in 10 %; "poisson", the dearest, hardly
-        ever.
+    draws : {"geometric", "logarithmic", "poisson"}, default="geometric"
+        Law of the number of draws. With ``n_draws=10`` a search ends after one draw with
+        probability 10 % ("geometric") or 27 % ("logarithmic", which is cheaper); "poisson", the
+        dearest, hardly ever does.
     n_candidates : int, default=20
         How many candidates are sampled if there are distributions.
     test_size : float, default=0.25
@@ -133,7 +133,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_draws: float = 10,
-        draws: str = "logarithmic",
+        draws: str = "geometric",
         n_candidates: int = 20,
         test_size: float = 0.25,
         scoring: Any = None,

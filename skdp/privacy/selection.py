@@ -37,13 +37,13 @@ class DrawsLaw:
     ----------
     mean : float
         Expected number of draws, in (1, 1000].
-    name : {"logarithmic", "geometric", "poisson"}, default="logarithmic"
+    name : {"logarithmic", "geometric", "poisson"}, default="geometric"
         "logarithmic": cheapest, and one draw alone is rather likely. "geometric": in between.
         "poisson": close to its mean, conditioned on K >= 1; the dearest.
     """
 
     mean: float
-    name: DrawsName = "logarithmic"
+    name: DrawsName = "geometric"
 
     def __post_init__(self) -> None:
         check_option("name", self.name, get_args(DrawsName))

@@ -274,7 +274,13 @@ def _log_ratio(number, monkeypatch, n_fits=1500):
         X[0] = value  # it is held out in 8 of 4000 orders
         searches = (
             DPSearchCV(
-                Coin(), {"kind": ["coin"]}, epsilon=2.0, delta=0.0, test_size=0.002, random_state=k
+                Coin(),
+                {"kind": ["coin"]},
+                epsilon=2.0,
+                delta=0.0,
+                test_size=0.002,
+                draws="logarithmic",
+                random_state=k,
             )
             for k in range(n_fits)
         )
