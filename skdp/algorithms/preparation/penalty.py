@@ -29,6 +29,8 @@ _DRAWS = 500
 _STEPS, _NO_CHANGE = 100, 1e-9
 #: Largest change of log odds in one of them.
 _LONGEST = 1.0
+#: Log of an alpha that leaves nothing of any weights, and the least curvature.
+_LARGEST, _FLATTEST = 600.0, 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +151,15 @@ def penalised(
 
         low = math.log(max(alpha, 1e-9 * float(spectrum.moments.max())))
         high = low + 1.0
-        while excess(high) > 0.0:
+        while high < _LARGEST and excess(high) > 0.0:
             high += 2.0
-        shrunk, moved = model.at(math.exp(brentq(excess, low, high, xtol=1e-6)))
-        shrunk *= coef_norm / np.linalg.norm(shrunk)
+        # where margins are far from 0, rounding decides: an end is as good then
+        if excess(low) <= 0.0:
+            high = low
+        elif excess(high) <= 0.0:
+            high = brentq(excess, low, high, xtol=1e-6)
+        shrunk, moved = model.at(math.exp(high))
+        shrunk *= coef_norm / max(float(np.linalg.norm(shrunk)), 1e-300)
     # of minus the error of the means times the weights, and the error of the constant model
     of_means, of_first = errors[0] ** 2, (errors[1] / model.first_curvature) ** 2
     if not (loss.has_odds or loss.is_quadratic):  # the mean is not the best constant
@@ -183,7 +190,7 @@ class _Shrinkage:
             if first is None:
                 covariance = (weights * moments) @ weights.T
             self._rate, curvature = self._means(self.offsets, covariance)
-            self.first_curvature = float(np.trace(curvature)) / k
+            self.first_curvature = max(float(np.trace(curvature)) / k, _FLATTEST)
             self.offsets, self._curvature = self._calibrated(offsets, weights)
         else:
             self._curvature = typical_curvature(loss, spread) * np.eye(k)
@@ -215,7 +222,7 @@ class _Shrinkage:
     def _solved(self, curvature: np.ndarray, alpha: float) -> np.ndarray:
         """Solve ``C w h + alpha w = score`` direction by direction."""
         values, vectors = np.linalg.eigh(curvature)
-        scales = np.maximum(values, 1e-12)[:, None] * self.moments + alpha
+        scales = np.maximum(values, _FLATTEST)[:, None] * self.moments + alpha
         return np.asarray(vectors @ ((vectors.T @ self._score) / scales))
 
     def _means(self, offsets: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -102,6 +102,26 @@ def test_the_same_moments_in_all_directions_shorten_weights_alone():
         assert 0.0 < factor < 1.0 and found == pytest.approx(factor * weights)
 
 
+@pytest.mark.parametrize(
+    ("weight", "offset", "coef_norm", "options"),
+    [
+        (8e-13, 34.8, 1e-17, {}),  # smaller at the least alpha than the norm: rounding
+        (0.02, -843.0, None, {}),  # no curvature
+        (1.0, 425.0, 0.8, {"alpha": 4e-4, "first": np.array([425.0])}),
+        (1.0, 0.0, 1e-300, {}),  # out of reach of any alpha
+    ],
+)
+def test_weights_far_off_have_an_answer(weight, offset, coef_norm, options):
+    # what fails here would fail after the releases, and for some records alone
+    given = {"alpha": 0.0, "errors": (0.1, 0.1), **options}
+    weights, offsets = np.array([[weight]]), np.array([offset])
+    found = penalised(
+        LogisticLoss(), weights, offsets, Spectrum.public(1), coef_norm=coef_norm, **given
+    )
+    assert np.isfinite(np.concatenate([found[0].ravel(), found[1]])).all()
+    assert np.linalg.norm(found[0]) <= (coef_norm or weight) * (1.0 + 1e-9)
+
+
 def test_typical_curvatures():
     density = 1.0 / np.sqrt(2.0 * np.pi)
     assert typical_curvature(HalfSquaredLoss(1.0), 0.2) == pytest.approx(1.0, abs=1e-6)
