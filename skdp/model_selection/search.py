@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_count, check_positive, check_real
+from skdp._checks import check_count, check_lengths, check_positive, check_real
 from skdp._estimator import check_random_state, plain_labels, randomness, staged
-from skdp._records import take_rows
+from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
@@ -36,6 +37,8 @@ from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_m
 
 #: Parameters of private parts that belong to the search.
 _OWN = frozenset({"epsilon", "delta", "accountant", "random_state", "neighbouring"})
+#: What would tell how many draws there were, or make them share a release, and what it is set to.
+_QUIET = {"verbose": False, "memory": None}
 #: What fits each of its parts once.
 _ONCE = (Pipeline, FeatureUnion, ColumnTransformer)
 
@@ -65,7 +68,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     estimator : estimator
         A private estimator of this package, or a pipeline around some. The search sets their
         `epsilon`, `delta` and `random_state`; where a pipeline has several private parts, their
-        `epsilon` say in which proportion they share.
+        `epsilon` say in which proportion they share. It switches `verbose` and `memory` off.
     param_distributions : dict or list of dicts
         As in :class:`~sklearn.model_selection.RandomizedSearchCV`: names of parameters, and lists
         or distributions. Without distributions all combinations are candidates.
@@ -177,7 +180,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         BudgetExceededError
             If an accountant refuses the search.
         """
-        with staged(self) as fitted:
+        with staged(self) as fitted, _global_generator():
             fitted._fit(X, y, params)
         return self
 
@@ -187,8 +190,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         check_real("test_size", self.test_size, 0.0, 1.0, closed="neither")
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
-        check_consistent_length(X, y)
-        y = plain_labels(column_or_1d(y, warn=True))
+        check_lengths(X, y)
+        with refuse_without_values():
+            y = plain_labels(column_or_1d(y, warn=True))
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
         parts = [self.estimator, *self.estimator.get_params(deep=True).values()]
@@ -205,7 +209,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         test, train = order[:n_test], order[n_test:]
         rows = take_rows(X, train), y[train], split_params(params, train, len(y))
         models = [self._candidate(each, share.budget) for each in self.candidates_]
-        with checked(self.estimator):
+        with checked(*models):
             for model in models:  # all records are valid, and the part that is fitted suffices
                 self._rehearse(model, share, X, y, params)
                 self._rehearse(model, share, *rows)
@@ -271,6 +275,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 )
             )
             part.set_params(epsilon=one.epsilon, delta=one.delta, accountant=None)
+        for name in model.get_params(deep=True):
+            if (last := name.rsplit("__", 1)[-1]) in _QUIET:
+                model.set_params(**{name: _QUIET[last]})
         return self._seeded(model, None)
 
     def _seeded(self, model: Any, rng: np.random.Generator | None) -> Any:
@@ -410,6 +417,16 @@ def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
     while gaussian_mu(epsilon, delta) > mu:
         epsilon *= 1.0 - 1e-9
     return PrivacyBudget(epsilon, delta)
+
+
+@contextmanager
+def _global_generator() -> Iterator[None]:
+    """Give NumPy's global generator its state back: it tells how much was drawn from it."""
+    state = np.random.get_state()
+    try:
+        yield
+    finally:
+        np.random.set_state(state)
 
 
 def _private_parts(model: Any) -> list[Any]:

@@ -208,9 +208,10 @@ _IS_CHECKED: ContextVar[bool] = ContextVar("_IS_CHECKED", default=False)
 
 
 @contextlib.contextmanager
-def checked(estimator: Any) -> Iterator[None]:
-    """Warn of the parts of an estimator now, and not again inside of the block."""
-    warn_of_steps(learning_steps(estimator))
+def checked(*estimators: Any) -> Iterator[None]:
+    """Warn of the parts of estimators now, and not again inside of the block."""
+    steps = (step for estimator in estimators for step in learning_steps(estimator))
+    warn_of_steps(list(dict.fromkeys(steps)))
     token = _IS_CHECKED.set(True)
     try:
         yield

@@ -10,12 +10,15 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
 
 from skdp import (
     BoundedScaler,
     BudgetAccountant,
     BudgetExceededError,
     DPLogisticRegression,
+    DPMaxGroupLossClassifier,
     DPRidge,
     DPSearchCV,
     DPStandardScaler,
@@ -263,6 +266,37 @@ class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), int(self.is_one_))
+
+
+def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_path):
+    X, y = classification()
+    model = DPMaxGroupLossClassifier(data_norm=2.0, classes=[0, 1], verbose=1)
+    steps = GaussianRandomProjection(2), DPStandardScaler(ranges=(-0.5, 0.5)), model
+    pipeline = make_pipeline(*steps, verbose=True, memory=str(tmp_path))
+    grid = {"dpmaxgrouplossclassifier__verbose": [1]}
+    before = np.random.get_state()
+    search = DPSearchCV(pipeline, grid, n_draws=3, draws="poisson").fit(X, y)
+    assert capsys.readouterr().out == ""
+    assert not list(tmp_path.iterdir())  # draws would share the scaler in the cache
+    assert str(np.random.get_state()) == str(before)
+    assert search.best_params_ == {"dpmaxgrouplossclassifier__verbose": 1}
+
+
+@pytest.mark.parametrize("bad", ["X", "y"])
+def test_errors_quote_no_record(bad):
+    X, y = classification(20)
+    X, y = (np.array(987654.25), y) if bad == "X" else (X, y + 987654.25j)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        DPSearchCV(MODEL, GRID).fit(X, y)
+    assert "987654" not in str(caught.value)
+
+
+def test_steps_of_candidates_that_learn_are_named():
+    pipeline = make_pipeline("passthrough", MODEL)
+    grid = {"passthrough": ["passthrough", StandardScaler(), StandardScaler(with_std=False)]}
+    with pytest.warns(PrivacyLeakWarning, match="StandardScaler") as caught:
+        DPSearchCV(pipeline, grid).fit(*classification())
+    assert len(caught) == 1 and str(caught[0].message).count("StandardScaler") == 1
 
 
 def _log_ratio(number, monkeypatch, n_fits=1500):
