@@ -36,7 +36,7 @@ def rehearse(estimator: Any, fits: Iterable[tuple[Any, np.ndarray, dict[str, Any
         Whatever a fit raises before it pays.
     """
     nothing = BudgetAccountant(_NOTHING)
-    models = [clone(estimator), *_without_private_scalers(estimator)]
+    models = [clone(estimator), *without_private_scalers(estimator)]
     for model in models:  # searches catch errors otherwise
         searches = [name for name in model.get_params() if name.split("__")[-1] == "error_score"]
         model.set_params(**dict.fromkeys(searches, "raise"))
@@ -46,7 +46,7 @@ def rehearse(estimator: Any, fits: Iterable[tuple[Any, np.ndarray, dict[str, Any
                 clone(model).fit(X, y, **params)
 
 
-def _without_private_scalers(estimator: Any) -> Iterator[Any]:
+def without_private_scalers(estimator: Any) -> Iterator[Any]:
     """Yield a clone whose private scalers scale by their ranges, if there are any."""
     found = estimator.get_params(deep=True).items()
     scalers = {name: part for name, part in found if isinstance(part, DPStandardScaler)}

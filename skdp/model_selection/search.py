@@ -24,6 +24,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
 from skdp.model_selection.cross_validation import split_params
+from skdp.model_selection.rehearsal import without_private_scalers
 from skdp.model_selection.scoring import resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -288,14 +289,20 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         return model
 
     def _rehearse(self, model: Any, share: DrawBudget, X: Any, y: Any, params: Any) -> None:
-        """Fit a candidate up to its last payment: errors and warnings come before the charge."""
-        payments = len(_private_parts(model))
-        try:
-            with Prepaid(share.limit, share.is_pure, payments).paying():
-                clone(model).fit(X, y, **params)
-        except Rehearsed:
-            return
-        raise ValueError(f"Not all private parts of {model!r} are fitted once, in its own thread.")
+        """Fit a candidate up to its first payment: errors and warnings come before the charge.
+
+        What comes after a release could tell of it by an error, which nobody would have paid for.
+        So what comes after a private scaler is reached by a clone that scales by public ranges.
+        """
+        for each in (model, *without_private_scalers(model)):
+            if not _private_parts(each):
+                continue
+            try:
+                with Prepaid(share.limit, share.is_pure, is_rehearsal=True).paying():
+                    clone(each).fit(X, y, **params)
+            except Rehearsed:
+                continue
+            raise ValueError(f"No private part of {model!r} is fitted in its own thread.")
 
     @property
     def _event(self) -> PrivacyEvent:
@@ -422,11 +429,11 @@ def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
 @contextmanager
 def _global_generator() -> Iterator[None]:
     """Give NumPy's global generator its state back: it tells how much was drawn from it."""
-    state = np.random.get_state()
+    state = np.random.get_state()  # noqa: NPY002
     try:
         yield
     finally:
-        np.random.set_state(state)
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def _private_parts(model: Any) -> list[Any]:

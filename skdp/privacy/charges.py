@@ -151,7 +151,7 @@ def _charge(event: PrivacyEvent, label: str, payers: dict[Identity, _Payer]) -> 
 
 
 class Rehearsed(Exception):
-    """A rehearsal has reached its last payment."""
+    """A rehearsal has reached a payment."""
 
 
 class Prepaid:
@@ -162,14 +162,14 @@ class Prepaid:
     limit : float
         On mu of Gaussian differential privacy; on epsilon if `is_pure`.
     is_pure : bool
-    n_payments : int or None, default=None
-        A rehearsal: raise :class:`Rehearsed` instead of the last of so many payments.
+    is_rehearsal : bool, default=False
+        Raise :class:`Rehearsed` instead of a payment that is within the limit.
     """
 
     _current: ClassVar[contextvars.ContextVar[tuple[Prepaid, int, int] | None]]
 
-    def __init__(self, limit: float, is_pure: bool, n_payments: int | None = None) -> None:
-        self._limit, self._is_pure, self._left = limit, is_pure, n_payments
+    def __init__(self, limit: float, is_pure: bool, is_rehearsal: bool = False) -> None:
+        self._limit, self._is_pure, self._is_rehearsal = limit, is_pure, is_rehearsal
         self._spent = PureAccountant() if is_pure else GaussianDPAccountant()
 
     @contextlib.contextmanager
@@ -189,7 +189,7 @@ class Prepaid:
         ValueError
             If it is above the limit, or of a kind that the price of a selection does not cover.
         Rehearsed
-            At the last payment of a rehearsal.
+            In a rehearsal.
         """
         kind = "pure" if self._is_pure else "Gaussian-DP"
         try:
@@ -206,10 +206,8 @@ class Prepaid:
                 f"{label or 'A release'} costs more than one draw may: each private part must be "
                 "fitted once in a draw, with the epsilon that it was given."
             )
-        if self._left is not None:
-            self._left -= 1
-            if self._left == 0:
-                raise Rehearsed
+        if self._is_rehearsal:
+            raise Rehearsed
 
 
 Prepaid._current = contextvars.ContextVar("skdp_prepaid", default=None)

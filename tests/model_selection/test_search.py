@@ -10,7 +10,7 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdp import (
@@ -58,7 +58,7 @@ def payments(monkeypatch):
     original = Prepaid.cover
 
     def cover(self, event, label):
-        if self._left is None:
+        if not self._is_rehearsal:
             found.append((self, event))
         return original(self, event, label)
 
@@ -274,12 +274,25 @@ def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_pat
     steps = GaussianRandomProjection(2), DPStandardScaler(ranges=(-0.5, 0.5)), model
     pipeline = make_pipeline(*steps, verbose=True, memory=str(tmp_path))
     grid = {"dpmaxgrouplossclassifier__verbose": [1]}
-    before = np.random.get_state()
+    before = np.random.get_state()  # noqa: NPY002
     search = DPSearchCV(pipeline, grid, n_draws=3, draws="poisson").fit(X, y)
     assert capsys.readouterr().out == ""
     assert not list(tmp_path.iterdir())  # draws would share the scaler in the cache
-    assert str(np.random.get_state()) == str(before)
+    assert str(np.random.get_state()) == str(before)  # noqa: NPY002
     assert search.best_params_ == {"dpmaxgrouplossclassifier__verbose": 1}
+
+
+def test_no_error_tells_of_a_release_that_was_not_paid_for():
+    def refuse(Z):  # rows scaled by a release reach further than those scaled by ranges
+        if np.abs(Z).max() > 1.01:
+            raise ValueError("released")
+        return Z
+
+    X, y = classification()
+    model = make_pipeline(DPStandardScaler(ranges=(-0.5, 0.5)), FunctionTransformer(refuse), MODEL)
+    with BudgetAccountant(1.0, 1e-6) as accountant, pytest.raises(ValueError, match="released"):
+        DPSearchCV(model, {"dplogisticregression__alpha": [0.1]}).fit(X, y)
+    assert len(accountant.entries) == 1
 
 
 @pytest.mark.parametrize("bad", ["X", "y"])
