@@ -1,5 +1,7 @@
 """DPSearchCV: one payment for a secret number of draws, within the limits of each of them."""
 
+import contextvars
+import threading
 import warnings
 
 import numpy as np
@@ -31,7 +33,7 @@ from skdp.privacy import (
     PrivacyLeakWarning,
     PureEvent,
 )
-from skdp.privacy.charges import Prepaid
+from skdp.privacy.charges import Prepaid, charge
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.selection import (
     DrawsLaw,
@@ -218,6 +220,52 @@ def test_every_draw_has_noise_of_its_own(monkeypatch):
         assert len(set(drawn)) == (1 if state is None else len(drawn))
 
 
+class Seen(DPLogisticRegression):
+    """Keeps the records of its fits, and may fit twice."""
+
+    fitted, n_fits = [], 1
+
+    def fit(self, X, y):
+        Seen.fitted.append(X)
+        for _ in range(self.n_fits):
+            super().fit(X, y)
+        return self
+
+
+def test_no_record_is_both_fitted_and_scored(monkeypatch):
+    monkeypatch.setattr(Seen, "fitted", [])
+    scored = []
+
+    def scoring(model, X, y):
+        scored.append(X)
+        return np.ones(len(y))
+
+    X, y = classification(400)
+    model = Seen(data_norm=1.0, classes=[0, 1])
+    DPSearchCV(model, {"alpha": [0.1]}, scoring=scoring, score_range=(0, 1)).fit(X, y)
+    parts = [{tuple(map(tuple, part)) for part in parts} for parts in (Seen.fitted[1:], scored)]
+    ((train,), (test,)) = parts  # the same in all draws; the first fit is a rehearsal on all
+    assert (len(train), len(test), len({*train, *test})) == (300, 100, 400)
+
+
+def test_a_part_that_is_fitted_twice_in_a_draw_is_refused(monkeypatch):
+    monkeypatch.setattr(Seen, "n_fits", 2)
+    model = Seen(data_norm=1.0, classes=[0, 1])
+    with pytest.raises(ValueError, match="more than one draw may"):
+        DPSearchCV(model, {"alpha": [0.1]}).fit(*classification(400))
+
+
+def test_what_another_thread_releases_is_not_prepaid():
+    event = PureEvent(0.1, Neighbouring.REPLACE_ONE)
+    with BudgetAccountant(1.0) as accountant, Prepaid(1.0, True).paying():
+        context = contextvars.copy_context()  # as threads that inherit it have
+        thread = threading.Thread(target=context.run, args=(charge, event, "other", None))
+        thread.start()
+        thread.join()
+        charge(event, "own", None)
+    assert [entry.label for entry in accountant.entries] == ["other"]
+
+
 def test_accountants_are_checked():
     X, y = classification(50)
     with pytest.raises(TypeError, match="accountant must be None or a BudgetAccountant"):
@@ -270,7 +318,7 @@ class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
 
 def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_path):
     X, y = classification()
-    model = DPMaxGroupLossClassifier(data_norm=2.0, classes=[0, 1], verbose=1)
+    model = DPMaxGroupLossClassifier(coef_norm=1.0, data_norm=2.0, classes=[0, 1], verbose=1)
     steps = GaussianRandomProjection(2), DPStandardScaler(ranges=(-0.5, 0.5)), model
     pipeline = make_pipeline(*steps, verbose=True, memory=str(tmp_path))
     grid = {"dpmaxgrouplossclassifier__verbose": [1]}

@@ -1470,6 +1470,48 @@ MUTANTS = (
         "",
         _ROUNDS,
     ),
+    Mutant(
+        "a search that scores records of the fit",
+        "model_selection/search.py",
+        "test, train = order[:n_test], order[n_test:]",
+        "test, train = order[:n_test], order",
+        "tests/model_selection/test_search.py -k both_fitted",
+    ),
+    Mutant(
+        "a search whose draws may cost more",
+        "model_selection/search.py",
+        "with Prepaid(share.limit, share.is_pure).paying():",
+        "with Prepaid(9.0 * share.limit, share.is_pure).paying():",
+        "tests/model_selection/test_search.py -k fitted_twice",
+    ),
+    Mutant(
+        "a prepaid limit for other threads",
+        "privacy/charges.py",
+        "if current is None or current[1:] != (threading.get_ident(), os.getpid()):",
+        "if current is None:",
+        "tests/model_selection/test_search.py -k another_thread",
+    ),
+    Mutant(
+        "a search that prints and caches each draw",
+        "model_selection/search.py",
+        'if (last := name.rsplit("__", 1)[-1]) in _QUIET:',
+        "if (last := name) in _QUIET:",
+        "tests/model_selection/test_search.py -k outside_of_the_result",
+    ),
+    Mutant(
+        "a search that leaves the global generator moved",
+        "model_selection/search.py",
+        "with staged(self) as fitted, _global_generator():",
+        "with staged(self) as fitted:",
+        "tests/model_selection/test_search.py -k outside_of_the_result",
+    ),
+    Mutant(
+        "a rehearsal that goes beyond a release",
+        "privacy/charges.py",
+        "        if self._is_rehearsal:\n",
+        '        if self._is_rehearsal and "Scaler" not in label:\n',
+        "tests/model_selection/test_search.py -k not_paid_for",
+    ),
 )
 
 
