@@ -25,7 +25,7 @@ from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
 from skdp.model_selection.cross_validation import split_params
 from skdp.model_selection.rehearsal import without_private_scalers
-from skdp.model_selection.scoring import resolve_scoring
+from skdp.model_selection.scoring import Scoring, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
@@ -196,8 +196,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             y = plain_labels(column_or_1d(y, warn=True))
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
-        parts = [self.estimator, *self.estimator.get_params(deep=True).values()]
-        scoring = resolve_scoring(parts, y, self.scoring, self.score_range)
+        scoring = self._resolved(self.estimator, y)
         n_test = max(1, round(float(self.test_size) * len(y)))
         if n_test >= len(y):
             raise ValueError(
@@ -210,6 +209,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         test, train = order[:n_test], order[n_test:]
         rows = take_rows(X, train), y[train], split_params(params, train, len(y))
         models = [self._candidate(each, share.budget) for each in self.candidates_]
+        with without_warnings():  # that of the search has given them
+            for model in models:
+                self._resolved(model, y)
         with checked(*models):
             for model in models:  # all records are valid, and the part that is fitted suffices
                 self._rehearse(model, share, X, y, params)
@@ -232,6 +234,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         self.score_noise_ = float(best[0]["score_noise"])
         self.best_estimator_, self.best_params_ = best[1], self.candidates_[best[2]]
         self._report(plan, law, share)
+
+    def _resolved(self, model: Any, y: np.ndarray) -> Scoring:
+        parts = [model, *model.get_params(deep=True).values()]
+        return resolve_scoring(parts, y, self.scoring, self.score_range)
 
     def _candidates(self, rng: np.random.Generator) -> list[dict[str, Any]]:
         """List the candidates: all combinations, or a sample; nothing private."""

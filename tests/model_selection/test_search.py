@@ -167,6 +167,7 @@ SEVERAL = make_pipeline(BoundedScaler([(-0.5, 0.5)] * 3), MODEL)
         (MODEL, GRID, {"test_size": 1.0}, "test_size"),
         (MODEL, GRID, {"test_size": 0.9999}, "no record to fit on"),
         (MODEL, GRID, {"scoring": "neg_log_loss"}, "score_range"),
+        (MODEL, {"classes": [[0, 1, 2]]}, {"scoring": "roc_auc"}, "is for two classes"),
         (MODEL, ["method"], {}, "dict or a list of dicts"),
     ],
 )
