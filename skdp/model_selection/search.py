@@ -76,7 +76,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     epsilon, delta : float, default=1.0, 1e-6
         Budget of the whole search. ``delta=0``: all parts must be purely private.
     n_draws : float, default=10
-        Expected number of draws, above 1 and at most 1000.
+        Expected number of draws, above 1 and at most 500.
     draws : {"geometric", "logarithmic", "poisson"}, default="geometric"
         Law of the number of draws. With ``n_draws=10`` a search ends after one draw with
         probability 10 % ("geometric") or 27 % ("logarithmic", which is cheaper); "poisson", the

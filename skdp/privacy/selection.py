@@ -36,7 +36,7 @@ class DrawsLaw:
     Parameters
     ----------
     mean : float
-        Expected number of draws, in (1, 1000].
+        Expected number of draws, in (1, 500].
     name : {"logarithmic", "geometric", "poisson"}, default="geometric"
         "logarithmic": cheapest, and one draw alone is rather likely. "geometric": in between.
         "poisson": close to its mean, conditioned on K >= 1; the dearest.
@@ -47,7 +47,7 @@ class DrawsLaw:
 
     def __post_init__(self) -> None:
         check_option("name", self.name, get_args(DrawsName))
-        check_real("mean", self.mean, 1.0, 1000.0, closed="right")
+        check_real("mean", self.mean, 1.0, 500.0, closed="right")
 
     @cached_property
     def parameter(self) -> float:
@@ -101,8 +101,8 @@ class DrawsLaw:
                 low, high = (loss, high) if math.expm1(loss) < odds * profile(loss) else (low, loss)
             power = 2.0 if self.name == "geometric" else 1.0
             bound = power * max(high, math.log1p(odds * profile(high)))
-        # chances are rounded by less than 2e-15 for each of the events they are drawn from
-        return bound * (1.0 + 1e-12) + 1e-14 * len(self.chances)
+        # rounding of the chances, and of those of the events that they are drawn from
+        return bound * (1.0 + 1e-12) + 1e-11 + 1e-14 * len(self.chances)
 
 
 def selection_epsilon(delta: float, mu: float, law: DrawsLaw) -> float:
