@@ -102,7 +102,7 @@ class DrawsLaw:
             power = 2.0 if self.name == "geometric" else 1.0
             bound = power * max(high, math.log1p(odds * profile(high)))
         # rounding of the chances, and of those of the events that they are drawn from
-        return bound * (1.0 + 1e-12) + 1e-11 + 1e-14 * len(self.chances)
+        return bound * (1.0 + 1e-12) + 5e-11 + 1e-14 * len(self.chances)
 
 
 def selection_epsilon(delta: float, mu: float, law: DrawsLaw) -> float:

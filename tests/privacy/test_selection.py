@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -135,6 +136,18 @@ def test_law(law):
     seen = np.bincount(np.minimum(drawn, cut), minlength=cut + 1)[1:]
     expected = np.append(law.chances[: cut - 1], law.chances[cut - 1 :].sum()) * 4000
     assert chisquare(seen, expected * 4000 / expected.sum()).pvalue > 1e-6
+
+
+def test_rounding_of_chances():
+    """Against 40 digits: the proof allows 1e-11."""
+    poisson = DrawsLaw(mean=500.0, name="poisson")
+    numbers = [1, 10, 100, 400, 500, 600, len(poisson.chances)]
+    with mpmath.workdps(40):
+        rate = mpmath.mpf(poisson.parameter)
+        exact = [rate**k / mpmath.factorial(k) / mpmath.expm1(rate) for k in numbers]
+        found = [mpmath.mpf(float(poisson.chances[k - 1])) for k in numbers]
+        errors = [abs(a / b - 1) for a, b in zip(found, exact, strict=True) if b > 1e-300]
+    assert 0 < max(errors) < 1e-11
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
