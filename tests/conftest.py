@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 from kept_order import kept_order
-from local_cluster import client
+from local_cluster import client, own_client
 
 from skdp.algorithms.methods import GROUP_METHODS, METHODS
 
-__all__ = ["client", "kept_order"]  # fixtures of all tests
+__all__ = ["client", "kept_order", "own_client"]  # fixtures of all tests
 
 # for the processes in which the tests run: they use the cores by running side by side
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):

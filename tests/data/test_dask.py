@@ -116,29 +116,29 @@ def test_what_is_no_source(client, arrays, files):
 
 
 @pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_killed_worker_changes_nothing(client, files, expected, tmp_path, which):
+def test_a_killed_worker_changes_nothing(own_client, files, expected, tmp_path, which):
     def kill():
         while len(list(tmp_path.glob("begun-*"))) < 3:
             time.sleep(0.01)
-        kill_worker(client, which)
+        kill_worker(own_client, which)
 
     killer = Thread(target=kill)
     killer.start()
-    found = DaskRecords(files).reduce(Slow(tmp_path, 0.1), added)
+    found = DaskRecords(files, client=own_client).reduce(Slow(tmp_path, 0.1), added)
     killer.join()
-    restore(client)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.slow
-def test_persisted_partitions_of_a_killed_worker_are_made_again(client, arrays, expected):
-    X, y = dask.persist(*collections(*arrays))
-    source = DaskRecords(X, y)
+def test_persisted_partitions_of_a_killed_worker_are_made_again(own_client, arrays, expected):
+    with own_client.as_current():
+        X, y = own_client.persist(list(collections(*arrays)))
+    source = DaskRecords(X, y, client=own_client)
     for which in (0, 1):
         np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
-        kill_worker(client, which)
+        kill_worker(own_client, which)
         np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
-        restore(client)
+        restore(own_client)
 
 
 def test_failed_reads_are_tried_again(client, files, expected, tmp_path):
@@ -158,14 +158,10 @@ def set_failures(number, dask_scheduler):
 
 
 @pytest.mark.parametrize("allowed", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_task_that_ends_its_workers_is_named(client, files, allowed):
-    client.run_on_scheduler(set_failures, allowed)
-    try:
-        with pytest.raises(DataError, match=rf"Chunks \d+ to \d+ ended {allowed + 1} workers"):
-            DaskRecords(files).reduce(ends_the_process, added)
-    finally:
-        client.run_on_scheduler(set_failures, 3)
-        restore(client)
+def test_a_task_that_ends_its_workers_is_named(own_client, files, allowed):
+    own_client.run_on_scheduler(set_failures, allowed)
+    with pytest.raises(DataError, match=rf"Chunks \d+ to \d+ ended {allowed + 1} workers"):
+        DaskRecords(files, client=own_client).reduce(ends_the_process, added)
 
 
 @pytest.mark.slow

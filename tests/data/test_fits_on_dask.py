@@ -75,14 +75,13 @@ class Interrupted(DaskRecords):
 
 
 @pytest.mark.parametrize(("name", "passes"), [("logistic", {1, 2, 6}), ("groups", {2, 9, 14})])
-def test_workers_are_killed_in_passes(name, passes, client, table, files, small_blocks):
-    source = Interrupted(files, client, passes)
+def test_workers_are_killed_in_passes(name, passes, own_client, table, files, small_blocks):
+    source = Interrupted(files, own_client, passes)
     found = MODELS[name]().fit(source)
     for timer in source.timers:
         timer.join()
     assert len(source.timers) == len(passes)
     assert_same(found, in_memory(name, table))
-    restore(client)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,23 @@ import pytest
 
 @pytest.fixture(scope="session")
 def client():
-    """Return the client of a cluster of this session; no test may close it."""
+    """Return the client of a cluster of this session; no test may close it or end its workers."""
     with new_client() as client:
+        yield client
+
+
+@pytest.fixture
+def own_client():
+    """Return the client of a cluster of one test, whose workers may be killed."""
+    with new_client(set_as_default=False) as client:
         yield client
 
 
 def new_client(**options):
     """Start two workers of one thread, which end with the client."""
     distributed = pytest.importorskip("distributed")
+    # tasks that find no worker end in an error
+    pytest.importorskip("dask").config.set({"distributed.scheduler.no-workers-timeout": "60s"})
     return distributed.Client(
         n_workers=2,
         threads_per_worker=1,
