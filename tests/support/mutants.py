@@ -67,6 +67,7 @@ _RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
 _SCORES = "tests/algorithms/statistics/test_noisy_score.py"
 _FOLDS = "tests/model_selection/test_cross_validation.py -k"
 _ROUNDS = "tests/algorithms/tuning/test_rounds.py"
+_PREPARED = "tests/contract/test_prepared_fits.py"
 _SOFTMAX = "tests/mechanisms/test_softmax.py -k"
 _TABLES = "tests/tabular/test_table_encoder.py -k"
 _LOSSES = "tests/problems/test_losses.py -k sign_where"
@@ -1511,6 +1512,48 @@ MUTANTS = (
         "        if self._is_rehearsal:\n",
         '        if self._is_rehearsal and "Scaler" not in label:\n',
         "tests/model_selection/test_search.py -k not_paid_for",
+    ),
+    Mutant(
+        "prepared: the spread without its noise",
+        "algorithms/preparation/spread.py",
+        "counts, _ = self.sum.release(exact, noise)",
+        "counts = exact + 0.0 * self.sum.release(exact, noise)[0]",
+        _PREPARED,
+    ),
+    Mutant(
+        "prepared: distances from the mean of the records",
+        "algorithms/preparation/plan.py",
+        "spread = self.spread.release(records, offset,",
+        "spread = self.spread.release(records, float(records.targets.mean()),",
+        _PREPARED,
+    ),
+    Mutant(
+        "prepared: the number of solves by the share of a class of the records",
+        "algorithms/output/prepared.py",
+        "frequency=float(expit(offset))",
+        "frequency=float(data.targets.mean())",
+        _PREPARED,
+    ),
+    Mutant(
+        "prepared: the center of a solve is moved by the records",
+        "algorithms/output/prepared.py",
+        "weights = curvature.rotated_back(beta)",
+        "weights = curvature.rotated_back(beta) + 1e-9 * problem.gradient(weights)",
+        _PREPARED,
+    ),
+    Mutant(
+        "prepared: residuals in units of the spread of the records",
+        "algorithms/output/prepared.py",
+        "centered, offsets, factor, run.noise, prepared.spread",
+        "centered, offsets, factor, run.noise, float(data.targets.std())",
+        _PREPARED,
+    ),
+    Mutant(
+        "rounds: steps for the number of records that there are",
+        "algorithms/tuning/rounds.py",
+        "(prepared.centering.n_records or design.n_records)",
+        "data.n_records",
+        _PREPARED,
     ),
 )
 
