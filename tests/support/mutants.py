@@ -1549,6 +1549,13 @@ MUTANTS = (
         _PREPARED,
     ),
     Mutant(
+        "rounds: gradients without their rounding",
+        "algorithms/tuning/rounds.py",
+        "2.0 * problem.constants.gradient_rounding",
+        "0.0",
+        _ROUNDS,
+    ),
+    Mutant(
         "rounds: steps for the number of records that there are",
         "algorithms/tuning/rounds.py",
         "(prepared.centering.n_records or design.n_records)",

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp.algorithms import Run
+from skdp.algorithms.output.prepared import PreparedProblem
 from skdp.algorithms.tuning.rounds import (
     PenaltyRisk,
     are_proven,
@@ -28,6 +29,7 @@ from skdp.problems import (
     LogisticLoss,
     Objective,
     PenaltyGroups,
+    ProblemConstants,
     Records,
     SoftmaxLoss,
     SquaredHingeLoss,
@@ -109,6 +111,29 @@ def test_noise_drawn_is_noise_stated(name, relation):
     exact = relation.n_changes * done.clip / data.n_records
     assert exact < sensitivity < (1.0 + 1e-5) * exact
     assert done.event == plan.event
+
+
+@every_relation
+def test_rounding_counts_twice_where_gradients_are_evaluated(relation, monkeypatch):
+    """Once for each data set, at weights of the norm that they have."""
+    data, plan = planned(*table(5000), "squares", relation=relation)
+    prepared = plan.preparation.prepare(data, Watched())
+    radii, noise = [], Watched(deviations=0.3)
+
+    def rounding(constants):
+        radii.append(constants.radius)
+        return 1e-3 * constants.radius
+
+    monkeypatch.setattr(ProblemConstants, "gradient_rounding", property(rounding))
+    norms, gradient = [], PreparedProblem.gradient
+    monkeypatch.setattr(
+        PreparedProblem, "gradient", lambda self, w: (norms.append(w @ w), gradient(self, w))[1]
+    )
+    plan._solved(data, prepared, Run(noise=noise))
+    found = np.array(noise.scales) * plan.mu / math.sqrt(plan.n_solves)
+    exact = relation.n_changes * plan.clip / data.n_records
+    assert found == pytest.approx(exact + 2e-3 * np.array(radii), rel=1e-6)
+    assert len(norms) == len(radii) and (np.sqrt(norms) <= radii).all()
 
 
 def moved(plan, first, second, before):
