@@ -9,7 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from local_cluster import FailingOnce, kill_worker, restore
+from local_cluster import FailingOnce, in_another_order, kill_worker, restore
 from sklearn.pipeline import make_pipeline
 
 from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError
@@ -153,10 +153,6 @@ def test_two_fits_at_once(client, table, files):
     expected = in_memory("logistic", table)
     for model in models:
         assert_same(model, expected)
-
-
-def in_another_order(X):
-    return np.random.default_rng().permutation(X)  # as a shuffle that is computed again
 
 
 def test_a_shuffle_that_is_run_again_ends_a_fit(client, table):

@@ -72,6 +72,11 @@ def sums(k, source):
     return np.array([X.shape[0], targets, *X.sum(axis=0)])
 
 
+def in_another_order(X):
+    """Return the rows as a shuffle does that is computed again."""
+    return np.random.default_rng().permutation(X)
+
+
 class Slow:
     """The sums, after some time, with a file for each chunk that was begun."""
 
