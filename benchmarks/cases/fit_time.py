@@ -77,7 +77,8 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
     # fitted once to know the method and to load everything that is loaded lazily
     method = private_model(work, alpha).fit(X, y).privacy_.method
     # phases have no penalty: scikit-learn gets that of one shot
-    used = float(private_model(work, alpha).set_params(method="output").fit(X, y).alpha_)
+    printed = private_model(work, alpha).set_params(method="output", preparation=None)
+    used = float(printed.fit(X, y).alpha_)
     fits = {
         "skdp": lambda: private_model(work, alpha).fit(X, y),
         "sklearn": lambda: public_model(work, used).fit(X, y),

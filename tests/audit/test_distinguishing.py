@@ -147,7 +147,7 @@ def test_false_claims_are_found():
 def test_fits_of_this_package_and_less_noise(monkeypatch):
     model = DPRidge(
         2.0, delta=0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1),
-        fit_intercept=False,
+        fit_intercept=False, preparation=None,
     )  # fmt: skip
     options = {"n_runs": 300, "random_state": 0}
     result = audit_estimator(model, D, D_PRIME, **options)

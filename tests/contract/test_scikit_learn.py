@@ -137,6 +137,7 @@ def outcomes(estimator):
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         warnings.simplefilter("ignore", SkipTestWarning)
         warnings.filterwarnings("ignore", "tilt == 0.5", UserWarning)
+        warnings.filterwarnings("ignore", "A solver was given", UserWarning)
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 

@@ -135,7 +135,9 @@ def changed(name, value, factor):
         return {key: changed(name, each, factor) for key, each in value.items()}
     if isinstance(value, int):
         return max(1, round(value * factor))
-    return value * factor / (1.0 + value * (factor - 1.0)) if PARTS.search(name) else value * factor
+    if PARTS.search(name) and value < 1.0:
+        return value * factor / (1.0 + value * (factor - 1.0))
+    return value * factor
 
 
 class LocalizedDescent(AccountedMixin, BaseEstimator):
