@@ -217,7 +217,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 self._rehearse(model, share, X, y, params)
                 self._rehearse(model, share, *rows)
         self._spend(self._event)
-        best: tuple[dict[str, Any], Any, int] | None = None
+        best: tuple[float, dict[str, Any], Any, int] | None = None
         held_out = take_rows(X, test), y[test], test
         with without_warnings():
             for _ in range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0]))):
@@ -227,12 +227,16 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                     model.fit(rows[0], rows[1], **rows[2])
                 point = plan.run(scoring.data(model, *held_out), Run("auto", rng, noise)).point
                 score = scoring.released(plan, point)
-                if best is None or score["test_score"] > best[0]["test_score"]:
-                    best = score, model, number
+                rank = _rank(score["test_score"])
+                if best is None or rank > best[0]:
+                    best = rank, score, model, number
         assert best is not None  # there is at least one draw
-        self.best_score_ = float(best[0]["test_score"])
-        self.score_noise_ = float(best[0]["score_noise"])
-        self.best_estimator_, self.best_params_ = best[1], self.candidates_[best[2]]
+        _, score, self.best_estimator_, number = best
+        self.best_score_, self.score_noise_ = (
+            float(score["test_score"]),
+            float(score["score_noise"]),
+        )
+        self.best_params_ = self.candidates_[number]
         self._report(plan, law, share)
 
     def _resolved(self, model: Any, y: np.ndarray) -> Scoring:
@@ -419,6 +423,11 @@ class DrawBudget:
             return cls(limit=epsilon, is_pure=True, budget=PrivacyBudget(epsilon, 0.0))
         mu = selection_mu(total.epsilon, total.delta, law)
         return cls(limit=mu, is_pure=False, budget=_gaussian_budget(mu, total.delta))
+
+
+def _rank(score: float) -> float:
+    """Return a number that orders all scores: NaN would win or lose by its place."""
+    return -np.inf if np.isnan(score) else float(score)
 
 
 def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:

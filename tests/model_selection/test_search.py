@@ -25,6 +25,7 @@ from skdp import (
     DPSearchCV,
     DPStandardScaler,
 )
+from skdp.model_selection.scoring import Scoring
 from skdp.privacy import (
     AccountedMixin,
     GaussianDPAccountant,
@@ -265,6 +266,23 @@ def test_what_another_thread_releases_is_not_prepaid():
         thread.join()
         charge(event, "own", None)
     assert [entry.label for entry in accountant.entries] == ["other"]
+
+
+def test_scores_without_a_value_are_the_worst_wherever_they_come(monkeypatch):
+    """The proof needs one order of all scores."""
+    X, y = classification(200)
+    released = Scoring.released
+    for place in (0, 1):
+        seen = []
+
+        def scored(self, plan, point, place=place, seen=seen):
+            seen.append(released(self, plan, point))
+            return seen[-1] | ({"test_score": np.nan} if len(seen) == place + 1 else {})
+
+        monkeypatch.setattr(Scoring, "released", scored)
+        search = DPSearchCV(MODEL, GRID, draws="poisson", random_state=0).fit(X, y)
+        rest = [each["test_score"] for k, each in enumerate(seen) if k != place]
+        assert len(rest) > 1 and search.best_score_ == max(rest)
 
 
 def test_accountants_are_checked():
