@@ -292,8 +292,10 @@ def have_known_moments(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether rounds are proven, and second moments are known well enough for Newton steps."""
     if not are_proven(objective, budget):
         return False
-    moments, d = plan_prepared_output(objective, budget).preparation.moments, objective.design
-    return moments is not None and moments.noise * d.n_features <= rules.LARGEST_MOMENTS_NOISE
+    plan = plan_prepared_output(objective, budget)
+    moments, d = plan.preparation.moments, objective.design.n_features
+    largest = rules.LARGEST_MOMENTS_NOISE[not plan.is_squared]
+    return moments is not None and moments.noise * d <= largest
 
 
 def plan_rounds(

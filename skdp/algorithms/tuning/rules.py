@@ -51,8 +51,8 @@ ROUNDS_OF_SQUARES, ROUNDS_OF_ODDS = 16, 32
 #: log odds that the temperature starts from, where noise is large.
 CLIP_OF_SQUARES, CLIP_OF_ODDS, LARGEST_ODDS, FIRST_FACTOR_OF_ODDS = 2.0, 1.25, 4.0, 0.9
 #: Spectral norm of the noise of second moments, in units of the mean one, up to which rounds are
-#: level with planned noisy gradient descent.
-LARGEST_MOMENTS_NOISE = 0.5
+#: level with planned noisy gradient descent: of least squares, and of the log loss.
+LARGEST_MOMENTS_NOISE = (0.2, 0.5)
 #: Where one class is rare: power of four times the curvature of a constant model that curvatures
 #: are divided by; plausible change of the log odds of the mean row, relative to those of all rows.
 ODDS_POWER, ODDS_SHIFT = 0.25, 0.5
