@@ -28,8 +28,8 @@ GRID = [
     {"method": ["statistics"]},
     {"method": ["output"], "alpha": PENALTIES, "preparation": [None]},
 ]
-LAWS: tuple[DrawsName, ...] = ("geometric", "logarithmic")
-SHOWN = ["data", "epsilon", "search", "logarithmic", "random", "best", "behind"]
+LAWS: tuple[DrawsName, ...] = ("poisson", "geometric")
+SHOWN = ["data", "epsilon", "search", "geometric", "random", "best", "behind"]
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ def cell(dataset: data.Dataset, epsilon: float, seeds: int) -> dict[str, Any]:
         "data": dataset.name,
         "epsilon": epsilon,
         "search": table[LAWS[0]].mean(),
-        "logarithmic": table[LAWS[1]].mean(),
+        "geometric": table[LAWS[1]].mean(),
         "random": random.mean(),
         "best": candidates.mean().max(),
         # two standard errors below a random candidate
@@ -85,7 +85,7 @@ def page(table: pd.DataFrame) -> str:
         (row.data, f"{row.epsilon:g}", *(f"{row[name]:.3f}" for name in SHOWN[2:6]))
         for _, row in table.iterrows()
     ]
-    head = ("table", "epsilon", "search", "logarithmic draws", "random candidate", "best candidate")
+    head = ("table", "epsilon", "search", "geometric draws", "random candidate", "best candidate")
     behind = f"Two standard errors below a random candidate in {int(table.behind.sum())} of "
     return "\n".join([*tables.markdown(head, rows), "", f"{behind}{len(table)} cells."])
 

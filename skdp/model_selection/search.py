@@ -58,8 +58,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     A random number of times, a candidate is drawn, fitted on one part of the records, and scored on
     the other one with noise. The model with the best noisy score is the result; it is not fitted
     again. That number stays secret, and therefore all of it costs little more than one fit and its
-    score: at ``epsilon=1`` and with ten draws expected, each may have two thirds of the mu of a
-    single fit; with a hundred, half of it.
+    score: at ``epsilon=1`` and with ten draws expected, each may have about half of the mu of a
+    single fit, and two thirds of it with ``draws="geometric"``.
 
     :class:`~skdp.DPRidgeCV` and :class:`~skdp.DPLogisticRegressionCV` tune penalties for less. This
     class chooses among anything: features, methods, losses, preprocessing.
@@ -77,10 +77,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         Budget of the whole search. ``delta=0``: all parts must be purely private.
     n_draws : float, default=10
         Expected number of draws, above 1 and at most 500.
-    draws : {"geometric", "logarithmic", "poisson"}, default="geometric"
-        Law of the number of draws. With ``n_draws=10`` a search ends after one draw with
-        probability 10 % ("geometric") or 27 % ("logarithmic", which is cheaper); "poisson", the
-        dearest, hardly ever does.
+    draws : {"poisson", "geometric", "logarithmic"}, default="poisson"
+        Law of the number of draws. "poisson" is close to its mean, and the dearest. With
+        ``n_draws=10`` the others end after one draw with probability 10 % and 27 %, and leave more
+        of the budget to each: with ``delta=0`` "geometric" is mostly better.
     n_candidates : int, default=20
         How many candidates are sampled if there are distributions.
     test_size : float, default=0.25
@@ -137,7 +137,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_draws: float = 10,
-        draws: str = "geometric",
+        draws: str = "poisson",
         n_candidates: int = 20,
         test_size: float = 0.25,
         scoring: Any = None,

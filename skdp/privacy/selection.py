@@ -37,13 +37,13 @@ class DrawsLaw:
     ----------
     mean : float
         Expected number of draws, in (1, 500].
-    name : {"logarithmic", "geometric", "poisson"}, default="geometric"
+    name : {"logarithmic", "geometric", "poisson"}, default="poisson"
         "logarithmic": cheapest, and one draw alone is rather likely. "geometric": in between.
         "poisson": close to its mean, conditioned on K >= 1; the dearest.
     """
 
     mean: float
-    name: DrawsName = "geometric"
+    name: DrawsName = "poisson"
 
     def __post_init__(self) -> None:
         check_option("name", self.name, get_args(DrawsName))
