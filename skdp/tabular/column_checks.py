@@ -11,21 +11,9 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.tabular.columns import (
-    Category,
-    Date,
-    Declaration,
-    Flag,
-    Number,
-    Text,
-    as_declaration,
-    closest,
-    has_categories,
-    is_by_name,
-    listed,
-    present_values,
-)
+from skdp.tabular.columns import Category, Date, Declaration, Flag, Number, Text, present_values
 from skdp.tabular.frames import Table, is_frame, numbers_of
+from skdp.tabular.matching import as_declaration, closest, has_categories, is_by_name, listed
 
 #: Parts of the values from which on a finding is one.
 _CLIPPED, _OTHER_UNIT, _IDENTIFIER = 0.02, 0.5, 0.5

@@ -21,14 +21,9 @@ from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
-from skdp.tabular.columns import (
-    Part,
-    as_declaration,
-    categories_of_frame,
-    declarations,
-    matched,
-)
+from skdp.tabular.columns import Part
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
+from skdp.tabular.matching import as_declaration, categories_of_frame, declarations, matched
 from skdp.tabular.row_features import RowFeatures
 from skdp.tabular.table_encoder import TableEncoder, table_of
 

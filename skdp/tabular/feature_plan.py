@@ -11,7 +11,8 @@ from skdp._checks import check_count, check_option
 from skdp._types import Relation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.tabular.columns import Part, declarations
+from skdp.tabular.columns import Part
+from skdp.tabular.matching import declarations
 
 #: A model may have ``BUDGET (e - OFFSET)^POWER`` features at the effective size e, chosen on made
 #: families and corrected once on real tables (docs/curves.md); never more than MOST, nor

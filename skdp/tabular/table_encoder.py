@@ -14,9 +14,9 @@ from skdp._checks import check_bool, check_option, shown
 from skdp._estimator import staged
 from skdp._types import ColumnsLeft, Self
 from skdp.data.collections import as_source, first_rows, over_chunks
-from skdp.tabular.columns import Column, are_numbers, is_by_name, is_for_all, matched
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
+from skdp.tabular.matching import Column, are_numbers, is_by_name, is_for_all, matched
 from skdp.tabular.row_features import RowFeatures
 
 #: Rows that are read at once, and those that a fit looks at first.

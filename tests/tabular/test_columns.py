@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import clone
 
 from skdp.tabular import Category, Date, Flag, Number, TableEncoder, Text
-from skdp.tabular.columns import as_declaration
 from skdp.tabular.frames import objects
+from skdp.tabular.matching import as_declaration
 
 NAN = float("nan")
 DECLARATIONS = [

@@ -1,0 +1,182 @@
+"""Which declaration is of which column of a table: by name, by position, or one for all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp._checks import InvalidTypeError, shown
+from skdp.tabular.columns import Category, Declaration, Flag, Number, Text, _is_real
+from skdp.tabular.frames import (
+    Table,
+)
+
+_EXPECTED = "(low, high), a list of categories, Number, Category, Flag, Date or Text"
+
+
+def as_declaration(given: Any, where: str) -> Declaration:
+    """Turn the short form of a declaration into the declaration.
+
+    Raises
+    ------
+    ValueError
+        If it has no meaning, or is still to be filled in.
+    """
+    try:
+        found = _declaration(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    if found is None:
+        raise ValueError(f"{where}: expected {_EXPECTED}, got {shown(given)}.")
+    if ... in [getattr(found, name, None) for name in ("low", "high", "values")]:
+        raise ValueError(
+            f"{where} is still to be declared: a range (low, high), or a list of categories, from "
+            "what is known without the records."
+        )
+    return found
+
+
+def _declaration(given: Any) -> Declaration | None:
+    if isinstance(given, Declaration):
+        return given
+    if given is bool or given is Flag:
+        return Flag()
+    if given is Text:
+        return Text()
+    if given is ...:
+        return Number(..., ...)
+    if is_range(given):
+        return Number(*given)
+    if isinstance(given, list) or (isinstance(given, np.ndarray) and given.ndim == 1):
+        return Category(given)
+    if has_categories(given):
+        return Category(list(given.categories))
+    return None
+
+
+def is_range(given: Any) -> bool:
+    """Whether something is a pair (low, high)."""
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return is_pair and all(end is ... or _is_real(end) for end in given)
+
+
+def has_categories(given: Any) -> bool:
+    """Whether something is a type of a frame's column that lists its categories."""
+    return not isinstance(given, type) and getattr(given, "categories", None) is not None
+
+
+class Column(NamedTuple):
+    """A column of a table and its declaration."""
+
+    name: Any
+    position: int
+    declaration: Declaration
+
+    @property
+    def where(self) -> str:
+        """The column, for messages."""
+        return f"Column {self.name!r}"
+
+
+def is_by_name(columns: Any) -> bool:
+    """Whether declarations are given by the names of columns."""
+    return isinstance(columns, Mapping)
+
+
+def is_for_all(columns: Any) -> bool:
+    """Whether one declaration is given for all columns."""
+    return is_range(columns) or isinstance(columns, (Declaration, type(...)))
+
+
+def listed(columns: Any) -> list[Any] | None:
+    """Return declarations by position; None if there is one for all columns, or names."""
+    if is_by_name(columns) or is_for_all(columns):
+        return None
+    if isinstance(columns, np.ndarray) and columns.ndim == 2:
+        return [tuple(row) for row in columns.tolist()]
+    if isinstance(columns, (list, tuple)):
+        return list(columns)
+    raise InvalidTypeError(
+        "columns must be a dict of names and declarations, a list of declarations, or one range "
+        f"(low, high) for all columns; got {shown(columns)}."
+    )
+
+
+def declarations(columns: Any) -> dict[Any, Declaration]:
+    """Return the declarations by name, or by position; of one for all columns, nothing."""
+    given = columns if is_by_name(columns) else dict(enumerate(listed(columns) or ()))
+    return {name: as_declaration(each, f"Column {name!r}") for name, each in given.items()}
+
+
+def are_numbers(columns: Any) -> bool:
+    """Whether all columns are numbers."""
+    if is_range(columns) or isinstance(columns, Number):
+        return True
+    return all(isinstance(each, Number) for each in declarations(columns).values())
+
+
+def matched(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
+    """Match declarations with the columns of a table, in the order of the declarations.
+
+    Raises
+    ------
+    ValueError
+        If a declared column is not there, or if one is left and ``columns_left == "error"``.
+    """
+    if is_by_name(columns):
+        return _matched_by_name(columns, table, columns_left)
+    n_columns = table.n_columns
+    names = table.names or [f"x{j}" for j in range(n_columns)]
+    given = listed(columns)
+    if given is None:
+        given = [columns] * n_columns
+    elif len(given) != n_columns:
+        raise ValueError(f"columns has {len(given)} declarations, X has {n_columns} columns.")
+    pairs = enumerate(zip(names, given, strict=True))
+    return tuple(Column(n, j, as_declaration(each, f"Column {n!r}")) for j, (n, each) in pairs)
+
+
+def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
+    if table.names is None:
+        raise ValueError(
+            "columns is a dict of names, but X has no column names: pass a data frame or a list of "
+            "declarations."
+        )
+    if not columns:
+        raise ValueError("columns declares no column.")
+    position = table.position_of()
+    lacking = [name for name in columns if name not in position]
+    left = [name for name in table.names if name not in columns]
+    if lacking:
+        texts = ", ".join(f"{name!r}{closest(name, left)}" for name in lacking)
+        raise ValueError(f"Declared columns that X does not have: {texts}.")
+    if left and columns_left == "error":
+        raise ValueError(
+            f"Columns of X without a declaration: {left}. Declare them, or drop them with "
+            'columns_left="drop".'
+        )
+    found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
+    return tuple(found)
+
+
+def closest(name: Any, names: Sequence[Any]) -> str:
+    """Return a question that names the most similar of some names, or nothing."""
+    texts = {str(each): each for each in names}
+    near = difflib.get_close_matches(str(name), list(texts), n=1)
+    return f" (did you mean {texts[near[0]]!r}?)" if near else ""
+
+
+def categories_of_frame(columns: Any, matched_: Sequence[Column], table: Table) -> Iterator[str]:
+    """Yield names of columns that were declared by the type that this very frame has.
+
+    Types of pandas list the categories that a conversion of the records has found; those of polars
+    are written down.
+    """
+    if is_by_name(columns):
+        for column in matched_:
+            given, dtype = columns[column.name], table.dtype(column.position)
+            if type(given).__name__ == "CategoricalDtype" and given == dtype:
+                yield str(column.name)
