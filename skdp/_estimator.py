@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdp._checks import check_option, check_real, shown
-from skdp._types import Relation
+from skdp._types import Relation, Verbose
 from skdp.algorithms.plan import Plan, Run, check_memory
 from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
 from skdp.privacy.accounted import AccountedMixin
@@ -38,6 +38,8 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
     delta: float
     neighbouring: str
     random_state: Any
+    #: Not a parameter of all.
+    verbose: Verbose = 0
 
     @property
     def _budget(self) -> PrivacyBudget:
@@ -50,9 +52,11 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
         check_option("neighbouring", self.neighbouring, get_args(Relation))
         check_random_state(self.random_state)
         check_accountant(self.accountant)
+        if not (isinstance(self.verbose, numbers.Integral) or callable(self.verbose)):
+            raise TypeError(f"verbose must be an integer or a callable, got {shown(self.verbose)}.")
 
     def _run(self) -> Run:
-        return Run("auto", *randomness(self.random_state))
+        return Run("auto", *randomness(self.random_state), self.verbose)
 
     def _pay_and_run(self, plan: Plan, data: Any) -> Any:
         """Pay for the releases of a plan, then run it: the only place that does either."""

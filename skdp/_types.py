@@ -1,11 +1,15 @@
 """Types of signatures: the strings that parameters of estimators may be, which are also checked."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from typing_extensions import Self as Self
 else:
     Self = Any
+
+#: Whether to print progress, or a function to call with (name, done, planned) in place of it.
+Verbose = int | Callable[[str, float, float], Any]
 
 Auto = Literal["auto"]
 Preparation = Literal["auto"] | None

@@ -70,6 +70,8 @@ FAMILIES = {
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget
     "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
+    # without solvers
+    "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC),
     # draws in place of spherical Laplace noise
 }
 

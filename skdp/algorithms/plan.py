@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from skdp._types import Verbose
 from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
+from skdp.solvers.progress import planned_steps
 
 
 class Run:
@@ -32,8 +36,9 @@ class Run:
     noise : NoiseSource, optional
         Of the noise and of the secret orders of records. Default: the operating system's secure
         generator.
-    verbose : int, default=0
-        1 prints the progress of long solves.
+    verbose : int or callable, default=0
+        1 prints the progress of planned steps and of long solves; a callable is called as
+        ``(name, done, planned)`` in place of it.
     """
 
     def __init__(
@@ -41,12 +46,16 @@ class Run:
         solver: Any = "auto",
         rng: np.random.Generator | None = None,
         noise: NoiseSource | None = None,
-        verbose: int = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.solver = solver
         self.rng = np.random.default_rng() if rng is None else rng
         self.noise = secure_noise() if noise is None else noise
         self.verbose = verbose
+
+    def counted(self, name: str) -> Callable[[int], Iterator[int]]:
+        """Return a `range` of planned steps that reports how many of them are done."""
+        return partial(planned_steps, self.verbose, name)
 
 
 #: Most numbers of one release: a fit holds up to about 32 vectors of that length, or 16 GB.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_bool, check_count, check_option, check_real, shown
+from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
@@ -48,9 +47,6 @@ class DPLinearModel(PrivateModel):
     objective: str
     solver: Any
     calibration: str
-    #: Not a parameter of all.
-    verbose: int = 0
-
     #: The private algorithms by name; the first is the choice where no other competes.
     _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameters.
@@ -265,8 +261,6 @@ class DPLinearModel(PrivateModel):
             if self.neighbouring == "replace_one":
                 raise ValueError("n_public is for neighbouring='add_remove'.")
             check_count("n_public", self.n_public)
-        if not isinstance(self.verbose, numbers.Integral):
-            raise TypeError(f"verbose must be an integer, got {shown(self.verbose)}.")
 
     @property
     def _method_names(self) -> tuple[str, ...]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import check_option
-from skdp._types import Auto, Calibration, ClassifierLoss, LinearMethod, Preparation, Relation, Risk
+from skdp._types import (
+    Auto,
+    Calibration,
+    ClassifierLoss,
+    LinearMethod,
+    Preparation,
+    Relation,
+    Risk,
+    Verbose,
+)
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import (
@@ -128,8 +137,10 @@ class DPLinearClassifier(DPLinearClassification):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
-    verbose : int, default=0
-        1 prints the progress of long solves. The output depends on the records: it is not private.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done, and the progress of long solves; a callable
+        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
+        records: it is not private.
 
     Attributes
     ----------
@@ -193,7 +204,7 @@ class DPLinearClassifier(DPLinearClassification):
         calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

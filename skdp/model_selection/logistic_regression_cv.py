@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import shown
-from skdp._types import InnerSolver, LogisticTuner, Relation
+from skdp._types import InnerSolver, LogisticTuner, Relation, Verbose
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -97,6 +97,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done, and the progress of long solves; a callable
+        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
+        records: it is not private.
 
     Attributes
     ----------
@@ -166,6 +170,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -185,6 +190,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

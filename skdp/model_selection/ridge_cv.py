@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import InnerSolver, Relation, RidgeTuner
+from skdp._types import InnerSolver, Relation, RidgeTuner, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -93,6 +93,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done, and the progress of long solves; a callable
+        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
+        records: it is not private.
 
     Attributes
     ----------
@@ -159,6 +163,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -178,6 +183,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)

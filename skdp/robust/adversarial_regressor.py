@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._types import AttackedMethod, Auto, Calibration, Relation, Risk
+from skdp._types import AttackedMethod, Auto, Calibration, Relation, Risk, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
@@ -77,8 +77,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
-    verbose : int, default=0
-        1 prints the progress of long solves. The output depends on the records: it is not private.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done, and the progress of long solves; a callable
+        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
+        records: it is not private.
 
     Attributes
     ----------
@@ -137,7 +139,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

@@ -9,7 +9,16 @@ import numpy as np
 from scipy.special import log_softmax
 
 from skdp._estimator import encode
-from skdp._types import Auto, Calibration, ClassifierLoss, GroupMethod, GroupMode, Relation, Risk
+from skdp._types import (
+    Auto,
+    Calibration,
+    ClassifierLoss,
+    GroupMethod,
+    GroupMode,
+    Relation,
+    Risk,
+    Verbose,
+)
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.group_labels import classes_as_groups
@@ -112,8 +121,10 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
-    verbose : int, default=0
-        1 prints the progress of long solves. The output depends on the records: it is not private.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done, and the progress of long solves; a callable
+        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
+        records: it is not private.
 
     Attributes
     ----------
@@ -201,7 +212,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

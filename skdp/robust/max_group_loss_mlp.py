@@ -13,7 +13,7 @@ from skdp._estimator import encode
 from skdp._model import PrivateClassifier
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._types import NetworkGroupMode, ReplaceOne
+from skdp._types import NetworkGroupMode, ReplaceOne, Verbose
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
@@ -91,6 +91,9 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done; a callable is called as
+        ``(name, done, planned)`` in place of it.
 
     Attributes
     ----------
@@ -160,6 +163,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         neighbouring: ReplaceOne = "replace_one",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -177,6 +181,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         self.neighbouring = neighbouring
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         check_option("neighbouring", self.neighbouring, get_args(ReplaceOne))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from skdp._types import Verbose
 from skdp.solvers.gate import certified_solve
 
 #: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
@@ -76,7 +77,7 @@ class BaseSolver(ReprMixin, ABC):
         accuracy: float,
         start: Any = None,
         rng: Generator | None = None,
-        verbose: int = 0,
+        verbose: Verbose = 0,
     ) -> Any:
         """Call :func:`skdp.solvers.solve_certified` with this solver."""
         return certified_solve(problem, accuracy, self, start, rng, verbose)

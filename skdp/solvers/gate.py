@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator
 
 from skdp._runtime import without_warnings
+from skdp._types import Verbose
 from skdp.problems.counting import counted
 from skdp.problems.problem import Problem
 from skdp.problems.saddle import Pair, SaddleProblem
@@ -105,7 +106,7 @@ def certified_solve(
     solver: BaseSolver,
     start: Any = None,
     rng: Generator | None = None,
-    verbose: int = 0,
+    verbose: Verbose = 0,
 ) -> Any:
     """Implement :func:`skdp.solvers.solve_certified` for a solver object."""
     kind: Any = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
@@ -133,7 +134,9 @@ def certified_solve(
                 problem = problem.with_moments()  # which certificates use as well
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
-            progress = Progress(name, method, problem, accuracy) if verbose else None
+            progress = None
+            if verbose:
+                progress = Progress(name, method, problem, accuracy, verbose=verbose)
             found, error = _attempt(kind, problem, accuracy, method, begin, rng, progress)
         reached = math.inf if found is None else found.distance
         attempts.append(Attempt(name, reached, error))

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.random import Generator
 
+from skdp._types import Verbose
 from skdp.problems import Problem
 from skdp.problems.saddle import SaddleProblem
 from skdp.solvers.base import BaseSolver, SaddleSolver, Solver
@@ -139,7 +140,7 @@ def solve_certified(
     solver: str | BaseSolver | Callable[[Any, float], Any] = "auto",
     start: Any = None,
     rng: Generator | None = None,
-    verbose: int = 0,
+    verbose: Verbose = 0,
 ) -> Any:
     """Run a solver, certify its answer, and finish with trusted methods if needed.
 
@@ -155,8 +156,9 @@ def solve_certified(
         Default: the center of the regulariser.
     rng : numpy.random.Generator, optional
         Randomness for the solver; default: a fresh generator.
-    verbose : int, default=0
-        1 prints the progress of long solves. It depends on the records: do not publish it.
+    verbose : int or callable, default=0
+        1 prints the progress of long solves; a callable is called as ``(name, done, planned)``. It
+        depends on the records: do not publish it.
 
     Returns
     -------

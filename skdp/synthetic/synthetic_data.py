@@ -18,7 +18,7 @@ from skdp._estimator import (
     staged,
     warn_inferred,
 )
-from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod
+from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
@@ -82,6 +82,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done; a callable is called as
+        ``(name, done, planned)`` in place of it.
 
     Attributes
     ----------
@@ -139,6 +142,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -149,6 +153,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.calibration = calibration
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn the distribution of a table privately.

@@ -1,5 +1,6 @@
 """Every solver on every kind of problem, against solutions in extended precision."""
 
+import math
 import functools
 import itertools
 import re
@@ -352,6 +353,11 @@ def test_progress_is_printed_on_request_only(capsys, monkeypatch):
     solve_certified(problem, 1e-6 * scale, lazy, verbose=1)
     assert "not reached, a trusted solver goes on" in capsys.readouterr().out
     np.testing.assert_array_equal(quiet.point, told.point)
+    seen = []
+    SVRG().solve(problem, 1e-6 * scale, verbose=lambda *args: seen.append(args))
+    assert {(name, limit) for name, _, limit in seen} == {("SVRG()", seen[0][2])}
+    assert 0.0 < seen[0][1] <= seen[-1][1] <= seen[0][2] < math.inf
+    assert capsys.readouterr().out == ""
 
 
 def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
@@ -371,7 +377,7 @@ def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
     assert models[0].privacy_.to_dict() == models[1].privacy_.to_dict()
     states = [{k: v for k, v in vars(m).items() if k != "verbose"} for m in models]
     assert states[0].keys() == states[1].keys()
-    with pytest.raises(TypeError, match="verbose must be an integer"):
+    with pytest.raises(TypeError, match="verbose must be an integer or a callable"):
         DPLogisticRegression(verbose="yes").fit(X, y)
 
 

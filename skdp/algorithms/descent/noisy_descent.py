@@ -13,6 +13,7 @@ numbers or of earlier releases. Theory: docs/theory/noisy_gradient_descent.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -317,7 +318,7 @@ class NoisyGradientDescentPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             descent = self.prepare(data, run.noise)
-            weights = descent.weights(run.noise)
+            weights = descent.weights(run.noise, counted=run.counted("noisy steps"))
             plan, rows = descent.plan, descent.rows
             raw = weights
             weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
@@ -498,6 +499,7 @@ class Descent:
         noise: NoiseSource,
         start: np.ndarray | None = None,
         factors: np.ndarray | None = None,
+        counted: Callable[[int], Iterable[int]] = range,
     ) -> np.ndarray:
         """Release the average of the iterates, as weights of centered rows.
 
@@ -509,6 +511,8 @@ class Descent:
         factors : ndarray of shape (n_groups,), optional
             Of the clipped gradients of the records of each group; none is above the plan's
             `largest_factor`. Default: 1.
+        counted : callable, default=range
+            Counts the steps.
         """
         plan, rows = self.plan, self.rows
         loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
@@ -538,6 +542,7 @@ class Descent:
             noise,
             unit,
             None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),
+            counted,
         )
 
 

@@ -8,7 +8,7 @@ release: with multipliers c_t, ``sum_t 1 / c_t^2 = mu^2`` (docs/theory/noisy_gra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -244,6 +244,7 @@ def descend(
     noise: NoiseSource,
     unit: float = 1.0,
     inverse: np.ndarray | None = None,
+    counted: Callable[[int], Iterable[int]] = range,
 ) -> np.ndarray:
     """Average the iterates of the noisy steps, which start from 0.
 
@@ -263,6 +264,8 @@ def descend(
         Of the weights; their norm is kept within 1e6 units.
     inverse : ndarray of shape (width, width), optional
         Symmetric preconditioner that multiplies every noisy gradient; released before.
+    counted : callable, default=range
+        Counts the steps.
 
     Returns
     -------
@@ -272,9 +275,10 @@ def descend(
     of_block, longest = schedule.n_blocks / n_records, WEIGHT_LIMIT * unit
     momenta, step_sizes = schedule.recursion
     noise.reserve(schedule.n_steps * total.size)
-    for step, multiplier in enumerate(schedule.multipliers.tolist()):
+    multipliers = schedule.multipliers.tolist()
+    for step in counted(schedule.n_steps):
         exact = clipped_sum(weights, step % schedule.n_blocks)
-        mechanism = GaussianMechanism(sensitivity(weights), multiplier)
+        mechanism = GaussianMechanism(sensitivity(weights), multipliers[step])
         gradient = mechanism.release(exact.ravel(), noise).reshape(shape) * of_block
         if inverse is not None:
             gradient = gradient @ inverse

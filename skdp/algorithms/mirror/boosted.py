@@ -116,7 +116,9 @@ class BoostedMirrorDescentPlan(Plan):
         data = data.ordered(random_order(self.design.n_records, run.noise))
         size, gaps, found = self.quarter, [], []
         last = slice(3 * size, 4 * size)
-        for i, plan in enumerate(self.runs):
+        counted = run.counted("runs of mirror descent")(len(self.runs))
+        run = Run("auto", run.rng, run.noise)  # does not report the rounds of each run
+        for i, plan in zip(counted, self.runs, strict=False):
             n = plan.design.n_records
             point = plan.run_on_sequence(
                 _Part(base=data, design=plan.design, offset=i * n), run

@@ -153,7 +153,9 @@ class AdaptiveMeasurementsPlan(Plan):
         with without_warnings():
             found = Measurements(self.groups)
             if self.is_complete:
-                for key in self.groups.candidates:
+                keys = self.groups.candidates
+                for k in run.counted("measurements")(len(keys)):
+                    key = keys[k]
                     self._measure(data, key, self.mechanism, found, run)
                 variance = next(iter(found.variances.values()))
                 mixture = ProductMixture(data.sizes, found.values, variance, run.rng)
@@ -162,7 +164,7 @@ class AdaptiveMeasurementsPlan(Plan):
                 self._measure(data, key, self.first_mechanism, found, run)
             if self.first:
                 found.fit(rules.FIRST_FIT)
-            for _ in range(self.n_rounds):
+            for _ in run.counted("rounds")(self.n_rounds):
                 key = self._drawn(data, found, run)
                 self._measure(data, key, self.mechanism, found, run)
                 found.fit(rules.FIT)

@@ -131,13 +131,14 @@ class LinearQueriesPlan(Plan):
             # of the records, and of what distributions answer: current ones, or sums over rounds
             secret, public = np.zeros(half), np.zeros(half)
             exponent, mean = np.zeros(workload.sizes), np.zeros(workload.sizes)
-            for t in range(1, last + 1):
+            for done in run.counted("rounds")(last):
+                t = done + 1
                 x = np.exp(exponent - exponent.max())
                 x /= x.sum()
                 if t > skipped:
                     mean += x / (last - skipped)
                 if t == last:
-                    return ModelResult(point=mean, plan=self, model=dense_model(mean))
+                    continue
                 answers = np.clip(workload.answers(x), -workload.largest, workload.largest)
                 if is_full:
                     secret, public = batches.sums(t), answers
@@ -154,7 +155,7 @@ class LinearQueriesPlan(Plan):
                 step = self.distribution_step / workload.range
                 step /= math.sqrt(t) if is_full else 1.0
                 exponent += step * workload.combine(weights[:half] - weights[half:])
-        raise AssertionError("n_rounds >= 1")
+            return ModelResult(point=mean, plan=self, model=dense_model(mean))
 
 
 class _Batches:

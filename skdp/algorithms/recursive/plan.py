@@ -174,7 +174,7 @@ class RGDAPlan(Plan):
         )
         estimate = _Estimate(oracle, data)
         best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
-        for step in range(settings.n_steps):
+        for step in run.counted("noisy steps")(settings.n_steps):
             y = self._dual(estimate, (outer.x, y), step % settings.period == 0)
             norm = float(np.linalg.norm(estimate.v))
             if norm < best[0]:

@@ -209,9 +209,10 @@ class NewtonPlan(MomentsTuningPlan):
         unit, width = self.design.feature_norm, self.design.width
         penalties = self.objective.penalties.rescaled(unit)
         parts_of_data = folds(data.n_records, self.n_folds, run.noise)
+        counted = run.counted("second moments")(len(parts_of_data))
         parts = [
             private_moments(data, self.moments, run.noise, fold, are_labels=True).rescaled(unit)
-            for fold in parts_of_data
+            for _, fold in zip(counted, parts_of_data, strict=False)
         ]
         norms = data.intercept / unit, data.data_norm / unit
         statistics = LogLossModel(parts, *norms, adapts=self.adapts)
@@ -220,7 +221,8 @@ class NewtonPlan(MomentsTuningPlan):
             count = self.design.n_records
         w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND, fixed)
         path = [alpha]
-        for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
+        counted = run.counted("gradients")(len(self.gradients))
+        for _, mechanism, bound in zip(counted, self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
             point = point * min(1.0, _LONGEST / max(float(np.linalg.norm(point)), 1e-300))
             gradients = [

@@ -176,7 +176,8 @@ class RoundsPlan(PreparedOutputPlan):
         squares = np.maximum((sizes**2).sum(axis=0), 1e-300) * relative
         weights, total = np.zeros(rows.width), np.zeros(rows.width)
         weight, square, least, path = 0.0, 0.0, math.inf, []
-        for t in range(1, self.n_solves + 1):
+        for done in run.counted("rounds")(self.n_solves):
+            t = done + 1
             # the gradient at its center is that of the mean loss, whatever the penalty
             radius = float(np.linalg.norm(weights)) + 1.0
             problem = PreparedProblem(

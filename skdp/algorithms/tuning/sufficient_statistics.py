@@ -126,9 +126,11 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         self.objective.check(data)
         # rows and targets of at most 1 from here on: nothing overflows, and floors are public
         unit, target_bound = self.design.feature_norm, self.moments.target_bound
+        parts_of_data = folds(data.n_records, self.n_folds, run.noise)
+        counted = run.counted("second moments")(len(parts_of_data))
         parts = [
             private_moments(data, self.moments, run.noise, fold).rescaled(unit, target_bound)
-            for fold in folds(data.n_records, self.n_folds, run.noise)
+            for _, fold in zip(counted, parts_of_data, strict=False)
         ]
         scaled, clipped = self.objective.penalties.rescaled(unit), self.objective.penalties.clipped
         ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)

@@ -251,7 +251,7 @@ class NoisyDescentAscentPlan(GroupPlan):
             noise = run.noise
             descent = self.plain.prepare(data, noise)
             rows, offsets = descent.rows, descent.offsets
-            plain = descent.weights(noise)
+            plain = descent.weights(noise, counted=run.counted("noisy steps of the plain model"))
             proportions = self._proportions(descent.plan, rows, noise)
             noise_plain = descent.plan.noise_variance()
             shrinkage = self._shrinkage(plain, noise_plain)
@@ -301,7 +301,8 @@ class NoisyDescentAscentPlan(GroupPlan):
                 rows.divide(second.plan.n_blocks, noise)
                 # two independent estimates of the plain model are averaged
                 start = None if is_plain else point
-                point = second.weights(noise, start, factors)
+                name = f"noisy steps after look {k + 1} of {self.n_looks}"
+                point = second.weights(noise, start, factors, run.counted(name))
                 variance = second.plan.noise_variance()
                 passes.append(second.plan)
                 shrinkage = self._shrinkage(point, variance)

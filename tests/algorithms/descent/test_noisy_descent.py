@@ -528,7 +528,7 @@ def test_the_noise_of_a_step_grows_with_the_weights():
             patch.setattr(
                 module,
                 "descend",
-                lambda schedule, total, sensitivity, shape, n, noise, unit, inverse: (
+                lambda schedule, total, sensitivity, shape, n, noise, unit, inverse, counted: (
                     scales.append([sensitivity(np.full(shape, w)) for w in (0.0, 1e6)]),
                     np.zeros(shape),
                 )[1],
