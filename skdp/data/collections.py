@@ -44,6 +44,22 @@ def first_rows(X: Any) -> Any:
     raise ValueError("The source holds no records.")
 
 
+def chunk_sizes(source: RecordSource) -> tuple[int, ...]:
+    """Return the numbers of rows of the chunks; a source that does not state them is read once."""
+    if source.chunk_sizes is None:
+        sizes: tuple[int, ...] = source.reduce(_size, _joined)
+        return sizes
+    return tuple(source.chunk_sizes)
+
+
+def _size(k: int, source: RecordSource) -> tuple[int, ...]:
+    return (int(source.read(k).X.shape[0]),)
+
+
+def _joined(parts: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(size for part in parts for size in part)
+
+
 def over_chunks(method: Method) -> Method:
     """Let a method of X take Dask collections, for a lazy Dask array of its results.
 

@@ -218,8 +218,11 @@ class MappedRecords(RecordSource):
         if X.shape[0]:  # scikit-learn's transformers refuse tables without rows
             if self.transformers and hasattr(self.transformers[0], "feature_names_in_"):
                 X = with_names(X, self.source.feature_names)
-            for transformer in self.transformers:
-                X = transformer.transform(X)
+            try:
+                for transformer in self.transformers:
+                    X = transformer.transform(X)
+            except ValueError as error:
+                raise ValueError(f"{self.describe(k)}: {error}") from error
         return chunk._replace(X=X)
 
     def reduce(self, task: Task, merge: Merge) -> Any:

@@ -16,13 +16,15 @@ from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
 from skdp._model import PrivateModel
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp.algorithms.methods import Choice
-from skdp.data.collections import over_chunks
+from skdp.data.collections import as_source, chunk_sizes, first_rows, over_chunks
+from skdp.data.sources import RecordSource
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
 from skdp.tabular.columns import Part
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
+from skdp.tabular.frames import Table
 from skdp.tabular.matching import as_declaration, categories_of_frame, declarations, matched
 from skdp.tabular.row_features import RowFeatures
 from skdp.tabular.table_encoder import TableEncoder, table_of
@@ -46,8 +48,9 @@ class TabularModel(PrivateEstimator):
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_columns)
-            Numbers outside of their range are clipped to it.
+        X : data frame or array-like of shape (n_samples, n_columns), or RecordSource
+            Numbers outside of their range are clipped to it. A source of `skdp.data` holds the
+            targets; rows are encoded where they are read. Dask collections are taken, too.
         y : array-like of shape (n_samples,)
         **fit_params : dict
             Must be empty. `sample_weight` is refused, because the guarantee is per record.
@@ -65,31 +68,47 @@ class TabularModel(PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        source = as_source(X, y)
         with staged(self) as model:
-            linear, rows = model._encoded(X, y)
+            linear = model._checked_model()
+            linear._sent_from, linear._charged_as = model._sent_from, type(model).__name__
+            if source is None:
+                rows = model._encoded(X, y)
+            else:
+                rows, y = model._encoded_where_read(source), None
             linear._fit(rows, y)  # not `fit`: its warnings are of this line
             model.model_ = linear
             model.privacy_ = model._report(linear.privacy_)
         return self
 
-    def _encoded(self, X: Any, y: Any) -> tuple[PrivateModel, Any]:
-        """Check parameters and input; make the linear model and the rows that it is fitted to."""
-        linear = self._checked_model()
-        linear._sent_from, linear._charged_as = self._sent_from, type(self).__name__
+    def _encoded(self, X: Any, y: Any) -> Any:
+        """Check the input, plan the features and make them."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         table = table_of(self, X, reset=True)
         check_consistent_length(X, y)
+        self._plan_encoder(table, table.n_rows)
+        return self.encoder_._fit_transform_table(table)
+
+    def _encoded_where_read(self, source: RecordSource) -> RecordSource:
+        """Plan the features, and return the source of rows that are encoded where they are read."""
+        sizes, first = chunk_sizes(source), first_rows(source)
+        self._plan_encoder(table_of(self, first, reset=True), sum(sizes))
+        rows = source.map(self.encoder_.fit(first))
+        rows.chunk_sizes = sizes
+        return rows
+
+    def _plan_encoder(self, table: Table, n_samples: int) -> None:
+        """Set the plan of the features and the encoder, which is still to be fitted."""
         found = matched(self.columns, table, self.columns_left)
         parts = [part for each in found for part in each.declaration.expand(str(each.name))]
-        self.feature_plan_ = self._planned_features(parts, table.n_rows)
+        self.feature_plan_ = self._planned_features(parts, n_samples)
         self.encoder_ = TableEncoder(
             self.columns, features=self.feature_plan_, columns_left=self.columns_left
         )
         self._own_types = tuple(categories_of_frame(self.columns, found, table))
-        return linear, self.encoder_._fit_transform_table(table)
 
     def _report(self, report: PrivacyReport) -> PrivacyReport:
         """Add the features to the report of the linear model."""
