@@ -183,6 +183,7 @@ def choose(
     *,
     may_split: bool = True,
     has_solver: bool = False,
+    in_memory: bool = True,
 ) -> Choice:
     """Plan the method of a name; "auto" is one that leads, or that with the smallest bound.
 
@@ -204,7 +205,11 @@ def choose(
         Whether "auto" may choose methods of several solves.
     has_solver : bool, default=False
         Whether a solver was given, so that "auto" may choose only a method that uses it.
+    in_memory : bool, default=True
+        Whether "auto" may choose methods that need all records in memory.
     """
+    if not in_memory:
+        methods = {key: row for key, row in methods.items() if row.chunked}
     default, *others = methods
     replaced = None
     if name == "auto" and calibration == "analytic":
@@ -298,6 +303,7 @@ def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 METHODS: dict[str, Method] = {
     "output": Method(
         plan=_plan_output,
+        chunked=True,
         leads_solvers=_output_leads,
         published=partial(plan_regularized_risk, calibration="paper"),
         relations=tuple(Neighbouring),
@@ -329,6 +335,7 @@ METHODS: dict[str, Method] = {
     ),
     "objective": Method(
         plan=plan_objective_perturbation,
+        chunked=True,
         leads=_objective_leads,
         candidate=perturbation_candidate,
         relations=tuple(Neighbouring),

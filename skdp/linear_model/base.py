@@ -88,9 +88,7 @@ class DPLinearModel(PrivateModel):
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         design = Design.of(records, self._public_size(records.n_records))
-        choice = self._planned(design, risk)
-        if not records.in_memory:
-            check_chunked(self._methods, choice.method)
+        choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
         self._warn_of_method(choice)
@@ -116,6 +114,10 @@ class DPLinearModel(PrivateModel):
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         if n_groups is not None:
             raise ValueError(f"n_groups == {n_groups}: {type(self).__name__} has no groups.")
+        return self._chosen(design, risk)
+
+    def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
+        """Choose the method and its plan, for records in memory or in chunks."""
         # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
         return choose(
@@ -126,6 +128,7 @@ class DPLinearModel(PrivateModel):
             self.calibration,
             may_split=may_split,
             has_solver=self._has_solver,
+            in_memory=in_memory,
         )
 
     def _warn_of_solver(self) -> None:

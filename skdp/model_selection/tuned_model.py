@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
-from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose
+from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
 from skdp.algorithms.tuning.rounds import are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
@@ -52,10 +52,8 @@ class TunedLinearModel(DPLinearModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
-        if not records.in_memory:
-            methods = self._methods if choice.method in self._methods else METHODS
-            check_chunked(methods, choice.method)
+        design = Design.of(records, self._public_size(records.n_records))
+        choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
         self._warn_of_method(choice)
@@ -85,17 +83,21 @@ class TunedLinearModel(DPLinearModel):
             reason = "a solver was given"
         return (f"method={method!r} in place of 'rounds', since {reason}",)
 
-    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
-        if n_groups is not None:
-            raise ValueError(f"n_groups == {n_groups}: {type(self).__name__} has no groups.")
+    def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         n, cv = design.n_records, self.cv
         if cv is not None and cv > n:
             raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
         penalties = self._penalties(design.n_features)
         name = self._tuner(design, risk)
         if name is None:
-            objective, has_solver = self._objective(design, risk), self._has_solver
-            return choose(METHODS, "auto", objective, self._budget, has_solver=has_solver)
+            return choose(
+                METHODS,
+                "auto",
+                self._objective(design, risk),
+                self._budget,
+                has_solver=self._has_solver,
+                in_memory=in_memory,
+            )
         method = self._methods[name]
         options = {
             "n_folds": None if cv is None else int(cv),

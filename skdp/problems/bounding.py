@@ -37,6 +37,8 @@ class Bounding:
         None if the source has none.
     default_groups : callable or None
         From encoded targets to groups, where the source has none.
+    view : callable or None
+        From bounded records to a view of them.
     """
 
     data_norm: float
@@ -44,6 +46,7 @@ class Bounding:
     targets: Encoder
     groups: Encoder | None = None
     default_groups: Callable[[np.ndarray], np.ndarray] | None = None
+    view: Callable[[Records], Records] | None = None
 
     def encoded(self, chunk: Chunk) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """Return rows of numbers, targets and given groups: what marks are of."""
@@ -70,4 +73,5 @@ class Bounding:
         """Return the bounded records of what was encoded."""
         if self.default_groups is not None:
             groups = self.default_groups(targets)
-        return Records(X, self.data_norm, self.intercept, targets=targets, groups=groups)
+        records = Records(X, self.data_norm, self.intercept, targets=targets, groups=groups)
+        return records if self.view is None else self.view(records)

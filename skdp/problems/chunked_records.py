@@ -221,12 +221,12 @@ class ChunkedRecords:
     @property
     def intercept(self) -> float:
         """As of :class:`Records`."""
-        return self._bounding.intercept
+        return self._empty().intercept
 
     @property
     def width(self) -> int:
-        """Number of features including the intercept."""
-        return self.n_features + bool(self.intercept)
+        """As of :class:`Records`."""
+        return self._empty().width
 
     @property
     def norm_bound(self) -> float:
@@ -252,6 +252,12 @@ class ChunkedRecords:
         other._bounding = replace(self._bounding, default_groups=default_groups)
         return other
 
+    def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
+        """View the bounded records of every chunk."""
+        other = copy.copy(self)
+        other._bounding = replace(self._bounding, view=view)
+        return other
+
     @property
     def has_groups(self) -> bool:
         """Whether the records have groups."""
@@ -262,6 +268,10 @@ class ChunkedRecords:
 
     def in_double(self) -> ChunkedRecords:
         """Return itself: chunks are read again in every pass."""
+        return self
+
+    def read_only_copy(self) -> ChunkedRecords:
+        """Return itself: nobody has the records."""
         return self
 
     def total(

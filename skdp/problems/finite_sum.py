@@ -84,6 +84,8 @@ class FiniteSumProblem(Problem):
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain
+        if not records.in_memory:
+            self.offers = self.offers - {"records"}
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
         self.n_public = records.n_records if n_public is None else int(n_public)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ class AttackedLinearModel(DPLinearModel):
     attack_norm: float
     attack_radius: float
 
-    _methods: Mapping[str, Method] = {"output": METHODS["output"]}
+    _methods: Mapping[str, Method] = {"output": replace(METHODS["output"], chunked=False)}
 
     def _check_parameters(self) -> None:
         norm = self.attack_norm

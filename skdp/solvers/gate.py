@@ -20,6 +20,7 @@ from numpy.random import Generator
 
 from skdp._runtime import without_warnings
 from skdp._types import Verbose
+from skdp.data.sources import DataError
 from skdp.problems.counting import counted
 from skdp.problems.problem import Problem
 from skdp.problems.saddle import Pair, SaddleProblem
@@ -135,7 +136,7 @@ def certified_solve(
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
             progress = None
-            if verbose:
+            if verbose and _in_memory(problem):
                 progress = Progress(name, method, problem, accuracy, verbose=verbose)
             found, error = _attempt(kind, problem, accuracy, method, begin, rng, progress)
         reached = math.inf if found is None else found.distance
@@ -167,11 +168,16 @@ def _attempt(
     try:
         answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
         found = kind.certify(problem, kind.feasible(problem, answer))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, DataError):  # no answer, and no matter of the solver
         raise
     except BaseException as error:  # SystemExit included
         return None, f"{type(error).__name__}: {error}"
     return (found if found.distance < math.inf else None), None
+
+
+def _in_memory(problem: Any) -> bool:
+    """Whether its evaluations can be counted: sources of chunks tell their own progress."""
+    return bool(getattr(getattr(problem, "records", None), "in_memory", True))
 
 
 def _finite(vector: Any, length: int) -> np.ndarray:

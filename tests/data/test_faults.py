@@ -37,6 +37,12 @@ MODELS = {
     "logistic": lambda **more: DPLogisticRegression(
         40.0, data_norm=1.0, classes=[0, 1], random_state=0, **more
     ),
+    "solves": lambda **more: DPLogisticRegression(
+        40.0, method="output", data_norm=1.0, classes=[0, 1], random_state=0, **more
+    ),
+    "rounds": lambda **more: DPLogisticRegressionCV(
+        40.0, data_norm=1.0, classes=[0, 1], random_state=0, **more
+    ),
     "groups": lambda **more: DPMaxGroupLossClassifier(
         40.0, data_norm=1.0, classes=[0, 1], group_names=[0, 1], random_state=0, **more
     ),
@@ -276,7 +282,10 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
     ("model", "message"),
     [
         (DPLogisticRegression(method="phased", **LOGISTIC), "'phased' needs all records in memory"),
-        (DPLogisticRegression(method="output", **LOGISTIC), "Methods for a source: 'gradient'"),
+        (
+            DPLogisticRegression(delta=0.0, method="exponential", **LOGISTIC),
+            "for a source: 'output'",
+        ),
         (DPLogisticRegression(tilt=0.1, **LOGISTIC), "tilt > 0 needs all records"),
         (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
@@ -288,21 +297,6 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
 def test_what_needs_all_records_is_refused_before_reading(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(Unread())
-
-
-@pytest.mark.parametrize(
-    ("make", "parameters", "method"),
-    [
-        (DPLogisticRegression, {"delta": 0.0}, "objective"),
-        (DPLogisticRegressionCV, {"epsilon": 40.0}, "rounds"),
-    ],
-)
-def test_auto_is_refused_where_it_is_a_method_for_records_in_memory(make, parameters, method):
-    accountant = BudgetAccountant(50.0, 1e-5)
-    model = make(accountant=accountant, **LOGISTIC, **parameters)
-    with pytest.raises(ValueError, match=f"'{method}' needs all records in memory"):
-        model.fit(ArrayRecords(X, Y))
-    assert accountant.total().epsilon == 0.0
 
 
 def test_targets_beside_a_source_and_cross_validation_are_refused():

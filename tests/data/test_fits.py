@@ -46,8 +46,26 @@ MODELS = {
     "log loss statistics": (DPLogisticRegression, TWO | {"method": "statistics"}),
     "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
     "squares, statistics, add/remove": (DPRidge, NUMBERS | ADDED | {"method": "statistics"}),
-    "tuned squares": (DPRidgeCV, NUMBERS | {"method": "sufficient_statistics"}),
-    "tuned log loss": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
+    "log loss, output": (DPLogisticRegression, TWO | {"method": "output"}),
+    "log loss, output, add/remove": (DPLogisticRegression, TWO | ADDED | {"method": "output"}),
+    "log loss, output, L-BFGS": (
+        DPLogisticRegression,
+        TWO | {"method": "output", "solver": "lbfgs", "fit_intercept": False},
+    ),
+    "softmax, output": (DPLogisticRegression, THREE | {"method": "output"}),
+    "squares, output": (DPRidge, NUMBERS | {"method": "output", "alpha": 0.1}),
+    "squares, plain output": (DPRidge, NUMBERS | {"method": "output", "delta": 0.0}),
+    "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
+    "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
+    "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
+    "tuned squares": (DPRidgeCV, NUMBERS),
+    "tuned squares, a penalty": (DPRidgeCV, NUMBERS | ADDED | {"alphas": [0.1, 1.0]}),
+    "squares, few moments, add/remove": (DPRidgeCV, NUMBERS | ADDED | {"epsilon": 0.1}),
+    "tuned squares, statistics": (DPRidgeCV, NUMBERS | {"method": "sufficient_statistics"}),
+    "tuned log loss": (DPLogisticRegressionCV, TWO),
+    "tuned log loss, add/remove": (DPLogisticRegressionCV, TWO | ADDED),
+    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
+    "tuned softmax": (DPLogisticRegressionCV, THREE),
     "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
     "groups, add/remove": (DPMaxGroupLossClassifier, TWO | GROUPS | ADDED),
     "groups from the data": (DPMaxGroupLossClassifier, {}),
@@ -201,9 +219,35 @@ class Counting(RecordSource):
         return merge_tree((task(k, self) for k in range(self.n_chunks)), merge)
 
 
+def test_what_a_solver_evaluates_elsewhere_is_not_counted(capsys):
+    """The loss that counts could not be sent; a source has its own progress."""
+    source = Shuffled(chunked(table("logistic"), LAYOUTS["many"]))
+    make("log loss, output", verbose=1).fit(source)
+    assert capsys.readouterr().out == ""
+
+
+def test_auto_chooses_among_the_methods_for_sources():
+    """By the bounds that a fit in memory compares, too."""
+    hinge = DPLinearClassifier(loss="hinge", delta=0.0, **TWO, **SHARED)
+    X, y, _ = table("hinge")
+    bounds = hinge.fit(X, y).privacy_.plan["method_bounds"]
+    assert {"exponential", "phased"} & set(bounds)
+    found = hinge.fit(chunked((X, y), [0, 1000, N])).privacy_
+    left = found.plan["method_bounds"]
+    assert left == {name: bounds[name] for name in ("output", "objective")}
+    assert found.method == min(left, key=left.get)
+
+
 @pytest.mark.parametrize(
     ("name", "others"),
-    [("logistic", 3), ("squares", 2), ("tuned squares", 1), ("tuned log loss", 2 + 1)],
+    [
+        ("logistic", 3),
+        ("squares", 2),
+        ("tuned squares", 4 + 16),
+        ("squares, statistics", 1),
+        ("tuned log loss", 3 + 32),
+        ("tuned log loss, Newton", 2 + 1),
+    ],
 )
 def test_passes(name, others):
     """One for each release, one for the survey and one for the marks of blocks.
@@ -213,7 +257,7 @@ def test_passes(name, others):
     source = Counting(chunked(table(name), LAYOUTS["many"]))
     plan = make(name).fit(source).privacy_.plan
     n_blocks, n_steps = plan.get("n_blocks", 1), plan.get("n_steps", 0)
-    if name == "tuned log loss":
+    if "gradient_noise" in plan:
         others = 1 + len(plan["gradient_noise"])
     passes = [np.concatenate(rows) for rows in source.rows]
     assert len(passes) == 1 + others + n_steps + (n_blocks > 1)

@@ -1299,8 +1299,8 @@ MUTANTS = (
     Mutant(
         "prepared: slopes may be twice as large",
         "algorithms/output/prepared.py",
-        "rows.with_limits(clip / np.maximum",
-        "rows.with_limits(2.0 * clip / np.maximum",
+        "ClippedSlopes(affine=prepared.affine, clip=clip)",
+        "ClippedSlopes(affine=prepared.affine, clip=2.0 * clip)",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -1432,8 +1432,8 @@ MUTANTS = (
     Mutant(
         "rounds: slopes may be twice as large",
         "algorithms/tuning/rounds.py",
-        "rows.with_limits(clip / np.maximum",
-        "rows.with_limits(2.0 * clip / np.maximum",
+        "ClippedSlopes(affine=made, clip=clip)",
+        "ClippedSlopes(affine=made, clip=2.0 * clip)",
         _ROUNDS,
     ),
     Mutant(

@@ -25,7 +25,7 @@ from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows, typical_curvature
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
-from skdp.algorithms.preparation.prepared_records import PreparedRecords
+from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.undo import Curvature, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -239,8 +239,7 @@ class PreparedOutputPlan(Plan):
         objective, alpha, clip = self.objective, self.penalty, self.clip
         nominal = objective.neighbouring is Neighbouring.ADD_REMOVE
         n_public = objective.design.n_records if nominal else None
-        rows = prepared.records(data)
-        rows = rows.with_limits(clip / np.maximum(rows.norms, rows.least_norm))
+        rows = ClippedSlopes(affine=prepared.affine, clip=clip).of(data)
         loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
         curvature = Curvature(
             moments=prepared.moments,
@@ -255,7 +254,7 @@ class PreparedOutputPlan(Plan):
             norm = float(np.linalg.norm(weights))
             radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
             problem = PreparedProblem(
-                rows, loss, alpha, Ball(radius), n_public=n_public, center=weights
+                rows, prepared.affine, loss, alpha, Ball(radius), n_public=n_public, center=weights
             )
             _, accuracy, sensitivity = solution_sensitivity(
                 problem.constants, objective.neighbouring
@@ -306,26 +305,29 @@ class PreparedProblem(FiniteSumProblem):
     """Clipped slopes on prepared rows, whose rounding is that of the map from raw ones."""
 
     def __init__(
-        self, records: PreparedRecords, loss: SlopeClippedLoss, *arguments: Any, **options: Any
+        self,
+        records: Any,
+        affine: AffineMap,
+        loss: SlopeClippedLoss,
+        *arguments: Any,
+        **options: Any,
     ) -> None:
         super().__init__(records, loss, *arguments, **options)
         self.constants = replace(
-            self.constants, additional_rounding=_map_rounding(self.constants, records, loss)
+            self.constants, additional_rounding=_map_rounding(self.constants, affine, loss)
         )
 
 
-def _map_rounding(
-    constants: ProblemConstants, records: PreparedRecords, loss: SlopeClippedLoss
-) -> float:
+def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: SlopeClippedLoss) -> float:
     """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 6."""
-    d, raw = records.width, records.affine.raw_norm + records.affine.constant
-    steep = loss.clip / records.least_norm  # bound on a slope
+    d, raw = constants.row_width, affine.raw_norm + affine.constant
+    steep = loss.clip / affine.least_norm  # bound on a slope
     margins = 4.0 * (d + 8) * EPS
     margins *= raw * constants.radius + abs(loss.offset) + max(loss.loss.target_bound, 1.0)
     additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
-    errors = loss.curvature * records.norm_bound * margins + sums
-    errors += 2.0 * records.relative_rounding * loss.clip
+    errors = loss.curvature * affine.norm_bound * margins + sums
+    errors += 2.0 * affine.relative_rounding * loss.clip
     return float(constants.size_ratio * errors)
 
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from skdp.algorithms.descent.rules import centering_share
 from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
+from skdp.algorithms.preparation.centered_chunks import centered
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.penalty import Spectrum
-from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
+from skdp.algorithms.preparation.prepared_records import AffineMap
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.preparation.spread import SpreadPlan, plan_spread
 from skdp.mechanisms import NoiseSource
@@ -36,7 +37,7 @@ class Preparation:
     moments, directions : ndarray of shapes (n_features,), (n_features, n_features)
         Second moments of whitened rows in orthonormal directions, one per column.
     affine : AffineMap
-    rows : CenteredRows
+    rows : CenteredRecords
     whitener : ndarray of shape (n_features, n_features)
     spectrum : Spectrum
         Second moments of centered rows.
@@ -47,13 +48,9 @@ class Preparation:
     moments: np.ndarray
     directions: np.ndarray
     affine: AffineMap
-    rows: CenteredRows
+    rows: CenteredRecords
     whitener: np.ndarray
     spectrum: Spectrum
-
-    def records(self, records: Records) -> PreparedRecords:
-        """View records as prepared rows."""
-        return PreparedRecords(records, self.affine)
 
     def centered_weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of prepared rows, shape (width,), into weights of the centered ones."""
@@ -103,7 +100,7 @@ class PreparationPlan:
         if self.spread is not None:
             offset, counted = float(centering.offsets[0]), centering.n_records
             spread = self.spread.release(records, offset, noise, counted)
-        rows = CenteredRows(records, centering)
+        rows = centered(records, centering)
         whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
         spectrum = Spectrum.public(d)
         if self.moments is not None:

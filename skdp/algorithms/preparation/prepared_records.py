@@ -11,6 +11,7 @@ import numpy as np
 
 from skdp.algorithms.preparation import rules
 from skdp.problems import Records
+from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.records import Block, Part, read_only_view
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
@@ -55,6 +56,17 @@ class AffineMap:
         """Bound on the norm of a prepared row."""
         longest = min(self.raw_norm, self.largest_norm)
         return math.hypot(longest, self.constant) * ROUNDING_SLACK
+
+    @property
+    def least_norm(self) -> float:
+        """The constant, which rows without one may be shorter than."""
+        return 1.0 / math.sqrt(len(self.matrix))
+
+    @property
+    def relative_rounding(self) -> float:
+        """Bound the error of a norm of a prepared row, relative to it or, if longer, `least`."""
+        d = len(self.matrix)
+        return 8.0 * (d + 8) * EPS * max(1.0, self.raw_norm / self.least_norm) ** 2
 
 
 @dataclass(frozen=True)
@@ -144,22 +156,12 @@ class PreparedRecords(Records):
     def norm_bound(self) -> float:
         return self.affine.norm_bound
 
-    @property
-    def relative_rounding(self) -> float:
-        """Bound the error of a norm of a prepared row, relative to it or, if longer, `least`."""
-        d = self.matrix.shape[1]
-        return 8.0 * (d + 8) * EPS * max(1.0, self.affine.raw_norm / self.least_norm) ** 2
-
-    @property
-    def least_norm(self) -> float:
-        """The constant, which rows without one may be shorter than."""
-        return 1.0 / math.sqrt(self.matrix.shape[1])
-
-    def with_limits(self, slopes: np.ndarray) -> PreparedRecords:
-        """Put the largest slope of each record beside its target."""
+    def with_limits(self, clip: float) -> PreparedRecords:
+        """Put the largest slope of each record, which clips its gradient, beside its target."""
         other = copy.copy(self)
         columns = np.empty((self.n_records, 2), order="F")  # each is read by itself
-        columns[:, 0], columns[:, 1] = self.targets, slopes
+        columns[:, 0] = self.targets
+        columns[:, 1] = clip / np.maximum(self.norms, self.affine.least_norm)
         other.targets = read_only_view(columns)
         return other
 
@@ -173,7 +175,7 @@ class PreparedRecords(Records):
         longest = self.affine.largest_norm
         shortened = longest / np.maximum(lengths, longest)
         norms = np.hypot(lengths * shortened, self.affine.constant)
-        norms *= 1.0 + self.relative_rounding
+        norms *= 1.0 + self.affine.relative_rounding
         return read_only_view(norms), read_only_view(shortened)
 
     def block(self, positions: Part, raw: bool = False) -> Any:
@@ -185,3 +187,18 @@ class PreparedRecords(Records):
         part.norms = read_only_view(self.norms[positions])
         part._shortened = read_only_view(self._shortened[positions])
         return part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedSlopes:
+    """View bounded records as prepared rows, with limits on the norm of a gradient."""
+
+    affine: AffineMap
+    clip: float
+
+    def __call__(self, records: Records) -> PreparedRecords:
+        return PreparedRecords(records, self.affine).with_limits(self.clip)
+
+    def of(self, records: Records | ChunkedRecords) -> Any:
+        """View records in memory, or those of every chunk where it is read."""
+        return self(records) if isinstance(records, Records) else records.viewed(self)

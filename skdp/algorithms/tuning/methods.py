@@ -97,6 +97,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         has_solver=False,
         relations=tuple(Neighbouring),
         largest=1e6,
+        chunked=True,
     ),
     "sufficient_statistics": TuningMethod(
         plan=SufficientStatisticsPlan,

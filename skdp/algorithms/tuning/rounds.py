@@ -25,7 +25,7 @@ from skdp.algorithms.output.prepared import (
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.plan import Preparation
-from skdp.algorithms.preparation.prepared_records import PreparedRecords
+from skdp.algorithms.preparation.prepared_records import ClippedSlopes
 from skdp.algorithms.preparation.undo import Curvature, shrunk
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
@@ -159,8 +159,7 @@ class RoundsPlan(PreparedOutputPlan):
         # without a solver nothing has to be smooth: no row is shortened
         made = prepared.affine
         made = replace(made, largest_norm=made.raw_norm * ROUNDING_SLACK)
-        rows = PreparedRecords(data, made)
-        rows = rows.with_limits(clip / np.maximum(rows.norms, rows.least_norm))
+        rows = ClippedSlopes(affine=made, clip=clip).of(data)
         loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
         curvature = Curvature(
             moments=prepared.moments,
@@ -181,7 +180,7 @@ class RoundsPlan(PreparedOutputPlan):
             # the gradient at its center is that of the mean loss, whatever the penalty
             radius = float(np.linalg.norm(weights)) + 1.0
             problem = PreparedProblem(
-                rows, loss, 1.0, Ball(radius), n_public=n_public, center=weights
+                rows, made, loss, 1.0, Ball(radius), n_public=n_public, center=weights
             )
             sensitivity = self.objective.neighbouring.n_changes * clip / design.n_records
             sensitivity = sensitivity * ROUNDING_SLACK + 2.0 * problem.constants.gradient_rounding

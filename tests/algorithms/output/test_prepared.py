@@ -323,16 +323,16 @@ def test_gradients_are_within_their_rounding(name, intercept, longest):
     plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
     prepared, worst = plan.preparation.prepare(data, Silent()), 0.0
     rows = PreparedRecords(data, dataclasses.replace(prepared.affine, largest_norm=longest))
-    rows = rows.with_limits(plan.clip / np.maximum(rows.norms, rows.least_norm))
+    rows = rows.with_limits(plan.clip)
     loss = SlopeClippedLoss(LOSSES[name], float(prepared.centering.offsets[0]), plan.clip)
-    problem = PreparedProblem(rows, loss, 0.05, Ball(5.0))
+    problem = PreparedProblem(rows, prepared.affine, loss, 0.05, Ball(5.0))
     long = np.longdouble
     whitened = np.column_stack([X, np.ones(len(X))]).astype(long) @ prepared.affine.matrix.T
     shortened = longest / np.maximum(np.sqrt((whitened**2).sum(axis=1)), longest)
     exact = whitened * shortened[:, None]
     if intercept:
         exact = np.column_stack([exact, np.full(len(X), long(prepared.affine.constant))])
-    limits = plan.clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.least_norm))
+    limits = plan.clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.affine.least_norm))
     for seed in range(20):
         w = np.random.default_rng(seed).standard_normal(rows.width)
         w *= 5.0 / np.linalg.norm(w)
