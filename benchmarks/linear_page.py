@@ -1,4 +1,4 @@
-"""Writes ``docs/comparison.md`` from the table of the comparison of linear models."""
+"""Writes ``docs/benchmarks/linear.md`` from the table of the comparison of linear models."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ HEAD = """\
 
 This page compares the default estimators, `DPLogisticRegression()` and `DPRidge()`, with the
 private linear models that one could use instead, and shows every cell. `benchmarks/run.py
-linear_table --page docs/comparison.md` writes it; `benchmarks/results/linear_table.csv` has all
-methods, settings and standard errors.
+linear_table --page docs/benchmarks/linear.md` writes it; `benchmarks/results/linear_table.csv` has
+all methods, settings and standard errors.
 
 - **Records.** Rows of unit norm, prepared with public knowledge alone, the same for every side.
   80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell use the same neighbouring relation.
@@ -74,7 +74,7 @@ SEEN_TEXT = """\
 ## Data sets that constants have seen
 
 Constants of the default were found on the data sets with an asterisk
-([theory](theory/noisy_gradient_descent.md), section 5): clipping, momentum, shares of the
+([theory](../theory/noisy_gradient_descent.md), section 5): clipping, momentum, shares of the
 budget and temperature on breast cancer, digits, Adult and synthetic logistic data; the damping
 of least squares on four sets, among them diabetes and California. Figures on these sets are no
 independent check. The method's authors looked at results on wine, on Friedman's function and on

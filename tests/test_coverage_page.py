@@ -1,4 +1,4 @@
-"""docs/coverage.md: every call that it promises runs, for both kinds of privacy."""
+"""docs/develop/coverage.md: every call that it promises runs, for both kinds of privacy."""
 
 import math
 import re
@@ -39,7 +39,7 @@ from skdp.robust import (
 from skdp.solvers import LSVRE, Catalyst
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "develop" / "coverage.md").read_text(encoding="utf-8")
 STRONG = [
     *[
         (DPLinearClassifier, {"loss": loss})

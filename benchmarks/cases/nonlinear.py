@@ -152,7 +152,7 @@ def unit_rows(dataset: Dataset) -> Any:
 def splines(
     dataset: Dataset, n_knots: int = N_KNOTS, weighted: bool = True, linear: bool = False
 ) -> Any:
-    """The recipe of docs/nonlinear_models.md: every column has the same share of a unit row.
+    """The recipe of docs/guide/splines.md: every column has the same share of a unit row.
 
     `linear` puts the numbers themselves beside their splines.
     """

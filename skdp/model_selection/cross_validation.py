@@ -59,7 +59,7 @@ def dp_cross_validate(
     ----------
     estimator : estimator
         A private estimator of this package, or a pipeline or meta-estimator around one. Everything
-        that its fit does with records must be private: see docs/preprocessing.md.
+        that its fit does with records must be private: see docs/guide/preprocessing.md.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     cv : int, splitter or iterable, default=5

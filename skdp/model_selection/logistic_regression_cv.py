@@ -47,7 +47,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
           prepared rows.
 
         Those after "newton" end with output perturbation on all records at the chosen alpha. They
-        serve for comparison: see docs/model_selection.md.
+        serve for comparison: see docs/guide/tuning.md.
     alphas : array-like of float or None, default=None
         Public candidates of alpha, one for all features; for "rounds". None: all values within
         `alpha_bounds`.

@@ -42,7 +42,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
           penalty; with a solver it is output perturbation on prepared rows.
 
         Those after "sufficient_statistics" end with output perturbation on all records at the
-        chosen alpha. They serve for comparison: see docs/model_selection.md.
+        chosen alpha. They serve for comparison: see docs/guide/tuning.md.
     alphas : array-like of float or None, default=None
         Public candidates of alpha, one for all features; for "rounds". None: all values within
         `alpha_bounds`.

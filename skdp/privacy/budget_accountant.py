@@ -76,7 +76,7 @@ class BudgetAccountant:
     for Gaussian and pure releases together; by convolution of privacy loss distributions for
     others, if dp-accounting is installed. It holds for a program whose releases' events do not
     depend on the records. What is fitted next may depend on earlier results, but with ``delta > 0``
-    its price (epsilon, delta, method) may not: "What the total means" in docs/budget.md.
+    its price (epsilon, delta, method) may not: "What the total means" in docs/guide/budget.md.
 
     Examples
     --------

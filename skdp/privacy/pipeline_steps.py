@@ -257,8 +257,8 @@ def warn_of_steps(steps: list[Step]) -> None:
         each = "; ".join(f"{step} keeps {step.keeps}" for step in known)
         warnings.warn(
             f"Parts of the pipeline learn from the records without noise, and no budget covers "
-            f"that: {each}. docs/preprocessing.md names parts that learn nothing or privately; "
-            "skdp.inspection.check_pipeline checks a pipeline.",
+            f"that: {each}. docs/guide/preprocessing.md names parts that learn nothing or "
+            "privately; skdp.inspection.check_pipeline checks a pipeline.",
             PrivacyLeakWarning,
             stacklevel=3,
         )

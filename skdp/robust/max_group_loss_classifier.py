@@ -101,7 +101,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         or `solver`. "output" adds noise once, to the solution for all records. "phased" solves on
         disjoint blocks of records, each around the noisy solution before, where a public bound is
         smaller for it. "rgda" (smooth losses, delta > 0) takes 100 noisy steps of one length, each
-        with weights of the groups by their noisy losses (docs/nonconvex_minimax.md has a
+        with weights of the groups by their noisy losses (docs/guide/networks.md has a
         comparison). "mirror_descent" (smooth losses, of classifiers two classes) draws vertices of
         an l1 ball, for many features that are bounded entrywise; it has `feature_bound` and
         `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient" for the log loss and

@@ -46,7 +46,7 @@ def _live_workers():
 @every_backend
 @pytest.mark.parametrize("in_block", [True, False])
 def test_ten_folds_cost_ten_fits(backend, n_jobs, in_block):
-    """docs/budget.md: ten fits at epsilon = 0.5 and delta = 1e-6 cost 1.523 at delta = 1e-5."""
+    """docs/guide/budget.md: ten fits at (0.5, 1e-6) cost 1.523 at delta = 1e-5."""
     spent = accountant()
     model = pipeline(accountant=None if in_block else spent)
     if backend != "threading" and n_jobs == 2:

@@ -41,7 +41,7 @@ from skdp.model_selection import dp_cross_validate
 from skdp.privacy import PrivacyLeakWarning
 from skdp.privacy.pipeline_steps import Step, learning_steps
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "preprocessing.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "preprocessing.md"
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (400, 2))
 Y = X[:, 0]
@@ -219,7 +219,7 @@ def test_cross_validation_warns_once_and_before_the_first_charge():
 
 @pytest.mark.parametrize("reason", ["budget", "labels"])
 def test_private_steps_are_paid_for_if_a_later_one_is_refused(reason):
-    """As docs/budget.md says: each step pays for itself, when its turn comes."""
+    """As docs/guide/budget.md says: each step pays for itself, when its turn comes."""
     scaler = DPStandardScaler(epsilon=1.0, delta=0.0)
     model = DPLogisticRegression(epsilon=1.0, delta=0.0, data_norm=1.0, classes=[0, 1])
     error = BudgetExceededError if reason == "budget" else ValueError
