@@ -1,5 +1,6 @@
 """Files around the package: YAML that parses, names of fragments, packages that are described."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -84,3 +85,13 @@ def test_contributing_describes_every_package():
     names = {path.relative_to(skdp).as_posix().removeprefix("algorithms/") for path in packages}
     names |= {path.name for path in skdp.glob("_*.py")} - {"__init__.py"}
     assert {name for name in names if f"`{name}`" not in layers} == set()
+
+
+def test_vendored_files_are_those_of_their_list():
+    folder = ROOT / "docs" / "_static" / "katex"
+    page = (folder / "VENDORED.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\S+\.(?:js|css|woff2))` \| `(\w{64})` \|$", page, re.M))
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
+    assert found == {*listed, "VENDORED.md", "render.js"}
+    for name, digest in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
