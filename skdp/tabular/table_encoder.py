@@ -54,7 +54,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     schema_ : dict of {name: declaration}
     feature_plan_ : FeaturePlan
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only where X has column names that are all strings.
 
     See Also

@@ -161,6 +161,7 @@ def plan_output_perturbation(
         - "lowy2021_alg1", "lowy2021_alg6": published accuracies and noise, errata corrected
           (L1, L5, L8, L25), with the certificate in place of an expectation (L3).
         - "zhang2022_alg1": ``sigma = 4 L sqrt(2 log(2.5/delta)) / (mu n epsilon)``.
+
         The published ones cover replace-one neighbours only.
     accuracy_fraction : float, default=1e-3
     share : float, default=1.0
