@@ -243,7 +243,7 @@ def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> A
 
     def restricted(objective: Objective, budget: PrivacyBudget) -> Candidate | None:
         has_ball = objective.coef_norm is not None or not objective.alpha
-        covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
+        covered = objective.neighbouring.is_replaced and objective.risk.is_mean
         return candidate(objective, budget) if covered and has_ball else None
 
     return restricted

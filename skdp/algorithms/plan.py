@@ -76,7 +76,7 @@ def check_memory(n_features: int, plan: Plan | None = None) -> None:
 
 def require_replace_one(neighbouring: Neighbouring, name: str) -> None:
     """Refuse a relation that the sensitivities of an algorithm are not measured under."""
-    if neighbouring is not Neighbouring.REPLACE_ONE:
+    if not neighbouring.is_replaced:
         raise ValueError(f"{name}: proven for neighbouring='replace_one' only.")
 
 

@@ -53,8 +53,8 @@ class PlannedRelease:
             norm = release.noise_scale * d
         else:
             return cls(release, None, None, None)
-        relation = release.event.neighbouring
-        replaced = 2.0 if relation is Neighbouring.ADD_REMOVE else 1.0
+        assert release.event.neighbouring is not None
+        replaced = 2.0 / release.event.neighbouring.n_changes
         diameter = replaced * release.n_records * release.sensitivity
         if release.name == "coefficients":
             diameter = min(diameter, 2.0 * radius)

@@ -100,7 +100,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         full, rate = GaussianEvent(self.noise_multiplier, neighbouring), self.sampling_rate
         if rate == 1.0:
             return RepeatedEvent(full, self.n_steps)
-        if full.neighbouring is Neighbouring.ADD_REMOVE:
+        if not full.neighbouring.is_replaced:
             return RepeatedEvent(PoissonSampledEvent(rate, full), self.n_steps)
         of_record = self.noise_multiplier * self.replacement
         return RepeatedEvent(PoissonSampledSumEvent(rate, full, of_record), self.n_steps)

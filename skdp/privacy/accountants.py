@@ -282,7 +282,7 @@ def tightest_epsilon(
     best = _unsampled_epsilon(dropped, delta, enough)
     if reduced == dropped or best <= enough:
         return best
-    if relation is Neighbouring.ADD_REMOVE:
+    if relation is not None and not relation.is_replaced:
         plain = _reduce(reduced, drop=True)
         best = min(best, _unsampled_epsilon(plain, delta, enough))
         best = min(best, _amplified_epsilon(event, delta))
@@ -327,7 +327,7 @@ def import_convolution(neighbouring: Neighbouring | str) -> Any:
             "dp-accounting is not installed; install the extra `accounting` "
             "(pip install 'skdp[accounting]')"
         ) from error
-    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE:
+    if Neighbouring(neighbouring).is_replaced:
         known = inspect.signature(pld.from_gaussian_mechanism).parameters
         if "neighboring_relation" not in known:
             raise ImportError(
@@ -433,7 +433,7 @@ def _reduce(event: PrivacyEvent, *, drop: bool = False) -> PrivacyEvent:
             if drop or probability == 1.0:
                 part = inner
             elif isinstance(leaf, PoissonSampledEvent):
-                if leaf.neighbouring is not Neighbouring.ADD_REMOVE:
+                if leaf.neighbouring is None or leaf.neighbouring.is_replaced:
                     part = inner
                 elif PureAccountant().supports(inner):
                     epsilon = PureAccountant().compose(inner).total

@@ -29,11 +29,31 @@ class Neighbouring(str, Enum):
     #: One is the other with one record added or removed. The size n is private; where a method
     #: needs a size it takes a public nominal one.
     ADD_REMOVE = "add_remove"
+    #: The same public number of persons, and one person differs, with all its records and their
+    #: number.
+    REPLACE_USER = "replace_user"
+    #: One person more or less, with all its records. The number of persons is private.
+    ADD_REMOVE_USER = "add_remove_user"
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a record or a person is replaced, so that their number is public."""
+        return self in (Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER)
+
+    @property
+    def unit(self) -> str:
+        """Whom the guarantee is for: "record", or "user" for a person with all its records."""
+        return "user" if self.value.endswith("_user") else "record"
+
+    @property
+    def of_persons(self) -> Neighbouring:
+        """The relation whose unit is a person."""
+        return Neighbouring.REPLACE_USER if self.is_replaced else Neighbouring.ADD_REMOVE_USER
 
     @property
     def n_changes(self) -> float:
-        """Number of records to add or remove between neighbours: a replaced one counts twice."""
-        return 2.0 if self is Neighbouring.REPLACE_ONE else 1.0
+        """Number of units to add or remove between neighbours: a replaced one counts twice."""
+        return 2.0 if self.is_replaced else 1.0
 
 
 class PrivacyEvent(abc.ABC):
@@ -204,7 +224,7 @@ class PoissonSampledSumEvent(PrivacyEvent):
     def __post_init__(self) -> None:
         if not isinstance(self.event, GaussianEvent):
             raise TypeError(f"expected a GaussianEvent, got {self.event!r}.")
-        if self.event.neighbouring is not Neighbouring.REPLACE_ONE:
+        if not self.event.neighbouring.is_replaced:
             raise ValueError(
                 "neighbouring == 'add_remove': a PoissonSampledSumEvent is made for 'replace_one'. "
                 "Use a PoissonSampledEvent."
@@ -274,6 +294,11 @@ def common_relation(
         _check_event(event)
         if event.neighbouring not in (common, None):
             if common is not None:
+                if common.unit != event.neighbouring.unit:
+                    raise ValueError(
+                        "Releases for persons and releases for records do not add up: give "
+                        "user_ids to all of them."
+                    )
                 raise ValueError(
                     f"An event was measured under neighbouring == {event.neighbouring.value!r}, "
                     f"must be {common.value!r}: a total holds under one relation."

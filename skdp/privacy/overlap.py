@@ -21,7 +21,6 @@ import numpy as np
 
 from skdp.privacy.events import (
     ComposedEvent,
-    Neighbouring,
     PrivacyEvent,
     RepeatedEvent,
     common_relation,
@@ -107,7 +106,8 @@ def part_of(event: PrivacyEvent) -> Part | None:
     # some threads and processes inherit it
     if current is None or current[1:] != (threading.get_ident(), os.getpid()):
         return None
-    if common_relation([event]) is Neighbouring.ADD_REMOVE:
+    relation = common_relation([event])
+    if relation is not None and not relation.is_replaced:
         raise ValueError(
             "neighbouring == 'add_remove': a record more or less moves the others to other "
             "parts. Parts of the records are for neighbouring='replace_one'."

@@ -39,7 +39,7 @@ class Release:
     dimension : int
         Number of coordinates of the noise.
     n_records : int
-        Public number of records that the value was computed from.
+        Public number of records, or of persons, that the value was computed from.
     reference : str
         The statement that the noise scale comes from.
     event : PrivacyEvent
@@ -105,6 +105,11 @@ class PrivacyReport:
         object.__setattr__(self, "neighbouring", relation)
 
     @property
+    def unit(self) -> str:
+        """Whom the guarantee is for: "record", or "user" for a person with all its records."""
+        return self.neighbouring.unit
+
+    @property
     def event(self) -> PrivacyEvent:
         """All releases as one composed event, which names the relation."""
         return ComposedEvent(tuple(release.event for release in self.releases))
@@ -163,10 +168,14 @@ class PrivacyReport:
         )
 
     def __str__(self) -> str:
-        relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
-        nominal = "nominal " if self.neighbouring is Neighbouring.ADD_REMOVE else ""
+        relation = "replace-one" if self.neighbouring.is_replaced else "add/remove"
+        of_records = self.unit == "record"
+        units = "records" if of_records else "persons"
+        units = units if self.neighbouring.is_replaced else f"nominal {units}"
+        whom = "" if of_records else " for persons"
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differentially private, {relation} neighbours, "
+            f"({self.epsilon:g}, {self.delta:g})-differentially private{whom}, {relation} "
+            f"neighbours, "
             f"method {self.method!r}"
         ]
         for release in self.releases:
@@ -174,7 +183,7 @@ class PrivacyReport:
             lines.append(
                 f"  {release.name}: {release.mechanism} {kind} of scale {release.noise_scale:.4g} "
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
-                f"{release.n_records} {nominal}records ({release.reference})"
+                f"{release.n_records} {units} ({release.reference})"
             )
         if self.noise_source != "skdp":
             lines.append(f"  source of the normal noise: {self.noise_source}")

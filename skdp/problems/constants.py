@@ -130,9 +130,9 @@ class ProblemConstants:
         Zhang et al. 2022, Lemma 3.5). Add/remove: ``lipschitz / (mu N)``. Proof of both:
         docs/theory/output_perturbation.md, Lemma 1. Never above ``2 R``.
         """
-        if self.record_weight is not None and neighbouring is not Neighbouring.REPLACE_ONE:
+        if self.record_weight is not None and not neighbouring.is_replaced:
             raise ValueError("Only neighbouring='replace_one' is proven for this problem.")
-        replaced = neighbouring is Neighbouring.REPLACE_ONE
+        replaced = neighbouring.is_replaced
         difference = self.gradient_diameter if replaced else self.lipschitz
         scale = self.strong_convexity * self.effective_records
         return minimum(difference / scale * ROUNDING_SLACK, 2.0 * self.radius)

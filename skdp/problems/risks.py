@@ -213,6 +213,6 @@ class Objective:
 
     def problem(self, records: Records, alpha: float, radius: float) -> Problem:
         """Return the problem that the records make with a penalty on the ball."""
-        nominal = self.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not self.neighbouring.is_replaced
         n_public = self.design.n_records if nominal else None
         return self.risk.problem(records, alpha, radius, n_public=n_public)

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import json
 import math
 import pickle
@@ -22,7 +23,7 @@ from skdp.privacy.events import (
     flatten_event,
 )
 
-REPLACE_ONE, ADD_REMOVE = Neighbouring
+REPLACE_ONE, ADD_REMOVE, REPLACE_USER, ADD_REMOVE_USER = Neighbouring
 
 
 def events_under(relation):
@@ -34,7 +35,7 @@ def events_under(relation):
         st.builds(ExponentialMechanismEvent, st.floats(0.0, 10.0), st.just(relation)),
         st.builds(ApproximateEvent, st.floats(0.0, 10.0), st.just(relation), st.floats(0.0, 1.0)),
     ]
-    if relation is REPLACE_ONE:
+    if relation.is_replaced:
         numbers = st.floats(0.0, 1.0), st.floats(0.1, 10.0)
         leaves.append(st.builds(PoissonSampledSumEvent, numbers[0], gaussians, numbers[1]))
     return st.recursive(
@@ -48,7 +49,7 @@ def events_under(relation):
     )
 
 
-EVENTS = st.one_of(events_under(REPLACE_ONE), events_under(ADD_REMOVE))
+EVENTS = st.one_of(map(events_under, Neighbouring))
 
 
 @given(EVENTS)
@@ -219,9 +220,19 @@ def test_nothing_has_no_relation_and_composes_with_everything():
             assert ComposedEvent(parts).neighbouring is relation
 
 
-@pytest.mark.parametrize("relation", Neighbouring)
-def test_relations_do_not_mix(relation):
-    other = REPLACE_ONE if relation is ADD_REMOVE else ADD_REMOVE
+def test_the_unit_of_a_relation_is_a_record_or_a_person():
+    assert [relation.unit for relation in Neighbouring] == ["record", "record", "user", "user"]
+    assert [relation.is_replaced for relation in Neighbouring] == [True, False, True, False]
+    assert [relation.n_changes for relation in Neighbouring] == [2.0, 1.0, 2.0, 1.0]
+    persons = [relation.of_persons for relation in Neighbouring]
+    assert persons == [REPLACE_USER, ADD_REMOVE_USER, REPLACE_USER, ADD_REMOVE_USER]
+
+
+@pytest.mark.parametrize(("relation", "other"), list(itertools.permutations(Neighbouring, 2)))
+def test_relations_do_not_mix(relation, other):
+    message = f"'{other.value}', must be '{relation.value}'"
+    if relation.unit != other.unit:
+        message = "for persons and releases for records do not add up: give user_ids"
     first, second = GaussianEvent(1.0, relation), PureEvent(1.0, other)
     for hidden in (
         second,
@@ -229,7 +240,7 @@ def test_relations_do_not_mix(relation):
         PoissonSampledEvent(0.5, second),
         ComposedEvent([ComposedEvent([]), second]),
     ):
-        with pytest.raises(ValueError, match=f"'{other.value}', must be '{relation.value}'"):
+        with pytest.raises(ValueError, match=message):
             ComposedEvent([first, hidden])
 
 

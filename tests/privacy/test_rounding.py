@@ -32,7 +32,7 @@ from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_
 
 mpmath = pytest.importorskip("mpmath")
 
-REPLACE_ONE, ADD_REMOVE = Neighbouring
+REPLACE_ONE, ADD_REMOVE = tuple(Neighbouring)[:2]
 TINY = math.ulp(0.0)
 LARGEST = sys.float_info.max
 #: Everywhere from 1e-300 to 1e300, and the ends of double precision.

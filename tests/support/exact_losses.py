@@ -22,7 +22,7 @@ from skdp.privacy.events import (
 PLD_MODULE = "dp_accounting.pld.privacy_loss_distribution"
 
 
-REPLACE_ONE, ADD_REMOVE = RELATIONS = tuple(Neighbouring)
+REPLACE_ONE, ADD_REMOVE = RELATIONS = tuple(Neighbouring)[:2]
 
 
 @dataclass(frozen=True)

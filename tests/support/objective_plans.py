@@ -9,7 +9,7 @@ from skdp.algorithms import plan_objective_perturbation
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Objective, huber_loss
 
-REPLACE, ADD = Neighbouring
+REPLACE, ADD = tuple(Neighbouring)[:2]
 CLIPPED, HUBER = ClippedLogisticLoss(), huber_loss(4.0, 1.0)
 
 

@@ -249,7 +249,7 @@ def plan_dp_sgda(
     if not isinstance(constants, SaddleConstants):
         raise TypeError(f"constants must be SaddleConstants, got {type(constants).__name__}.")
     if n_public is None:
-        if relation is Neighbouring.ADD_REMOVE:
+        if not relation.is_replaced:
             raise ValueError(
                 "neighbouring == 'add_remove' needs n_public: the number of records is private."
             )
@@ -327,7 +327,7 @@ def _sensitivity(
         math.hypot(*(g / max(unit, 1e-300) for g, unit in zip(pair, units, strict=True)))
         for pair in (largest, *constants.ranges)
     )
-    if relation is Neighbouring.ADD_REMOVE:
+    if not relation.is_replaced:
         return added * ROUNDING_SLACK
     if not max(replaced) > 0:
         raise ValueError("gradient_ranges are 0: the problem depends on no record.")
@@ -349,7 +349,7 @@ def _batch_sums(
 
 def _check_separable(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
     """Refuse a problem that is no sum over records, unless all records are used in every step."""
-    if plan.neighbouring is Neighbouring.REPLACE_ONE:
+    if plan.neighbouring.is_replaced:
         if problem.is_mean or plan.mechanism.sampling_rate == 1.0:
             return
     # sizes of groups are public under replace-one only

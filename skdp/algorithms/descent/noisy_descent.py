@@ -45,7 +45,6 @@ from skdp.algorithms.preparation.second_moments import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Objective, Records
@@ -211,7 +210,7 @@ class NoisyGradientDescentPlan(Plan):
     def _n_blocks(self) -> int:
         """Number of blocks for the released moments: noise costs little if no direction is slow."""
         design, relation = self.objective.design, self.objective.neighbouring
-        if not self.is_squared or relation is not Neighbouring.REPLACE_ONE:
+        if not (self.is_squared and relation.is_replaced):
             return self.n_blocks
         lost = (self.clip * self.relative_noise) ** 2 * design.n_features
         wanted = rules.LOST_VARIANCE * self.least_moment / lost
@@ -616,7 +615,7 @@ def _planned(
     rate, n_blocks = rule.rate, 1
     if moments is not None:  # accelerated steps are stable up to the inverse of the curvature
         rate = 1.0 if is_projected else rule.preconditioned_rate
-    if relation is Neighbouring.REPLACE_ONE and not (moments and is_projected):
+    if relation.is_replaced and not (moments and is_projected):
         n_blocks = rules.block_count(n, rule.block_limit / (error**2 * d))
     return NoisyGradientDescentPlan(
         objective=objective,

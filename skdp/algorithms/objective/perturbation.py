@@ -196,7 +196,7 @@ class ObjectivePerturbationPlan(Plan):
         Up to a constant ``(Lambda / 2) ||w||^2 + b'w`` is ``(Lambda / 2) ||w + b / Lambda||^2``.
         The ball holds the minimiser over the whole space for every data set.
         """
-        nominal = self.objective.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not self.objective.neighbouring.is_replaced
         return FiniteSumProblem(
             records,
             self.loss,
@@ -275,7 +275,7 @@ def objective_perturbation(
         `clip` and `hessian_share` of :func:`plan_objective_perturbation`.
     """
     relation = Neighbouring(neighbouring)
-    if (relation is Neighbouring.ADD_REMOVE) != (n_public is not None):
+    if relation.is_replaced == (n_public is not None):
         raise ValueError("n_public goes with neighbouring='add_remove', where n is not public.")
     objective = Objective(
         EmpiricalRisk(loss), Design.of(records, n_public), alpha=alpha, neighbouring=relation

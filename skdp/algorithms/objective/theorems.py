@@ -63,7 +63,7 @@ def largest_mu(
         In (0, 1).
     neighbouring : Neighbouring
     """
-    replaced = neighbouring is Neighbouring.REPLACE_ONE
+    replaced = neighbouring.is_replaced
     if isinstance(loss, SoftmaxLoss):
         k, (two, six, eight) = float(loss.n_outputs), (math.sqrt(v) for v in (2.0, 6.0, 8.0))
         terms: Terms = ((k, two),)

@@ -81,7 +81,7 @@ class OutputPerturbationPlan(Plan):
         sizes = [(each.dimension, each.n_records) for each in (planned, actual)]
         if sizes[0] != sizes[1]:
             raise ValueError(f"The plan is for (dimension, n_records) {sizes[0]}, not {sizes[1]}.")
-        if self.neighbouring is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+        if not self.neighbouring.is_replaced and not problem.has_nominal_size:
             raise ValueError("The problem needs n_public: under add/remove n is not public.")
         # points of neighbours are this far apart; constants have a slack of 1e-9 for last bits
         moved = actual.argmin_sensitivity(self.neighbouring) + 2.0 * self.accuracy
@@ -127,7 +127,7 @@ def output_perturbation(
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     relation = Neighbouring(neighbouring)
-    if relation is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+    if not relation.is_replaced and not problem.has_nominal_size:
         raise ValueError(
             "Under add/remove the number of records is not public: the problem must be a "
             "FiniteSumProblem with n_public."
@@ -183,7 +183,7 @@ def plan_output_perturbation(
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
     else:
         check_option("calibration", calibration, get_args(PlanCalibration))
-        if neighbouring is not Neighbouring.REPLACE_ONE:
+        if not neighbouring.is_replaced:
             raise ValueError(
                 f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
             )

@@ -29,7 +29,6 @@ from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlope
 from skdp.algorithms.preparation.undo import Curvature, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import Ball, EmpiricalRisk, FiniteSumProblem, Objective, Records
@@ -237,7 +236,7 @@ class PreparedOutputPlan(Plan):
     ) -> tuple[np.ndarray, PreparedOutputPlan]:
         """Release solutions, each around the one before; undo and shrink."""
         objective, alpha, clip = self.objective, self.penalty, self.clip
-        nominal = objective.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not objective.neighbouring.is_replaced
         n_public = objective.design.n_records if nominal else None
         rows = ClippedSlopes(affine=prepared.affine, clip=clip).of(data)
         loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)

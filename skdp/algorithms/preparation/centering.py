@@ -260,7 +260,7 @@ class CenteringPlan:
     @property
     def has_count(self) -> bool:
         """Whether the records are counted."""
-        return self.sum.neighbouring is Neighbouring.ADD_REMOVE
+        return not self.sum.neighbouring.is_replaced
 
     def describe(self) -> Release:
         """Describe the release."""
@@ -333,7 +333,7 @@ def _sum(
 ) -> NoisySum:
     """Return the release with the sensitivity of Lemma 1."""
     targets = _targets(loss, design.intercept > 0, target_clip)
-    is_replaced = neighbouring is Neighbouring.REPLACE_ONE
+    is_replaced = neighbouring.is_replaced
     if is_replaced:
         square = 4.0 if moves_rows else _SQUARE_WEIGHT**2
     else:  # of (u, b (|u|^2 - 1/2), c)

@@ -275,6 +275,6 @@ def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
     sizes = problem.dimension_x, problem.dimension_y, problem.is_dual_linear
     if sizes != (plan.dimension_x, plan.dimension_y, plan.is_linear_dual):
         raise ValueError("The plan was made for a problem of other dimensions.")
-    if plan.neighbouring is Neighbouring.REPLACE_ONE and problem.n_records != plan.n_public:
+    if plan.neighbouring.is_replaced and problem.n_records != plan.n_public:
         raise ValueError(f"The plan is for {plan.n_public} records, not {problem.n_records}.")
     check_nominal_size(plan.n_public, problem.n_records)

@@ -94,7 +94,7 @@ def dp_rgda(
         raise TypeError(f"problem must be a MinimaxProblem, got {type(problem).__name__}.")
     relation = Neighbouring(neighbouring)
     if n_public is None:
-        if relation is Neighbouring.ADD_REMOVE:
+        if not relation.is_replaced:
             raise ValueError(
                 "neighbouring == 'add_remove' needs n_public: the number of records is private."
             )
@@ -189,7 +189,7 @@ def _calibrated(
     `noise_ratio` times that of gradients. Without sampling they are exact: ``sum 1 / m^2 = mu^2``.
     """
     counts, rates, ratio = settings.n_queries, settings.sampling_rates, settings.noise_ratio
-    sensitivity = 1.0 if relation is Neighbouring.ADD_REMOVE else 2.0
+    sensitivity = relation.n_changes
 
     def mechanisms(
         multiplier: float,

@@ -212,7 +212,7 @@ def private_moments(
     """
     design = plan.design
     count = size_of(part, records.n_records)
-    p, is_nominal = design.width, plan.neighbouring is Neighbouring.ADD_REMOVE
+    p, is_nominal = design.width, not plan.neighbouring.is_replaced
     if is_nominal:
         if count != records.n_records:
             raise ValueError("parts of the records are for neighbouring='replace_one'.")

@@ -62,7 +62,6 @@ from skdp.algorithms.tuning.splits import folds
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block, Part
@@ -160,7 +159,7 @@ class NewtonPlan(MomentsTuningPlan):
         margins = two_margins(design.width, _LONGEST) * design.size_ratio
         moved += (margins + position_rounding(design)) * X
         distance = loss.lipschitz(X, math.inf)
-        if self.objective.neighbouring is Neighbouring.REPLACE_ONE:
+        if self.objective.neighbouring.is_replaced:
             distance = loss.gradient_diameter(X, math.inf)
         sensitivity = distance / design.n_records * ROUNDING_SLACK + moved
         return tuple(
@@ -217,7 +216,7 @@ class NewtonPlan(MomentsTuningPlan):
         norms = data.intercept / unit, data.data_norm / unit
         statistics = LogLossModel(parts, *norms, adapts=self.adapts)
         fixed, count = self.fixed_alpha(unit), None
-        if self.objective.neighbouring is Neighbouring.ADD_REMOVE:
+        if not self.objective.neighbouring.is_replaced:
             count = self.design.n_records
         w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND, fixed)
         path = [alpha]

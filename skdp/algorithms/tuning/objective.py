@@ -71,7 +71,7 @@ class TuningObjective:
 
     def check(self, records: Records) -> None:
         """Refuse records that are not those of the design, and targets that are not of the loss."""
-        nominal = self.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not self.neighbouring.is_replaced
         n_public = self.n_records if nominal else None
         if TuningObjective.of(records, self.loss, self.penalties, n_public) != self:
             raise ValueError("The records are not of the design that the plan is made for.")

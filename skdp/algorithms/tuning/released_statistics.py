@@ -24,7 +24,6 @@ from skdp.algorithms.tuning.sufficient_statistics import (
     SufficientStatisticsPlan,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     HalfSquaredLoss,
@@ -78,7 +77,7 @@ class ReleasedStatisticsPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         design, given = self.objective.design, self.tuner.objective
         design.check(data)
-        nominal = given.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not given.neighbouring.is_replaced
         moved = data.with_intercept(given.intercept)
         # the norm of the features is known in its last bits now
         exact = TuningObjective.of(

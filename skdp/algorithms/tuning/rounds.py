@@ -33,7 +33,6 @@ from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.positive_factor import PositiveFactor
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -167,7 +166,7 @@ class RoundsPlan(PreparedOutputPlan):
             share=self.curvature_share,
             constant=prepared.affine.constant,
         )
-        nominal = self.objective.neighbouring is Neighbouring.ADD_REMOVE
+        nominal = not self.objective.neighbouring.is_replaced
         n_public = design.n_records if nominal else None
         counted = design.n_records / (prepared.centering.n_records or design.n_records)
         steps, sizes = counted / curvature.floored, made.matrix[:, :d].T @ prepared.directions

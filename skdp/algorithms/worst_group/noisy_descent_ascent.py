@@ -46,7 +46,6 @@ from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
 from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
@@ -480,7 +479,7 @@ def plan_noisy_descent_ascent(
         That of the plain model alone if there is one group, or where noise would hide the groups'
         losses.
     """
-    if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
+    if objective.weights.public_groups and not objective.neighbouring.is_replaced:
         raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
     are_classes = objective.are_classes and objective.risk.loss.has_odds
@@ -532,7 +531,7 @@ def plan_noisy_descent_ascent(
     if not are_classes:
         losses = in_groups(
             mu=mu * math.sqrt(losses_share / n_looks),
-            sensitivity=loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
+            sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
             size=loss_range(plain.loss)[1],
             name="losses of the groups",
             reference=f"{THEORY}, Lemma 2",

