@@ -33,7 +33,7 @@ from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Objective
 
 #: A bound on the excess loss, and a function that makes the plan.
@@ -306,7 +306,7 @@ METHODS: dict[str, Method] = {
         chunked=True,
         leads_solvers=_output_leads,
         published=partial(plan_regularized_risk, calibration="paper"),
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         needs_mean=False,
     ),
     "phased": Method(
@@ -320,7 +320,7 @@ METHODS: dict[str, Method] = {
         plan=plan_noisy_gradient_descent,
         chunked=True,
         leads=_gradient_leads,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         needs_delta=True,
         is_penalised=False,
         penalises_after=True,
@@ -330,7 +330,7 @@ METHODS: dict[str, Method] = {
         plan=plan_released_statistics,
         chunked=True,
         leads=_statistics_leads,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         has_ball=False,
     ),
     "objective": Method(
@@ -338,7 +338,7 @@ METHODS: dict[str, Method] = {
         chunked=True,
         leads=_objective_leads,
         candidate=perturbation_candidate,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
     ),
     "exponential": Method(
         plan=plan_draw,
@@ -368,7 +368,7 @@ GROUP_METHODS: dict[str, Method] = {
         plan=plan_noisy_descent_ascent,
         chunked=True,
         leads=_group_gradient_leads,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         needs_delta=True,
         is_penalised=False,
         has_ball=False,

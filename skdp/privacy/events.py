@@ -56,6 +56,10 @@ class Neighbouring(str, Enum):
         return 2.0 if self.is_replaced else 1.0
 
 
+#: The relations whose unit is a record.
+RECORD_RELATIONS = (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
+
+
 class PrivacyEvent(abc.ABC):
     """Base class of all events, which are frozen dataclasses.
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms.methods import METHODS, choose
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
     Design,
@@ -33,7 +33,7 @@ def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, has_solver=True, **
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
     for n, epsilon in ((2, 0.01), (1000, 1.0), (10**6, 1e4)):
         chosen = choice(loss, n, epsilon=epsilon, has_solver=False, neighbouring=relation)
@@ -50,7 +50,7 @@ def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_statistics_lead_for_pure_least_squares_with_many_records(loss, relation):
     plain = {"has_solver": False, "neighbouring": relation, "width": 10, "delta": 0.0}
     is_squared = isinstance(loss, HalfSquaredLoss)

@@ -10,7 +10,7 @@ import pytest
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.algorithms import METHODS, Method, Plan, Result
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Objective
 
 NAMES = (
@@ -153,7 +153,7 @@ def test_a_row_widens_what_is_covered(register):
     with pytest.raises(ValueError, match="proven for epsilon < 1 and delta > 0 only"):
         fit(DPRidge, method="toy", calibration="paper", epsilon=2.0)
     assert fit(DPRidge, method="toy", calibration="paper", epsilon=0.5).privacy_.method == "toy"
-    register(toy(relations=tuple(Neighbouring)))
+    register(toy(relations=RECORD_RELATIONS))
     report = fit(DPRidge, method="toy", neighbouring="add_remove", n_public=2000).privacy_
     assert report.neighbouring is Neighbouring.ADD_REMOVE
 

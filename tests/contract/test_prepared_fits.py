@@ -14,7 +14,7 @@ from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.tuning.rounds import plan_rounds
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
@@ -77,7 +77,7 @@ def neighbours(X, y, bound, relation):
             yield rows, targets
 
 
-@pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize("name", FITS)
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(name, relation):
     """For the same releases of any other table the model is the same, to the last bit."""

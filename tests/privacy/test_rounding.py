@@ -19,6 +19,7 @@ from skdp.privacy.accountants import (
     tightest_epsilon,
 )
 from skdp.privacy.events import (
+    RECORD_RELATIONS,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -32,7 +33,7 @@ from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_
 
 mpmath = pytest.importorskip("mpmath")
 
-REPLACE_ONE, ADD_REMOVE = tuple(Neighbouring)[:2]
+REPLACE_ONE, ADD_REMOVE = RECORD_RELATIONS
 TINY = math.ulp(0.0)
 LARGEST = sys.float_info.max
 #: Everywhere from 1e-300 to 1e300, and the ends of double precision.

@@ -10,11 +10,11 @@ import pytest
 from skdp.algorithms.descent import noisy_descent
 from skdp.algorithms.preparation.centered_rows import Centering
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+RELATIONS = pytest.mark.parametrize("relation", RECORD_RELATIONS)
 
 
 def centering_of(mean, scale):

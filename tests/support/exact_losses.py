@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from skdp.privacy.events import (
+    RECORD_RELATIONS,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -22,7 +23,7 @@ from skdp.privacy.events import (
 PLD_MODULE = "dp_accounting.pld.privacy_loss_distribution"
 
 
-REPLACE_ONE, ADD_REMOVE = RELATIONS = tuple(Neighbouring)[:2]
+REPLACE_ONE, ADD_REMOVE = RELATIONS = RECORD_RELATIONS
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from skdp.algorithms.worst_group.noisy_descent_ascent import (
 )
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+RELATIONS = pytest.mark.parametrize("relation", RECORD_RELATIONS)
 
 
 def rows_and_groups(rng, n):

@@ -6,10 +6,11 @@ import numpy as np
 from scipy import stats
 
 from skdp.algorithms import plan_objective_perturbation
-from skdp.privacy import Neighbouring, PrivacyBudget
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import RECORD_RELATIONS
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Objective, huber_loss
 
-REPLACE, ADD = tuple(Neighbouring)[:2]
+REPLACE, ADD = RECORD_RELATIONS
 CLIPPED, HUBER = ClippedLogisticLoss(), huber_loss(4.0, 1.0)
 
 

@@ -20,7 +20,7 @@ from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.rounds import plan_tuning_rounds
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Loss, PenaltyGroups, Records
 
 
@@ -95,7 +95,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=("grid", "is_free"),
         needs_delta=True,
         has_solver=False,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         largest=1e6,
         chunked=True,
     ),
@@ -103,7 +103,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         plan=SufficientStatisticsPlan,
         options=("n_folds",),
         has_solver=False,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         largest=1e6,
         chunked=True,
     ),
@@ -111,7 +111,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         plan=NewtonPlan,
         options=("n_folds",),
         has_solver=False,
-        relations=tuple(Neighbouring),
+        relations=RECORD_RELATIONS,
         largest=1e6,
         chunked=True,
     ),

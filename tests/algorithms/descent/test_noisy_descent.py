@@ -45,7 +45,7 @@ from skdp.algorithms.preparation.centered_rows import (
 from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, ComposedEvent, GaussianEvent
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
@@ -514,7 +514,7 @@ def test_the_noise_of_a_step_grows_with_the_weights():
     """Records may be elsewhere in the table, so computed margins differ in the last bits."""
     scales = []
 
-    for relation in list(Neighbouring)[:2]:
+    for relation in RECORD_RELATIONS:
         plan = plan_of(LogisticLoss(), 50, 2, 1.0, 1e-3, relation)
         X = np.random.default_rng(0).normal(size=(50, 2))
         records = Records(X, 1.0, 0.1, targets=np.arange(50) % 2.0)

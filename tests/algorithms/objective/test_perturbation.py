@@ -18,7 +18,8 @@ from skdp.algorithms import METHODS, objective_perturbation, plan_objective_pert
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
-from skdp.privacy import ApproximateEvent, Neighbouring, PrivacyBudget, tightest_epsilon
+from skdp.privacy import ApproximateEvent, PrivacyBudget, tightest_epsilon
+from skdp.privacy.events import RECORD_RELATIONS
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     AbsoluteLoss,
@@ -71,7 +72,7 @@ def test_reference_calibration(epsilon, relation, penalty, scale, pure):
 
 def test_a_plan_is_the_calibration_of_its_part_of_the_budget():
     """At little noise: then nothing but privacy asks for a penalty."""
-    for relation in list(Neighbouring)[:2]:
+    for relation in RECORD_RELATIONS:
         for delta, share in ((1e-5, 0.1), (0.0, 0.25)):
             plan = make_plan(LogisticLoss(), delta=delta, relation=relation, n=50_000)
             budget, growth = plan.budget, math.expm1(share * plan.budget.epsilon)
@@ -173,7 +174,7 @@ def planned(records, loss, relation=REPLACE, epsilon=1.0, delta=1e-5, **asked):
 
 @pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
-@pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize("loss", SUPPORTED, ids=str)
 def test_a_run_minimises_what_it_drew(loss, relation, delta):
     """The linear term has the stated law, and the point is where it meets the sum of gradients."""
@@ -206,7 +207,7 @@ def test_a_run_minimises_what_it_drew(loss, relation, delta):
 
 
 @pytest.mark.mostly("slow", 4)
-@pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize("loss", SUPPORTED, ids=str)
 def test_sums_of_gradients_of_neighbours(loss, relation):
     """``b_D - b_D'`` at any point, rows far beyond their bound, against the sensitivity."""
@@ -240,7 +241,7 @@ def test_hessians_of_records_change_the_determinant_by_j(loss):
 
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-5, 0.1])
-@pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_the_accountant_gives_the_budget_back(relation, delta):
     for epsilon in (1e-3, 1.0, 30.0, 1e6):
         for loss in (LogisticLoss(), HUBER, SoftmaxLoss(3)):
@@ -482,4 +483,4 @@ def test_the_report_names_theorem_penalty_and_noise():
     assert model.alpha_ == report.plan["alpha"]
     assert report.plan["clip"] == 0.5
     assert "clip" not in model.set_params(method="output").fit(X, y).privacy_.plan
-    assert METHODS["objective"].relations == tuple(Neighbouring)
+    assert METHODS["objective"].relations == RECORD_RELATIONS

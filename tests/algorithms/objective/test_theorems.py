@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
-from skdp.privacy import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
 from skdp.problems import ClippedLogisticLoss, HingeLoss, LogisticLoss, SmoothedLoss, SoftmaxLoss
 
@@ -56,7 +56,7 @@ def test_bounds_of_every_theorem_hold_at_the_noise_and_not_beyond():
     two, six, eight = (math.sqrt(each) for each in (2, 6, 8))
     for epsilon in (1e-3, 0.1, 1.0, 9.0, 100.0):
         for delta in (1e-12, 1e-5, 0.1, 0.9):
-            losses, relations = (CLIPPED, HUBER, SoftmaxLoss(4)), tuple(Neighbouring)[:2]
+            losses, relations = (CLIPPED, HUBER, SoftmaxLoss(4)), RECORD_RELATIONS
             for loss, relation in itertools.product(losses, relations):
                 mu, theorem = largest_mu(loss, epsilon, delta, relation)
                 stated = {
@@ -246,7 +246,7 @@ def test_theorem_3_on_exact_densities(direction, least):
 
 @pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("loss", [CLIPPED, HUBER, SoftmaxLoss(3), SoftmaxLoss(5)], ids=str)
-@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_theorem_5_pointwise(loss, relation):
     """Log ratios of the densities in up to eight dimensions, at the scale of the plan."""
     rng, worst = np.random.default_rng(0), -math.inf
@@ -268,7 +268,7 @@ def test_theorem_5_pointwise(loss, relation):
 
 
 @pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize("loss", [LogisticLoss(), HUBER, HingeLoss().smoothed(1.0)], ids=str)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_planned_noise_is_enough_and_half_of_it_is_not(loss, relation, epsilon):

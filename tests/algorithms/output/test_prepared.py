@@ -19,7 +19,7 @@ from skdp.algorithms.preparation.spread import plan_spread
 from skdp.algorithms.preparation.undo import Curvature
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import (
     Ball,
     Design,
@@ -202,7 +202,7 @@ def test_undoing_is_exact_where_the_curvature_is_known():
         assert undone == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("relation", Neighbouring)
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
 def test_the_parts_make_the_budget(name, relation, n, epsilon):

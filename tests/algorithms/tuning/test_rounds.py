@@ -21,7 +21,7 @@ from skdp.algorithms.tuning.rounds import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import (
     Design,
     EmpiricalRisk,
@@ -37,7 +37,7 @@ from skdp.problems import (
 
 LOSSES = {"squares": HalfSquaredLoss(1.0), "log loss": LogisticLoss()}
 every_loss = pytest.mark.parametrize("name", LOSSES)
-every_relation = pytest.mark.parametrize("relation", list(Neighbouring)[:2])
+every_relation = pytest.mark.parametrize("relation", RECORD_RELATIONS)
 
 
 class Watched(NoiseSource):

@@ -29,7 +29,7 @@ from skdp.algorithms import Run
 from skdp.algorithms.tuning import PrivateMoments, plan_private_moments, private_moments
 from skdp.algorithms.tuning.moments import mean_rounding, pack, unpack
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Design, PenaltyGroups, Records
 from skdp.problems.rounding import chain
 
@@ -383,7 +383,7 @@ def test_groups_that_are_none_are_refused(arguments, message):
         PenaltyGroups(*arguments)
 
 
-@pytest.mark.parametrize("neighbouring", list(Neighbouring)[:2])
+@pytest.mark.parametrize("neighbouring", RECORD_RELATIONS)
 def test_released_moments_pay_for_records_that_are_elsewhere(neighbouring):
     """Products of all records may have other last bits, in both of the sums that are compared."""
     n, width, norm = 10**9, 11, 2.0
