@@ -20,7 +20,7 @@ from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import Neighbouring, common_relation
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
 _SEED = (
@@ -68,10 +68,11 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
         self, releases: tuple[Release, ...], caveats: tuple[str, ...], **parts: Any
     ) -> None:
         """Set ``privacy_``; `parts` are further parameters of :class:`PrivacyReport`."""
+        events = (release.event for release in releases)
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
-            neighbouring=Neighbouring(self.neighbouring),
+            neighbouring=common_relation(events) or Neighbouring(self.neighbouring),
             noise_source=noise_source_name(self.random_state),
             releases=releases,
             caveats=caveats if self.random_state is None else (*caveats, _SEED),
@@ -125,13 +126,14 @@ def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
 
 
 def refuse_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse weights of records and unknown arguments."""
-    if fit_params.get("sample_weight") is not None:
-        raise ValueError(
-            "sample_weight is not supported: the privacy guarantee is per record, and a weight "
-            "makes one record count like several."
-        )
-    unknown = set(fit_params) - {"sample_weight"}
+    """Refuse weights of records, ids of persons and unknown arguments."""
+    for name in ("sample_weight", "user_ids"):
+        if fit_params.get(name) is not None:
+            raise ValueError(
+                f"{name} is not supported here: there is no proof for units of privacy other than "
+                "records."
+            )
+    unknown = set(fit_params) - {"sample_weight", "user_ids"}
     if unknown:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
 

@@ -31,6 +31,7 @@ from skdp._sources import (
     distinct_labels,
 )
 from skdp._types import Self
+from skdp._units import Units, person_codes, record_weights, take_user_ids
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.plan import check_memory
 from skdp.data.collections import as_source, over_chunks
@@ -45,8 +46,19 @@ class PrivateModel(PrivateEstimator):
     """Base of private models of rows of bounded norm; not for direct use."""
 
     data_norm: float | None
+    #: Parameters of those models that have a proof for units other than records.
+    weight_bound: float | None = None
+    max_records_per_user: int | None = None
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user_ids: Any = None,
+        sample_weight: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -55,9 +67,14 @@ class PrivateModel(PrivateEstimator):
             Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds the
             targets. Dask collections of equal partitions are taken, too.
         y : array-like of shape (n_samples,)
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which then is no feature. The guarantee is then for a person with all its records,
+            whose weights add up to 1. None: every record is a person of its own.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Must be empty. `sample_weight` is refused, because the guarantee is per record: the
-            sensitivity grows by the largest weight.
+            Must be empty.
 
         Returns
         -------
@@ -72,14 +89,37 @@ class PrivateModel(PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y)
         with staged(self) as model:
-            model._fit(*((X, y) if source is None else (source, None)))
+            X, y = (X, y) if source is None else (source, None)
+            model._fit(X, y, None, (user_ids, sample_weight))
         return self
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
-        """Set the fitted attributes."""
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: np.ndarray | None = None,
+        given: tuple[Any, Any] = (None, None),
+    ) -> None:
+        """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
+
+    def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
+        """Check and encode the ids of persons and the weights of records."""
+        user_ids, sample_weight = given
+        if user_ids is None and sample_weight is None:
+            return Units()
+        if isinstance(X, RecordSource):
+            raise ValueError("user_ids and sample_weight need all records in memory.")
+        persons = weights = None
+        if user_ids is not None:
+            persons = person_codes(user_ids, X.shape[0])
+        if sample_weight is not None:
+            bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
+            weights = record_weights(sample_weight, bound, X.shape[0])
+        return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = validate_records(self, X, y, accept_sparse="csr", **options)
@@ -190,7 +230,7 @@ class PrivateModel(PrivateEstimator):
         `is_planned` are they looked at, too.
         """
         releases = plan.releases if is_planned else plan.releases[:1]
-        size = self._public_size(records.n_records) or records.n_records
+        size = self._public_size(records.n_units) or records.n_units
         radius = plan.to_dict().get("radius", math.inf)
         alarms = (
             *plan.alarms(),
@@ -211,8 +251,8 @@ class PrivateModel(PrivateEstimator):
         remarks: tuple[str, ...] = (),
     ) -> None:
         """Set ``privacy_``; `public` holds numbers besides those of the plan."""
-        releases, n_records = plan.releases, records.n_records
-        alarms = self._delta_alarms(self._public_size(n_records) or n_records)
+        releases, n_units = plan.releases, records.n_units
+        alarms = self._delta_alarms(self._public_size(n_units) or n_units)
         numbers = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
@@ -287,7 +327,13 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     def _loss(self, n_classes: int) -> Loss:
         """Loss for targets 0 and 1 if there are two classes, else for class indices."""
 
-    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: np.ndarray | None = None,
+        given: tuple[Any, Any] = (None, None),
+    ) -> None:
         self._check_parameters()
         declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
         if declared is not None and len(declared) > 2 and self._only_binary is not None:
@@ -298,6 +344,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         with self._surveyed(X, ChunkCheck(), labels) as surveyor:
             if surveyor is None:
                 X, y = self._validated(X, y)
+            units = self._units(X, given)
             classes: Any = declared
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
@@ -315,7 +362,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             encoder, loss = LabelCodes(classes), self._loss(len(classes))
             self.classes_ = classes
             if surveyor is None:
-                records: Any = self._records(X, encoder(y), groups)
+                records: Any = units.of(self._records(X, encoder(y), groups))
             else:
                 records = self._chunked(surveyor, encoder)
             weights = self._private_weights(records, self._risk(loss), caveats)

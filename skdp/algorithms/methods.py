@@ -84,6 +84,8 @@ class Method:
         `published` is proven below it, for ``delta > 0``.
     chunked : bool, default=False
         Whether it looks at records through sums of statistics alone, so that they may be in chunks.
+    is_weighted : bool, default=False
+        Whether the weights of a record, or of a person's records, may add up to less than 1.
     """
 
     plan: Callable[[Any, PrivacyBudget], Plan]
@@ -104,11 +106,14 @@ class Method:
     clips_groups: bool = False
     published_epsilon: float = math.inf
     chunked: bool = False
+    is_weighted: bool = False
 
     def check(
         self, name: str, budget: PrivacyBudget, neighbouring: Neighbouring, calibration: str
     ) -> None:
         """Raise a ValueError where the proof of the method does not apply."""
+        if neighbouring not in self.relations and neighbouring.unit == "user":
+            raise ValueError(f"method={name!r} has no proof for user_ids.")
         if neighbouring not in self.relations:
             raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
         if calibration != "analytic" and (calibration != "paper" or self.published is None):
@@ -133,6 +138,14 @@ def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
     """Name the methods of a table that have a property, for a message; empty for none."""
     names = [f"method={name!r}" for name, method in methods.items() if has(method)]
     return " or ".join([", ".join(names[:-1]), *names[-1:]] if names[1:] else names)
+
+
+def _check_weighted(method: Method, name: str) -> None:
+    """Refuse weights for a method without a proof for them."""
+    if not method.is_weighted:
+        raise ValueError(
+            f"method={name!r} has no proof for sample_weight, nor for max_records_per_user."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +237,12 @@ def choose(
     plan = (published or methods[first].plan)(objective, budget)
     candidates: dict[str, Candidate] = {}
     if name == "auto" and calibration == "analytic" and may_split:
-        found = ((key, methods[key].candidate(objective, budget)) for key in others)
+        proven = (key for key in others if objective.neighbouring in methods[key].relations)
+        found = ((key, methods[key].candidate(objective, budget)) for key in proven)
         candidates = {key: each for key, each in found if each and each[0] < math.inf}
+    if objective.design.is_slack:
+        _check_weighted(methods[first], first)
+        candidates = {key: each for key, each in candidates.items() if methods[key].is_weighted}
     if not candidates:
         return Choice(method=first, plan=plan, bounds={}, replaced=replaced)
     candidates = {default: (plan.bound(), lambda: plan), **candidates}
@@ -320,7 +337,8 @@ METHODS: dict[str, Method] = {
         plan=plan_noisy_gradient_descent,
         chunked=True,
         leads=_gradient_leads,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
+        is_weighted=True,
         needs_delta=True,
         is_penalised=False,
         penalises_after=True,

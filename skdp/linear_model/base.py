@@ -87,7 +87,7 @@ class DPLinearModel(PrivateModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
-        design = Design.of(records, self._public_size(records.n_records))
+        design = Design.of(records, self._public_size(records.n_units))
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -161,12 +161,17 @@ class DPLinearModel(PrivateModel):
             design,
             alpha=0.0 if self.alpha == "auto" else float(self.alpha),
             coef_norm=None if self.coef_norm is None else float(self.coef_norm),
-            neighbouring=Neighbouring(self.neighbouring),
+            neighbouring=self._relation(design),
             population=self.objective == "population",
             coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
             feature_bound=self._entry_bound,
             prepares=self._prepares,
         )
+
+    def _relation(self, design: Design) -> Neighbouring:
+        """Return the relation of the guarantee, for persons if records are of persons."""
+        relation = Neighbouring(self.neighbouring)
+        return relation.of_persons if design.of_persons else relation
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
@@ -210,14 +215,14 @@ class DPLinearModel(PrivateModel):
             return self._entry_bound * bool(self.fit_intercept)
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
-    def _public_size(self, n_records: int) -> int | None:
+    def _public_size(self, n_units: int) -> int | None:
         if self.neighbouring == "replace_one":
             return None
-        n_public = n_records if self.n_public is None else int(self.n_public)
-        if n_records > MAX_SIZE_RATIO * n_public:
+        n_public = n_units if self.n_public is None else int(self.n_public)
+        if n_units > MAX_SIZE_RATIO * n_public:
             raise ValueError(
-                f"X has more than {MAX_SIZE_RATIO:g} times as many records as n_public == "
-                f"{self.n_public}."
+                f"X has more than {MAX_SIZE_RATIO:g} times as many records (or persons, with "
+                f"user_ids) as n_public == {self.n_public}."
             )
         return n_public
 

@@ -27,7 +27,13 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     def _loss(self, target_bound: float) -> Loss:
         """Loss for targets of at most this absolute value, in units of y."""
 
-    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: np.ndarray | None = None,
+        given: tuple[Any, Any] = (None, None),
+    ) -> None:
         self._check_parameters()
         (low, high), middle = self._range, self._middle
         self._warn_undeclared()
@@ -35,7 +41,9 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         with self._surveyed(X, ChunkCheck(y_numeric=True)) as surveyor:
             if surveyor is None:
                 X, y = self._validated(X, y, y_numeric=True)
-                records: Any = self._records(X, encoder(y), groups)
+            units = self._units(X, given)
+            if surveyor is None:
+                records: Any = units.of(self._records(X, encoder(y), groups))
             else:
                 records = self._chunked(surveyor, encoder)
             weights = self._private_weights(records, self._public_risk(None))[0]

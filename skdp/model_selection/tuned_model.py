@@ -52,7 +52,7 @@ class TunedLinearModel(DPLinearModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        design = Design.of(records, self._public_size(records.n_records))
+        design = Design.of(records, self._public_size(records.n_units))
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -99,6 +99,11 @@ class TunedLinearModel(DPLinearModel):
                 in_memory=in_memory,
             )
         method = self._methods[name]
+        if design.is_weighted:
+            raise ValueError(
+                f"method={name!r} has no proof for user_ids or sample_weight; "
+                "DPRidge and DPLogisticRegression have."
+            )
         options = {
             "n_folds": None if cv is None else int(cv),
             "tune_share": float(self.tune_share),
@@ -113,7 +118,7 @@ class TunedLinearModel(DPLinearModel):
                 design=design,
                 data_norm=self._norm_bound,
                 intercept=self._intercept_value,
-                neighbouring=Neighbouring(self.neighbouring),
+                neighbouring=self._relation(design),
             ),
             budget=self._budget,
             **{name: options[name] for name in method.options},

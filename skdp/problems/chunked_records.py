@@ -180,7 +180,8 @@ class ChunkedRecords:
     in_memory = False
     factors = None
     #: Of records in memory alone.
-    groups = targets = None
+    groups = targets = persons = None
+    is_slack = False
 
     def __init__(
         self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
@@ -202,6 +203,11 @@ class ChunkedRecords:
     def n_records(self) -> int:
         """Number of records."""
         return self._survey.n_records
+
+    @property
+    def n_units(self) -> int:
+        """As of :class:`Records`."""
+        return self.n_records
 
     @property
     def n_features(self) -> int:

@@ -17,6 +17,8 @@ from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 #: Largest ratio of the number of records to the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
+#: Most records of all persons together.
+MOST_RECORDS = 2.0**48
 
 
 def check_nominal_size(n_public: int, n_records: int) -> None:
@@ -49,7 +51,7 @@ class ProblemConstants:
         Lipschitz constant of the gradient of one ``f_i``; inf for a non-smooth loss.
     radius : float
         Radius R of a ball around 0 that holds the solution.
-    row_width, block_size, size_ratio
+    row_width, block_size, size_ratio, n_terms
         As of a :class:`Design`, for the rounding bound; the ratio also enters the smoothness for
         the solver, not the sensitivity.
     in_ball : bool, default=True
@@ -77,6 +79,7 @@ class ProblemConstants:
     domain_radius: float | None = None
     record_weight: float | None = None
     additional_rounding: float = 0.0
+    n_terms: float | None = None
 
     @classmethod
     def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
@@ -115,7 +118,8 @@ class ProblemConstants:
         `lipschitz` bounds the gradient of one record there. For a non-smooth loss it is the error
         of a combination of the rows. Proof: docs/theory/output_perturbation.md, "Rounding".
         """
-        additions = chain(self.n_records * self.size_ratio, self.block_size)
+        n_terms = self.n_records * self.size_ratio if self.n_terms is None else self.n_terms
+        additions = chain(n_terms, self.block_size)
         losses = (0.51 * additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += 0.51 * (self.row_width + 16.0) * self.smoothness * norm
@@ -156,6 +160,10 @@ class Design:
         Largest ratio of the actual number of records to N.
     intercept : float, default=0.0
         Value of the intercept feature; 0 for none.
+    of_persons : bool, default=False
+        Whether N is a number of persons, who may have any number of records.
+    is_slack : bool, default=False
+        Whether the weights of a record or of a person's records may add up to less than 1.
     """
 
     feature_norm: float
@@ -164,13 +172,22 @@ class Design:
     block_size: int = 4096
     size_ratio: float = 1.0
     intercept: float = 0.0
+    of_persons: bool = False
+    is_slack: bool = False
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
         """Describe some records; `n_public` is needed if their number is private."""
-        n, ratio = (records.n_records, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
+        n, ratio = (records.n_units, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
         return cls(
-            records.norm_bound, records.width, n, records.block_size, ratio, records.intercept
+            records.norm_bound,
+            records.width,
+            n,
+            records.block_size,
+            ratio,
+            records.intercept,
+            records.persons is not None,
+            records.is_slack,
         )
 
     def check(self, records: Records) -> None:
@@ -183,6 +200,16 @@ class Design:
     def n_features(self) -> int:
         """Number of features without the intercept."""
         return self.width - bool(self.intercept)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether terms of sums are multiplied by weights of records."""
+        return self.of_persons or self.is_slack
+
+    @property
+    def n_terms(self) -> float:
+        """Largest number of records, for the rounding of sums; private if persons have many."""
+        return MOST_RECORDS if self.of_persons else self.n_records * self.size_ratio
 
     @property
     def second_moment(self) -> float:
@@ -215,6 +242,7 @@ def generalised_linear_constants(
         size_ratio=design.size_ratio,
         in_ball=is_finite(radius),
         domain_radius=radius,
+        n_terms=design.n_terms if design.of_persons else None,
     )
 
 

@@ -21,7 +21,7 @@ class LossSum:
     weights: np.ndarray
 
     def __call__(self, block: Block) -> float:
-        return float(self.loss.value(block.margins(self.weights), block.targets).sum())
+        return float(block.sum(self.loss.value(block.margins(self.weights), block.targets)))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ValueAndGradientSum:
     def __call__(self, block: Block) -> tuple[float, np.ndarray]:
         margins = block.margins(self.weights)
         values, residuals = self.loss.value_and_derivative(margins, block.targets)
-        return float(values.sum()), block.pull_back(residuals)
+        return float(block.sum(values)), block.pull_back(residuals)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 Each row x_i enters every computation as ``(s_i x_i, c)``: scaled down to the public norm
 bound and followed by the constant intercept feature. Neither is materialised, so no copy of X is
 made. Work goes block by block, which keeps a block in cache between its two products.
+
+Records may have weights in [0, 1], which every sum over them has. Records of a person are beside
+each other and have weights that add up to 1 at most (:mod:`skdp.problems.persons`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from sklearn.utils.extmath import row_norms
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
+from skdp.problems.persons import person_starts, person_sums
 from skdp.problems.rounding import tree_sum
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
@@ -63,6 +67,10 @@ class Block:
         Of the columns, the intercept feature last; None when all are one.
     lengths : ndarray of shape (m,) or None
         Norms of the bounded rows without factors and intercept feature; None if not yet computed.
+    shares : ndarray of shape (m,) or None
+        Weights of the records in every sum; None when all are one.
+    persons : ndarray of int, shape (m,), or None
+        Whose record each is, ascending; None where every record is a unit of its own.
     """
 
     positions: slice | np.ndarray
@@ -73,6 +81,37 @@ class Block:
     groups: Any = None
     factors: np.ndarray | None = None
     lengths: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    persons: np.ndarray | None = None
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Multiply values of shape (m,) or (m, k) by the weights of the records."""
+        if self.shares is None:
+            return values
+        return values * (self.shares if values.ndim == 1 else self.shares[:, None])
+
+    def sum(self, values: np.ndarray) -> Any:
+        """Sum values of shape (m,) or (m, k) over the records, with their weights."""
+        return values.sum(axis=0) if self.shares is None else self.shares @ values
+
+    def count(self, codes: np.ndarray, n: int) -> np.ndarray:
+        """Count codes below n, each record with its weight; shape (n,)."""
+        return np.bincount(codes, weights=self.shares, minlength=n)
+
+    def sum_by_person(self, values: np.ndarray) -> tuple[Matrix, np.ndarray]:
+        """Sum the rows times `values` of shape (m,) over the records of each person.
+
+        Returns
+        -------
+        of_features : ndarray or csr_array of shape (n_persons, n_features)
+        of_intercept : ndarray of shape (n_persons,)
+        """
+        assert self.persons is not None
+        starts, values = person_starts(self.persons), self.weighted(values)
+        constants = np.full((len(values), 1), self.intercept)
+        scaled = values if self.scale is None else values * self.scale
+        of_intercept = person_sums(constants, values, starts)[:, 0]
+        return person_sums(self.matrix, scaled, starts), of_intercept
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""
@@ -88,7 +127,8 @@ class Block:
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
-        """Sum of the rows weighted by `residuals` of shape (m,) or (m, k): (k, width)."""
+        """Sum of the rows times `residuals` of shape (m,) or (m, k): (k, width)."""
+        residuals = self.weighted(residuals)
         outputs = 1 if residuals.ndim == 1 else residuals.shape[1]
         d = self.matrix.shape[1]
         out = np.empty((outputs, d + bool(self.intercept)))
@@ -137,6 +177,7 @@ class Block:
         if sp.issparse(self.matrix):
             gram, sums = self.gram(weights), self.pull_back(residuals)
             return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
+        residuals, weights = self.weighted(residuals), self.weighted(weights)
         rows = self.rows(spare=1)  # a copy that stays in the cache
         rows[:, -1] = residuals
         if (weights == 1.0).all():
@@ -150,7 +191,7 @@ class Block:
 
         `rough`: in single precision, which takes half the time.
         """
-        d = self.matrix.shape[1]
+        d, weights = self.matrix.shape[1], self.weighted(weights)
         out = np.empty((d + bool(self.intercept),) * 2)
         scaled = weights if self.scale is None else weights * self.scale  # and once more below
         if self.intercept:
@@ -196,9 +237,21 @@ class Records:
     targets, groups : ndarray, optional
         One entry per row, in the encoding of the loss and as integers from 0 on. Kept as
         read-only views.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_records,) or None
+        Weights of the records, from :meth:`with_weights` or :meth:`of_persons`.
+    persons : ndarray of int, shape (n_records,), or None
+        Whose record each is, ascending.
+    is_slack : bool
+        Whether the weights of a unit may add up to less than 1.
     """
 
     in_memory = True
+    shares: np.ndarray | None = None
+    persons: np.ndarray | None = None
+    is_slack = False
     scale: np.ndarray | None = None
     factors: np.ndarray | None = None
     #: Norms of the bounded rows, without the intercept feature; None in single precision.
@@ -330,6 +383,60 @@ class Records:
         scale[unclear] = bound / np.maximum(norms, bound)
         return scale, norms
 
+    def with_weights(self, weights: np.ndarray) -> Records:
+        """Give each record a weight in [0, 1] in every sum; nothing is copied."""
+        other = copy.copy(self)
+        other.shares = self._column("weights", weights)
+        other.is_slack = True
+        return other
+
+    def of_persons(self, persons: np.ndarray, max_records: int | None = None) -> Records:
+        """Weigh the records of each person by one over their number, or `max_records` if larger.
+
+        Earlier weights are multiplied by it; records whose weight is 0 do not count. The records
+        of a person come to stand beside each other: a dense X is then copied block by block when it
+        is needed, a CSR matrix at once, and neither if they stand so already.
+
+        Parameters
+        ----------
+        persons : ndarray of int, shape (n_records,)
+            Codes of the persons, from 0 on without a gap.
+        max_records : int or None, default=None
+            A person with fewer records has a weight below 1.
+        """
+        part = self
+        if (np.diff(persons) < 0).any():
+            order = np.argsort(persons, kind="stable")
+            part, persons = self.take(order, view=True), persons[order]
+        other = copy.copy(part)
+        other.persons = read_only_view(persons)
+        counted = np.ones(len(persons)) if part.shares is None else part.shares
+        numbers = np.bincount(persons, weights=counted > 0.0)
+        shares = counted / np.maximum(numbers, max_records or 1)[persons]
+        other.shares = read_only_view(shares)
+        other.is_slack = part.is_slack or max_records is not None
+        return other
+
+    @property
+    def n_units(self) -> int:
+        """Number of persons, or of records where each is a unit of its own."""
+        return self.n_records if self.persons is None else len(self.starts) - 1
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where the records of each person start, and the number of records; (n_units + 1,)."""
+        assert self.persons is not None
+        return person_starts(self.persons)
+
+    def records_of(self, units: np.ndarray) -> np.ndarray:
+        """Return the positions of the records of some units, unit by unit."""
+        if self.persons is None:
+            return units
+        starts = self.starts
+        first, numbers = starts[units], np.diff(starts)[units]
+        ends = np.cumsum(numbers)
+        return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + numbers, numbers)
+
     @property
     def n_records(self) -> int:
         return int(self.matrix.shape[0]) if self.selected is None else len(self.selected)
@@ -381,7 +488,20 @@ class Records:
         targets = None if self.targets is None else self.targets[positions]
         groups = None if self.groups is None else self.groups[positions]
         lengths = None if self.lengths is None else self.lengths[positions]
-        return Block(positions, part, scale, self.intercept, targets, groups, self.factors, lengths)
+        shares = None if self.shares is None else self.shares[positions]
+        persons = None if self.persons is None else self.persons[positions]
+        return Block(
+            positions,
+            part,
+            scale,
+            self.intercept,
+            targets,
+            groups,
+            self.factors,
+            lengths,
+            shares,
+            persons,
+        )
 
     def _rows(self, positions: slice | np.ndarray) -> Matrix:
         """Return rows of the records as they are stored."""
@@ -496,10 +616,9 @@ class Records:
             rows = self._rows(positions)
             part.matrix = _read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
             part.selected = None
-        part.scale, part.lengths, part.targets, part.groups = (
-            None if column is None else read_only_view(column[positions])
-            for column in (self.scale, self.lengths, self.targets, self.groups)
-        )
+        for name in ("scale", "lengths", "targets", "groups", "shares", "persons"):
+            column = getattr(self, name)
+            setattr(part, name, None if column is None else read_only_view(column[positions]))
         return part
 
 

@@ -203,7 +203,7 @@ class GroupedModel(PrivateModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> Any:
         records, are_given = self._with_groups(records)
-        design = Design.of(records, self._public_size(records.n_records))
+        design = Design.of(records, self._public_size(records.n_units))
         groups = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, groups, are_given)
         if not records.in_memory:

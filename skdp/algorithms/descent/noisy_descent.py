@@ -34,7 +34,12 @@ from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperatur
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_chunks import centered
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering, clipped_sum
+from skdp.algorithms.preparation.centered_rows import (
+    CenteredRecords,
+    Centering,
+    clipped_sum,
+    person_rounding,
+)
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.preparation.penalty import AFTER_RELEASES, Spectrum, penalised_rows
@@ -527,10 +532,13 @@ class Descent:
             length = float(np.linalg.norm(origin + weights))
             margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
             norms = two_norms(d, rows.cancellation) * clip
+            if rows.of_persons:
+                norms = person_rounding(rows, clip)
             return sums.bound((bound * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
-            return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)
+            given = origin + weights, self.offsets, clip, k, factors, largest
+            return clipped_sum(rows, loss, *given)
 
         return origin + descend(
             plan.schedule,
@@ -597,7 +605,7 @@ def _planned(
     error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
     means_share, moves_rows = rules.centering_share(loss, error, n_changes / (n * mu))
     if temperature_share is None:
-        temperature_share = rules.temperature_share(loss, n_changes / (n * mu))
+        temperature_share = rules.temperature_share(loss, n_changes / (n * mu), design.of_persons)
     centering = moments = temperature = None
     if means_share:
         mu_means = mu * math.sqrt(means_share)

@@ -78,7 +78,7 @@ class TemperatureDerivatives:
                 ]
         vectors = np.stack(columns)
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-        return vectors @ (1.0 / np.maximum(lengths, 1.0))
+        return vectors @ block.weighted(1.0 / np.maximum(lengths, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,11 @@ public. Sums of gradients are over records whose gradients are clipped to a norm
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
@@ -17,7 +19,8 @@ from skdp._runtime import Threads
 from skdp.algorithms.preparation import rules
 from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Design, Loss, Records
-from skdp.problems.records import Block
+from skdp.problems.persons import ADDITIONS, person_starts
+from skdp.problems.records import Block, Matrix
 from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
@@ -66,7 +69,7 @@ class Centering:
 def sum_rounding(design: Design, bound: float) -> float:
     """Bound the rounding of two sums over records of vectors of a bounded norm."""
     n = design.n_records * design.size_ratio
-    return float(two_sums(n, _LONGER * design.block_size) * n * bound)
+    return float(two_sums(design.n_terms, _LONGER * design.block_size) * n * bound)
 
 
 def squared_norms(block: Block) -> np.ndarray:
@@ -100,9 +103,13 @@ class CenteredRecords(ABC):
         Value of the constant; 0 without an intercept.
     norm_bound : float
         Bound on the norm of A for every conceivable row.
+    of_persons : bool
+        Whether gradients are clipped for each person, not for each record.
     n_counted : float or None
         Released number of records, if there is one.
     """
+
+    of_persons = False
 
     def __init__(self, data_norm: float, has_intercept: bool, centering: Centering) -> None:
         self.has_intercept, self.n_counted = has_intercept, centering.n_records
@@ -183,9 +190,10 @@ class CenteredRows(CenteredRecords):
 
     def __init__(self, records: Records, centering: Centering, has_threads: bool = True) -> None:
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
+        self.of_persons = records.persons is not None
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
-        self._all = self._kept(self._slices(records.n_records))
+        self._all = self._kept(self._slices())
         self._all_norms = [self._norms(block) for block in self._made(self._all)]
         self._parts, self.norms = [self._all], [self._all_norms]
 
@@ -199,20 +207,27 @@ class CenteredRows(CenteredRecords):
         if n_blocks == 1:
             self._parts, self.norms = [self._all], [self._all_norms]
             return
-        norms = np.concatenate(self._all_norms)
-        parts = [
-            [members[part] for part in self._slices(len(members))]
-            for members in SecretLabels(n_blocks, noise).members(self._records.n_records)
-        ]
+        norms, records = np.concatenate(self._all_norms), self._records
+        labels = SecretLabels(n_blocks, noise)
+        blocks = map(records.records_of, labels.members(records.n_units))
+        parts = [[block[part] for part in self._slices(block)] for block in blocks]
         self.norms = [[norms[positions] for positions in block] for block in parts]
         self._parts = [self._kept(block) if self._threads else block for block in parts]
 
-    def _slices(self, n: int) -> list[slice]:
-        """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
+    def _slices(self, positions: np.ndarray | None = None) -> list[slice]:
+        """Cut some records, or all, into parts that end with a person.
+
+        Of sparse rows there are four in place of one, for threads to share.
+        """
+        n = self._records.n_records if positions is None else len(positions)
         size = _LONGER * self._records.block_size
         if self._threads is not None and n > self._records.block_size:
             size = -(-n // (4 * -(-n // size)))
-        return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
+        ends = np.append(np.arange(size, n, size), n)
+        if (persons := self._records.persons) is not None:
+            starts = person_starts(persons if positions is None else persons[positions])
+            ends = np.unique(starts[np.searchsorted(starts, ends)])
+        return list(map(slice, [0, *ends[:-1].tolist()], ends.tolist()))
 
     def _kept(self, parts: Sequence[slice | np.ndarray]) -> Sequence[slice | np.ndarray | Block]:
         """Make the parts once, but for rows in single precision."""
@@ -284,6 +299,10 @@ class ClippedGradients:
     group_factors: np.ndarray | None
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        return block.pull_back(self.residuals(block, norms))
+
+    def residuals(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        """Return the residuals of the clipped gradients, shape (m,) or (m, n_outputs)."""
         residuals = self.loss.derivative(block.margins(self.weights) + self.offset, block.targets)
         if residuals.ndim == 1:
             limits = self.clip_norm / norms
@@ -295,7 +314,60 @@ class ClippedGradients:
         if self.group_factors is not None:
             own = self.group_factors[block.groups]
             residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
-        return block.pull_back(residuals)
+        return residuals
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedPersons:
+    """Sums over persons of the weighted sums of their gradients, each of which is clipped.
+
+    The gradients of records are clipped first, to :data:`rules.RECORD_LIMIT` times the norm, so
+    that rounding does not depend on the released weights.
+
+    Attributes
+    ----------
+    gradients : ClippedGradients
+        Of the records; its `clip_norm` is their limit.
+    clip_norm : float
+        Of a person.
+    unit, constant : float
+    shift : ndarray of shape (n_features,)
+        As of :class:`CenteredRecords`.
+    """
+
+    gradients: ClippedGradients
+    clip_norm: float
+    unit: float
+    shift: np.ndarray
+    constant: float
+
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        residuals = self.gradients.residuals(block, norms)
+        columns = residuals[:, None] if residuals.ndim == 1 else residuals
+        sums = [block.sum_by_person(column) for column in np.ascontiguousarray(columns.T)]
+        squares = np.zeros(len(sums[0][1]))
+        for pair in sums:
+            squares += self._squares(*pair)
+        factors = np.minimum(1.0, self.clip_norm / np.sqrt(np.maximum(squares, 1e-300)))
+        totals = [factors @ of_features for of_features, _ in sums]
+        if self.constant:
+            totals = [
+                np.append(total, factors @ of_intercept)
+                for total, (_, of_intercept) in zip(totals, sums, strict=True)
+            ]
+        return np.stack(totals)
+
+    def _squares(self, of_features: Matrix, of_intercept: np.ndarray) -> np.ndarray:
+        """Bound the squared norms of sums over centered rows, given those over ``(x, 1)``."""
+        squares = row_norms(of_features, squared=True) / self.unit**2
+        if not self.constant:
+            return squares * (1.0 + (len(self.shift) + 8) * EPS)
+        shift = float(self.shift @ self.shift)
+        lengths = np.sqrt(squares) + np.abs(of_intercept) * math.sqrt(shift)
+        squares -= 2.0 * of_intercept * (of_features @ self.shift) / self.unit
+        squares += of_intercept**2 * (shift + self.constant**2)
+        # the products cancel: an upper bound on their rounding is added
+        return np.maximum(squares, 0.0) + two_norms(len(self.shift), lengths**2)
 
 
 def clipped_sum(
@@ -306,19 +378,38 @@ def clipped_sum(
     clip_norm: float,
     k: int = 0,
     group_factors: np.ndarray | None = None,
+    largest_factor: float = 1.0,
 ) -> np.ndarray:
     """Sum the gradients of the records of block k, each clipped to a norm; no noise.
 
     The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
     margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
-    multiplied by the factor of the record's group.
+    multiplied by the factor of the record's group, which is at most `largest_factor`. If records
+    are of persons, the weighted sum of a person's is clipped to ``clip_norm * largest_factor``.
     """
     gradients = ClippedGradients(
         loss=loss,
         weights=rows.weights(weights),
         offset=offsets.squeeze(),
-        clip_norm=clip_norm,
+        clip_norm=clip_norm * (rules.RECORD_LIMIT if rows.of_persons else 1.0),
         group_factors=group_factors,
     )
+    statistic: Any = gradients
+    if rows.of_persons:
+        statistic = ClippedPersons(
+            gradients=gradients,
+            clip_norm=clip_norm * largest_factor,
+            unit=rows.unit,
+            shift=rows.shift,
+            constant=rows.constant,
+        )
     with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-        return rows.sums(rows.total(gradients, k))
+        return rows.sums(rows.total(statistic, k))
+
+
+def person_rounding(rows: CenteredRecords, clip_norm: float) -> float:
+    """Bound how far apart two computed sums of a person are (docs/theory/persons.md, Lemma I)."""
+    limit = rules.RECORD_LIMIT * clip_norm
+    d = len(rows.shift)
+    sums = 2.0 * (ADDITIONS + d + 16) * EPS * limit * rows.amplification
+    return sums + two_norms(d, rows.cancellation) * limit

@@ -70,8 +70,8 @@ class _Targets(ABC):
         """Squared change of the coordinates by a record added."""
 
     @abstractmethod
-    def sum(self, targets: np.ndarray) -> np.ndarray:
-        """Sum the coordinates over some records, shape (size,)."""
+    def sum(self, block: Block) -> np.ndarray:
+        """Sum the coordinates over the records of a block, shape (size,)."""
 
     @abstractmethod
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
@@ -83,7 +83,7 @@ class _NoTargets(_Targets):
     n_outputs: int
     size, replaced, added = 0, 0.0, 0.0
 
-    def sum(self, targets: np.ndarray) -> np.ndarray:
+    def sum(self, block: Block) -> np.ndarray:
         return np.empty(0)
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
@@ -105,8 +105,8 @@ class _BinaryTargets(_Targets):
     def added(self) -> float:
         return 0.25 * self.weight**2
 
-    def sum(self, targets: np.ndarray) -> np.ndarray:
-        return self.weight * np.array([targets.sum() - 0.5 * len(targets)])
+    def sum(self, block: Block) -> np.ndarray:
+        return self.weight * np.array([block.sum(block.targets - 0.5)])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
         noisy = 0.5 + float(means[0]) / self.weight
@@ -125,8 +125,8 @@ class _ClassTargets(_Targets):
     def size(self) -> int:
         return self.loss.n_classes
 
-    def sum(self, targets: np.ndarray) -> np.ndarray:
-        return np.bincount(targets, minlength=self.size) / math.sqrt(2.0)
+    def sum(self, block: Block) -> np.ndarray:
+        return block.count(block.targets, self.size) / math.sqrt(2.0)
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
         surplus = math.sqrt(2.0) * means - 1.0 / self.size
@@ -167,11 +167,11 @@ class _NumericTargets(_Targets):
     def added(self) -> float:
         return 1.0 + self.has_square if self.has_mean else 1.0
 
-    def sum(self, targets: np.ndarray) -> np.ndarray:
-        unit = targets / (self.bound * self.clip)
+    def sum(self, block: Block) -> np.ndarray:
+        unit = block.targets / (self.bound * self.clip)
         if self.clip < 1.0:
             unit = np.clip(unit, -1.0, 1.0)
-        sums = (unit.sum(), unit @ unit)
+        sums = (block.sum(unit), block.weighted(unit) @ unit)
         return np.array(sums[not self.has_mean : 1 + self.has_square])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
@@ -225,11 +225,12 @@ class MeanSums:
     def __call__(self, block: Block) -> np.ndarray:
         squares = squared_norms(block)
         of_rows = block.pull_back(np.ones(len(squares)))[0, : self.n_moved] / self.unit
-        square, count = _SQUARE_WEIGHT * squares.sum() / self.unit**2, np.empty(0)
+        square, count = _SQUARE_WEIGHT * block.sum(squares) / self.unit**2, np.empty(0)
         if self.has_count:
-            square -= 0.5 * _SQUARE_WEIGHT * len(squares)
-            count = np.array([_COUNT_WEIGHT * len(squares)])
-        return np.concatenate([of_rows, [square], self.targets.sum(block.targets), count])
+            number = block.sum(np.ones(len(squares)))
+            square -= 0.5 * _SQUARE_WEIGHT * number
+            count = np.array([_COUNT_WEIGHT * number])
+        return np.concatenate([of_rows, [square], self.targets.sum(block), count])
 
 
 @dataclass(frozen=True, kw_only=True)

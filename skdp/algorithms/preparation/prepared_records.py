@@ -88,6 +88,10 @@ class PreparedBlock:
     def targets(self) -> Any:
         return self.inner.targets
 
+    def sum(self, values: np.ndarray) -> Any:
+        """As :meth:`skdp.problems.records.Block.sum`."""
+        return self.inner.sum(values)
+
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.records.Block.margins`."""
         d = len(self.affine.matrix)
@@ -105,7 +109,7 @@ class PreparedBlock:
         sums = self.inner.pull_back(residuals * scale) @ self.affine.matrix.T
         if not self.affine.constant:
             return sums
-        constants = self.affine.constant * np.atleast_1d(residuals.sum(axis=0))
+        constants = self.affine.constant * np.atleast_1d(self.inner.sum(residuals))
         return np.column_stack([sums, constants])
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
@@ -116,7 +120,7 @@ class PreparedBlock:
         if not constant:
             return gram
         cross = constant * (self.inner.pull_back(scaled) @ matrix.T)
-        corner = np.array([[constant**2 * weights.sum()]])
+        corner = np.array([[constant**2 * self.inner.sum(weights)]])
         return np.block([[gram, cross.T], [cross, corner]])
 
     def rows(self) -> np.ndarray:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 #: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
 CONSTANT = 0.2
+#: Norm that gradients of records are clipped to before those of persons are, in units of theirs.
+RECORD_LIMIT = 8.0
 #: Mean and variance of the prior of the targets' variance, and variance of the prior of their mean,
 #: in units of the squared bound on them.
 PRIOR_VARIANCE, PRIOR_SPREAD, MEAN_SPREAD = 0.15, 0.01, 0.05

@@ -77,7 +77,7 @@ class ProjectedMoments:
             projected += block.intercept * self.of_constant[:, 0]
         squares = np.einsum("ij,ij->i", projected, projected)
         projected /= np.sqrt(np.maximum(squares, 1.0))[:, None]
-        return projected.T @ projected
+        return projected.T @ block.weighted(projected)
 
 
 @dataclass(frozen=True, kw_only=True)

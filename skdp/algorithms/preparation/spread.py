@@ -31,7 +31,7 @@ class DistanceCounts:
     def __call__(self, block: Block) -> np.ndarray:
         distances = np.abs(block.targets - self.offset)
         bins = np.searchsorted(self.edges, distances, side="left")
-        return np.bincount(bins, minlength=len(self.edges) + 1).astype(np.float64)
+        return block.count(bins, len(self.edges) + 1).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,8 @@ def plan_spread(design: Design, bound: float, neighbouring: Neighbouring, mu: fl
         design=design,
         neighbouring=neighbouring,
         mu=mu,
-        sensitivity=math.sqrt(neighbouring.n_changes),  # counts are exact
+        sensitivity=math.sqrt(neighbouring.n_changes),
+        size=1.0 if design.is_weighted else 0.0,  # counts of records are exact
         n_entries=rules.BINS,
         name="counts of targets by their distance from the offset",
         reference="docs/theory/preparation.md, Lemma B",

@@ -30,7 +30,7 @@ class GroupTotals:
     def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
         return np.stack(
             [
-                np.bincount(block.groups, weights=entry, minlength=self.n_groups)
+                np.bincount(block.groups, block.weighted(entry), minlength=self.n_groups)
                 for entry in self.terms(block)
             ],
             axis=1,

@@ -1,0 +1,100 @@
+"""Whose records are they, and how much does each weigh: `user_ids` and `sample_weight` of a fit.
+
+The guarantee is then for a person with all its records, whose weights add up to 1 at most
+(docs/theory/persons.md). Errors come before anything is computed and name no number of records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp._records import is_missing
+from skdp.problems import Records
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """What a fit knows of the units of its guarantee besides the records themselves.
+
+    Attributes
+    ----------
+    persons : ndarray of int, shape (n_samples,), or None
+        Codes from 0 on; None where every record is a unit.
+    weights : ndarray of shape (n_samples,) or None
+        In [0, 1]; None for 1.
+    max_records : int or None
+        Persons with fewer records weigh less than 1.
+    """
+
+    persons: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    max_records: int | None = None
+
+    def of(self, records: Records) -> Records:
+        """Give the records their weights and persons."""
+        if self.weights is not None:
+            records = records.with_weights(self.weights)
+        if self.persons is not None:
+            records = records.of_persons(self.persons, self.max_records)
+        return records
+
+
+def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
+    """Return X and ids; those that are named come from a column of X, which then is no feature."""
+    if not isinstance(user_ids, str):
+        return X, user_ids
+    columns = getattr(X, "columns", None)
+    if columns is None or user_ids not in list(columns):
+        raise ValueError(f"user_ids == {user_ids!r} is no column of X.")
+    ids = X[user_ids]
+    return (X.drop(columns=[user_ids]) if hasattr(X, "iloc") else X.drop(user_ids)), ids
+
+
+def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
+    """Return the person of each record as a number from 0 on.
+
+    Raises
+    ------
+    ValueError
+        Unless there is an integer or a string for each record.
+    """
+    if not hasattr(user_ids, "__len__"):
+        raise ValueError("user_ids must hold one id for each record, or name a column of X.")
+    ids = np.asarray(user_ids)
+    if ids.ndim != 1 or len(ids) != n_samples:
+        raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
+    if ids.dtype == object:
+        if any(map(is_missing, ids)):
+            raise ValueError("user_ids holds missing values: every record belongs to somebody.")
+        kinds = {type(each) for each in ids}
+        if kinds != {str}:
+            ids = np.array(ids.tolist()) if all(issubclass(k, int) for k in kinds) else ids
+    if ids.dtype.kind not in "iuUS" and not (ids.dtype == object and kinds == {str}):
+        raise ValueError("user_ids must be integers or strings, all of one kind.")
+    return np.unique(ids, return_inverse=True)[1].reshape(-1)
+
+
+def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:
+    """Return weights over their public bound, clipped to [0, 1].
+
+    Raises
+    ------
+    ValueError
+        Unless there is a finite number >= 0 for each record.
+    """
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must be numbers.") from None
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar.")
+    if len(weights) != n_samples:
+        raise ValueError("sample_weight has another length than X.")
+    if not (weights >= 0.0).all() or np.isinf(weights).any():
+        raise ValueError("sample_weight must be finite and >= 0, without missing values.")
+    return np.minimum(weights / bound, 1.0)
