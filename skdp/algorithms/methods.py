@@ -140,14 +140,6 @@ def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
     return " or ".join([", ".join(names[:-1]), *names[-1:]] if names[1:] else names)
 
 
-def _check_weighted(method: Method, name: str) -> None:
-    """Refuse weights for a method without a proof for them."""
-    if not method.is_weighted:
-        raise ValueError(
-            f"method={name!r} has no proof for sample_weight, nor for max_records_per_user."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """A method and its plan.
@@ -197,6 +189,7 @@ def choose(
     may_split: bool = True,
     has_solver: bool = False,
     in_memory: bool = True,
+    is_slack: bool = False,
 ) -> Choice:
     """Plan the method of a name; "auto" is one that leads, or that with the smallest bound.
 
@@ -220,9 +213,18 @@ def choose(
         Whether a solver was given, so that "auto" may choose only a method that uses it.
     in_memory : bool, default=True
         Whether "auto" may choose methods that need all records in memory.
+    is_slack : bool, default=False
+        Whether the weights of a record, or of a person's records, may add up to less than 1.
     """
     if not in_memory:
         methods = {key: row for key, row in methods.items() if row.chunked}
+    if name == "auto":
+        proven = {
+            key: row
+            for key, row in methods.items()
+            if objective.neighbouring in row.relations and (row.is_weighted or not is_slack)
+        }
+        methods = proven or methods
     default, *others = methods
     replaced = None
     if name == "auto" and calibration == "analytic":
@@ -233,16 +235,16 @@ def choose(
         name = leading[0] if leading else name
     first = default if name == "auto" else name
     methods[first].check(first, budget, objective.neighbouring, calibration)
+    if is_slack and not methods[first].is_weighted:
+        raise ValueError(
+            f"method={first!r} has no proof for sample_weight, nor for max_records_per_user."
+        )
     published = methods[first].published if calibration == "paper" else None
     plan = (published or methods[first].plan)(objective, budget)
     candidates: dict[str, Candidate] = {}
     if name == "auto" and calibration == "analytic" and may_split:
-        proven = (key for key in others if objective.neighbouring in methods[key].relations)
-        found = ((key, methods[key].candidate(objective, budget)) for key in proven)
+        found = ((key, methods[key].candidate(objective, budget)) for key in others)
         candidates = {key: each for key, each in found if each and each[0] < math.inf}
-    if objective.design.is_slack:
-        _check_weighted(methods[first], first)
-        candidates = {key: each for key, each in candidates.items() if methods[key].is_weighted}
     if not candidates:
         return Choice(method=first, plan=plan, bounds={}, replaced=replaced)
     candidates = {default: (plan.bound(), lambda: plan), **candidates}

@@ -129,6 +129,7 @@ class DPLinearModel(PrivateModel):
             may_split=may_split,
             has_solver=self._has_solver,
             in_memory=in_memory,
+            is_slack=design.is_slack,
         )
 
     def _warn_of_solver(self) -> None:
