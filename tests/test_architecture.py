@@ -20,7 +20,7 @@ FLOORS = {
 #: Modules below all floors: they import nothing of the package.
 BELOW = {"_checks", "_types", "_records", "_runtime"}
 #: Modules at the top of the package, and the floors that they stand on.
-TOP = {"_estimator": 5, "_model": 5, "_sources": 5}
+TOP = {"_estimator": 5, "_model": 5, "_sources": 5, "_units": 5}
 #: Stricter than the order: who must not know whom (wall 1).
 FORBIDDEN = {
     ("data", "privacy"),  # a source knows nothing of what is done with its records

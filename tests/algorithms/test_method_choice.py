@@ -120,6 +120,7 @@ def test_no_argument_is_data():
     parameters = set(inspect.signature(choose).parameters)
     assert parameters == {
         "methods", "name", "objective", "budget", "calibration", "may_split", "has_solver",
+        "in_memory", "is_slack",
     }  # fmt: skip
     fields = set(inspect.signature(Objective).parameters)
     assert fields == {

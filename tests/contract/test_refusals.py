@@ -148,8 +148,8 @@ def test_refused_parameters(kind, parameters, message):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_what_is_no_parameter_of_fit_is_refused(kind):
     X, y = records(kind, n=12)
-    with pytest.raises(ValueError, match=r"sample_weight.*per record"):
-        declared(kind).fit(X, y, sample_weight=np.ones(12))
+    with pytest.raises(TypeError, match="weights"):
+        declared(kind).fit(X, y, weights=np.ones(12))
     if "group_names" not in kind().get_params():
         with pytest.raises(TypeError, match="groups"):
             declared(kind).fit(X, y, groups=np.ones(12))

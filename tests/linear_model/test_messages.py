@@ -192,7 +192,9 @@ def test_a_group_without_a_share_is_refused(shares):
 def test_a_nominal_size_that_is_too_small():
     X, y = records(DPRidge, n=200)
     message = message_of(declared(DPRidge, neighbouring="add_remove", n_public=10), X, y)
-    assert message == "X has more than 10 times as many records as n_public == 10."
+    assert message == (
+        "X has more than 10 times as many records (or persons, with user_ids) as n_public == 10."
+    )
 
 
 @pytest.mark.parametrize("kind", [DPRidge, DPLogisticRegression])

@@ -1,8 +1,8 @@
 """Every solver on every kind of problem, against solutions in extended precision."""
 
-import math
 import functools
 import itertools
+import math
 import re
 from pathlib import Path
 

@@ -413,8 +413,8 @@ MUTANTS = (
     Mutant(
         "parts of bounded rows are not bounded",
         "problems/records.py",
-        "        part.scale, part.lengths, part.targets",
-        "        part.scale = None\n        _, part.lengths, part.targets",
+        'for name in ("scale", "lengths", "targets", ',
+        'part.scale = None\n        for name in ("lengths", "targets", ',
         f"{_DRAWS} -k phases",
     ),
     Mutant(
@@ -463,8 +463,8 @@ MUTANTS = (
     Mutant(
         "a warning with the number of clipped targets",
         "linear_model/regression.py",
-        "                records: Any = self._records(X, encoder(y), groups)\n",
-        "                records: Any = self._records(X, encoder(y), groups)\n"
+        "                records: Any = units.of(self._records(X, encoder(y), groups))\n",
+        "                records: Any = units.of(self._records(X, encoder(y), groups))\n"
         "                import warnings\n"
         '                warnings.warn(f"{int(((y < low) | (y > high)).sum())} were clipped.")\n',
         f"{_STATE} -k ridge",
@@ -604,7 +604,7 @@ MUTANTS = (
     Mutant(
         "rgda: noise has the scale of add/remove neighbours",
         "algorithms/recursive/rgda.py",
-        "sensitivity = 1.0 if relation is Neighbouring.ADD_REMOVE else 2.0",
+        "sensitivity = relation.n_changes",
         "sensitivity = 1.0",
         _RGDA_FITS,
     ),
@@ -850,8 +850,8 @@ MUTANTS = (
     Mutant(
         "blocks of steps go by position",
         "algorithms/preparation/centered_rows.py",
-        "for members in SecretLabels(n_blocks, noise).members(self._records.n_records)",
-        "for members in [np.arange(k, self._records.n_records, n_blocks) for k in range(n_blocks)]",
+        "labels.members(records.n_units)",
+        "[np.arange(k, records.n_units, n_blocks) for k in range(n_blocks)]",
         "tests/linear_model/test_sorted_tables.py",
     ),
     Mutant(
