@@ -63,7 +63,7 @@ def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
     """
     if not hasattr(user_ids, "__len__"):
         raise ValueError("user_ids must hold one id for each record, or name a column of X.")
-    ids = np.asarray(user_ids)
+    ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)
     if ids.ndim != 1 or len(ids) != n_samples:
         raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
     if ids.dtype == object:

@@ -218,7 +218,7 @@ def choose(
     """
     if not in_memory:
         methods = {key: row for key, row in methods.items() if row.chunked}
-    if name == "auto":
+    if name == "auto" and not has_solver:
         proven = {
             key: row
             for key, row in methods.items()

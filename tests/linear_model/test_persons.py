@@ -1,0 +1,235 @@
+"""Persons with several records: whole fits on neighbours that differ in one person."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from laboratory import Laboratory
+from plain_noise import seeded
+from sklearn.base import clone
+
+from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.mechanisms import SecretLabels
+from skdp.privacy.events import Neighbouring
+from skdp.problems import Records
+from skdp.problems.persons import person_sums
+
+D, N_PERSONS = 3, 400
+#: Relations by the parameter that chooses them.
+RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbouring.ADD_REMOVE_USER}
+MODELS = {
+    "two classes": DPLogisticRegression(classes=[0, 1]),
+    "three classes": DPLogisticRegression(classes=[0, 1, 2]),
+    "squares": DPRidge(target_range=(-1, 1)),
+    "squares, no intercept": DPRidge(target_range=(-1, 1), fit_intercept=False),
+    "hinges": DPLinearClassifier(loss="hinge", classes=[0, 1]),
+}
+
+
+def declared(name, relation="replace_one", epsilon=20.0):
+    model = clone(MODELS[name]).set_params(
+        epsilon=epsilon, data_norm=1.0, neighbouring=relation, random_state=0
+    )
+    return model.set_params(n_public=N_PERSONS) if relation == "add_remove" else model
+
+
+def persons(rng, n, most=8):
+    """Rows in the unit ball, targets and ids of n persons."""
+    ids = np.repeat(np.arange(1, n + 1), rng.integers(1, most + 1, n))
+    X = rng.normal(size=(len(ids), D)) / np.sqrt(D)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, (X[:, 0] > 0).astype(int), ids
+
+
+def extreme(rng):
+    """One person with 1 to 50 records: equal rows, rows of opposite signs, or orthogonal ones."""
+    m = int(rng.choice([1, 2, 7, 50]))
+    corners = np.vstack([np.eye(D), -np.eye(D)])
+    kind = rng.integers(3)
+    if kind == 0:
+        return np.tile(corners[rng.integers(2 * D)], (m, 1)), np.full(m, rng.integers(2))
+    if kind == 1:
+        return corners[rng.integers(2 * D, size=m)], rng.integers(2, size=m)
+    return np.tile(corners[:D], (m, 1))[:m], np.arange(m) % 2
+
+
+def with_person(table, person, is_first):
+    """Add a person with the smallest or with the largest id: the others move in memory."""
+    (X, y, ids), (rows, targets) = table, person
+    own = np.full(len(rows), 0 if is_first else ids.max() + 1)
+    parts = [(rows, targets, own), (X, y, ids)]
+    parts = parts if is_first else parts[::-1]
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+
+def moves(model, tables, monkeypatch, follow=True):
+    """Changes of the exact values of all releases, in units of the sensitivities.
+
+    Labels of blocks `follow` the persons, or stay at their places.
+    """
+    seen, releases = [], None
+    for is_second, (X, y, ids) in enumerate(tables):
+
+        def members(labels, number, is_second=is_second):
+            assert number == N_PERSONS  # units are persons
+            given = SecretLabels(labels.n_labels, seeded(7)).of(0, number)
+            given = np.roll(given, -1) if is_second and follow else given
+            return [np.flatnonzero(given == k) for k in range(labels.n_labels)]
+
+        with (
+            monkeypatch.context() as patch,
+            Laboratory(releases=releases) as laboratory,
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            patch.setattr(SecretLabels, "members", members)
+            model.fit(X, y, user_ids=ids)
+        releases = laboratory.releases
+        seen.append(laboratory.draws)
+    return [
+        float(np.linalg.norm(one.value - other.value)) / one.mechanism.sensitivity
+        for one, other in zip(*seen, strict=True)
+    ]
+
+
+def neighbours(rng, relation):
+    rest = persons(rng, N_PERSONS - 1)
+    first = with_person(rest, extreme(rng), True)
+    if relation == "add_remove":
+        return [first, rest]
+    return [first, with_person(rest, extreme(rng), False)]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
+    """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
+    rng, model = np.random.default_rng(0), declared(name, relation)
+    largest = max(max(moves(model, neighbours(rng, relation), monkeypatch)) for _ in range(12))
+    assert largest <= 1.0
+    assert largest > 0.9 or name == "hinges"  # the search comes near
+    assert model.privacy_.neighbouring is RELATIONS[relation]
+
+
+@pytest.mark.parametrize("name", ["two classes", "squares"])
+def test_blocks_have_persons(name, monkeypatch):
+    """Lemma C: one block changes, by one person; blocks by the rank of the id all change."""
+    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
+    rng, model = np.random.default_rng(0), declared(name)
+    tables = [neighbours(rng, "replace_one") for _ in range(4)]
+    assert max(max(moves(model, each, monkeypatch)) for each in tables) <= 1.0
+    assert model.privacy_.plan["n_blocks"] == 3
+    assert max(max(moves(model, each, monkeypatch, follow=False)) for each in tables) > 2.0
+
+
+@pytest.mark.parametrize("name", ["two classes", "squares"])
+@pytest.mark.parametrize("mutant", ["weight 1", "mean weight", "weights by block"])
+def test_other_weights_are_found(name, mutant, monkeypatch):
+    of_persons = Records.of_persons
+
+    def wrong(records, codes, max_records=None):
+        right = of_persons(records, codes, max_records)
+        numbers = np.bincount(right.persons)
+        right.shares = {
+            "weight 1": np.ones(len(codes)),
+            "mean weight": np.full(len(codes), 1.0 / numbers.mean()),
+            "weights by block": np.minimum(1.0, 4.0 / numbers[right.persons]),
+        }[mutant]
+        return right
+
+    monkeypatch.setattr(Records, "of_persons", wrong)
+    rng = np.random.default_rng(0)
+    found = [
+        max(moves(declared(name), neighbours(rng, "replace_one"), monkeypatch)) for _ in range(8)
+    ]
+    assert max(found) > 1.5
+
+
+@pytest.mark.parametrize("name", ["squares", "squares, no intercept", "three classes", "hinges"])
+def test_persons_of_one_record_are_records(name):
+    """And m equal records weigh as one; up to the rounding that noise scales hold."""
+    X, y, _ = persons(np.random.default_rng(1), 300)
+    plain = declared(name).fit(X, y)
+    for repeats in (1, 3):
+        repeated = [np.repeat(each, repeats, axis=0) for each in (X, y, np.arange(len(y)))]
+        model = declared(name).fit(*repeated[:2], user_ids=repeated[2])
+        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["two classes", "squares"])
+def test_order_and_names_of_ids_do_not_matter(name):
+    rng = np.random.default_rng(2)
+    X, y, ids = persons(rng, 200)
+    first = declared(name).fit(X, y, user_ids=ids)
+    order = rng.permutation(len(y))
+    named = np.array([f"p{i:04d}" for i in ids])
+    for rows, kind in itertools.product((X, sp.csr_matrix(X)), (ids, named, named.astype(object))):
+        model = declared(name).fit(rows[order], y[order], user_ids=kind[order].tolist())
+        np.testing.assert_allclose(model.coef_, first.coef_, rtol=1e-7)
+
+
+def test_sums_of_persons_go_through_few_additions():
+    """Persons of 1 to 70,000 rows, dense and sparse; one is the same wherever it stands."""
+    rng = np.random.default_rng(3)
+    numbers = np.array([1, 64, 65, 70_000, 4096, 4097, 2])
+    starts = np.concatenate([[0], np.cumsum(numbers)])
+    X, factors = rng.normal(size=(starts[-1], 4)), rng.normal(size=starts[-1])
+    exact = [(factors[a:b, None] * X[a:b]).sum(axis=0) for a, b in itertools.pairwise(starts)]
+    np.testing.assert_allclose(person_sums(X, factors, starts), exact, rtol=1e-9, atol=1e-9)
+    sparse = person_sums(sp.csr_array(X), factors, starts).toarray()
+    np.testing.assert_array_equal(sparse, person_sums(X, factors, starts))
+    alone = slice(starts[3], starts[4])
+    np.testing.assert_array_equal(
+        person_sums(X[alone].copy(), factors[alone], np.array([0, numbers[3]]))[0], sparse[3]
+    )
+
+
+def test_nothing_tells_how_many_records_persons_have():
+    """Equal n, other N and m: the same plan, warnings, names of attributes and draws."""
+    seen = []
+    for most in (1, 30):
+        X, y, ids = persons(np.random.default_rng(4), 150, most)
+        with warnings.catch_warnings(record=True) as caught, Laboratory() as laboratory:
+            warnings.simplefilter("always")
+            model = declared("two classes", epsilon=0.5).fit(X, y, user_ids=ids)
+        shapes = {name: np.shape(value) for name, value in vars(model).items()}
+        sizes = [(draw.kind, draw.dimension) for draw in laboratory.draws]
+        seen.append((shapes, sizes, [str(each.message) for each in caught]))
+        assert not [v for v in vars(model).values() if np.size(v) in (len(y), 150)]
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.arange(9), "one id for each row"),
+        (np.arange(20).reshape(10, 2), "one-dimensional"),
+        (np.arange(10) + 0.5, "integers or strings"),
+        ([*range(9), "a"], "integers or strings|one kind"),
+        ([*map(str, range(9)), None], "missing values"),
+        (np.array([*map(str, range(9)), np.nan], dtype=object), "missing values"),
+        (3, "one id for each record"),
+        ("person", "is no column of X"),
+    ],
+)
+def test_ids_that_are_refused(ids, message):
+    X, y, _ = persons(np.random.default_rng(5), 10, 1)
+    model = declared("squares")
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, user_ids=ids)
+    assert not hasattr(model, "coef_")
+
+
+def test_ids_from_a_column_of_a_frame():
+    pandas = pytest.importorskip("pandas")
+    X, y, ids = persons(np.random.default_rng(6), 100)
+    frame = pandas.DataFrame(X, columns=list("abc"))
+    plain = declared("squares").fit(frame, y, user_ids=ids)
+    model = declared("squares").fit(frame.assign(person=ids), y, user_ids="person")
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert list(model.feature_names_in_) == list("abc")
+    assert "for persons" in str(model.privacy_) and "100 persons" in str(model.privacy_)
+    assert model.privacy_.unit == "user"
