@@ -59,6 +59,7 @@ SPECIAL = {
         "LEAST_FACTOR",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
         "noisy classes": "LEAST_SIGNAL",
+        "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE",
     },
     "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
     "output": {
@@ -66,7 +67,10 @@ SPECIAL = {
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
         "quantile, prepared, replace-one": "SMOOTHED_SPREAD",
     },
-    "preparation": {"ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES"},
+    "preparation": {
+        "ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES",
+        "logistic, gradient, persons": "RECORD_LIMIT",
+    },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {
         "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",

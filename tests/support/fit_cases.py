@@ -301,11 +301,31 @@ def _linear() -> list[Case]:
     return cases
 
 
+class PairedClassifier(DPLogisticRegression):
+    """Every two records are of one person."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """As of its base, with ids."""
+        return super().fit(X, y, user_ids=np.arange(len(X)) // 2)
+
+
+class PairedRegressor(DPRidge):
+    """Every two records are of one person."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """As of its base, with ids."""
+        return super().fit(X, y, user_ids=np.arange(len(X)) // 2)
+
+
 def _descents() -> list[Case]:
     """Noisy gradient descent on ways that small records and budgets do not take."""
     shared = {"method": "gradient", "delta": 0.01}
     groups = shared | {"epsilon": 1e4, "group_proportions": [0.5, 0.25, 0.25]}
     return [
+        Case("logistic, gradient, persons", PairedClassifier, shared | {"epsilon": 50.0},
+             n=16, n_classes=2),
+        Case("multinomial, gradient, persons", PairedClassifier, shared, n=16, n_classes=3),
+        Case("ridge, gradient, persons", PairedRegressor, shared, n=16),
         Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),

@@ -64,7 +64,7 @@ STEP_LIMITS = {
 }
 #: Part of the squared mu for the temperature of two classes if gradients of persons are clipped,
 #: whose scale the other rules are not made for, and noise of a mean of numbers up to which it is.
-PERSONS_TEMPERATURE, PERSONS_NOISE = 0.2, 0.04
+_PERSONS_TEMPERATURE, _PERSONS_NOISE = 0.2, 0.04
 #: Rarest class that paths are made longer for.
 RAREST = 0.02
 #: Least factor of margins of squares that is corrected, and part of the distortion by which offsets
@@ -193,8 +193,8 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
 
 def temperature_share(loss: Loss, noise: float, of_persons: bool = False) -> float:
     """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
-    if of_persons and loss.link == "logit" and noise <= PERSONS_NOISE:
-        return PERSONS_TEMPERATURE
+    if of_persons and loss.link == "logit" and noise <= _PERSONS_NOISE:
+        return _PERSONS_TEMPERATURE
     if loss.has_odds and noise <= 0.002:
         return 0.03
     if loss.link == "logit" and noise <= 0.02:
