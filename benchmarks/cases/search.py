@@ -80,7 +80,7 @@ def one_split(dataset: data.Dataset, epsilon: float, seed: int) -> dict[str, flo
 
 
 def page(table: pd.DataFrame) -> str:
-    """Return the table of docs/guide/search.md."""
+    """Return the table of docs/benchmarks/search.md."""
     rows = [
         (row.data, f"{row.epsilon:g}", *(f"{row[name]:.3f}" for name in SHOWN[2:6]))
         for _, row in table.iterrows()

@@ -18,8 +18,8 @@ Methods
 
 All budgets are (epsilon, 1e-6) under replace-one neighbours. Differences are paired over the seeds;
 ``_error`` is a standard error. The part ``time`` fits in turn in one process, against
-scikit-learn's LogisticRegression. ``--page docs/guide/worst_group.md`` writes the table into the
-page.
+scikit-learn's LogisticRegression. ``--page docs/benchmarks/worst_group.md`` writes the table
+into the page.
 """
 
 from __future__ import annotations

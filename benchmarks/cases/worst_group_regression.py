@@ -11,7 +11,7 @@ range of the targets. Data sets, of new records or another split for every seed:
 ``plain`` is ``DPRidge``, ``gradient`` and ``phased`` are ``DPMaxGroupLossRegressor`` at its
 defaults and with ``method="phased"``, ``no privacy`` minimises the largest loss of a group in the
 training records. Budgets are (epsilon, 1e-6) under replace-one neighbours, sizes of groups private.
-``--page docs/guide/worst_group.md`` writes the table into the page.
+``--page docs/benchmarks/worst_group.md`` writes the table into the page.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``python tests/support/method_audits.py methods`` audits all of them, ``... mechanisms`` the
 mechanisms; both write ``benchmarks/results/audit_*.csv``, and ``... table`` prints the tables of
-docs/guide/audit.md. A bound is wrong with a probability of 0.001 over all audits together: each has
-0.001 divided by twice their number.
+docs/benchmarks/audits.md. A bound is wrong with a probability of 0.001 over all audits together:
+each has 0.001 divided by twice their number.
 
 The neighbours: rows of norm 1, half of the targets at either end of their range, one record turned
 round (its group too). One feature and no intercept, so that the released numbers are few. Audits of
