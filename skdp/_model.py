@@ -24,7 +24,7 @@ from skdp._estimator import (
     staged,
     warn_inferred,
 )
-from skdp._records import validate_records
+from skdp._records import has_column, validate_records, without_column
 from skdp._sources import (
     ChunkCheck,
     LabelCodes,
@@ -49,6 +49,8 @@ class PrivateModel(PrivateEstimator):
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
+    #: Column of a data frame that had the ids of persons in fit.
+    _id_column: str | None = None
 
     def fit(
         self,
@@ -89,9 +91,11 @@ class PrivateModel(PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y)
         with staged(self) as model:
+            model._id_column = column
             X, y = (X, y) if source is None else (source, None)
             model._fit(X, y, None, (user_ids, sample_weight))
         return self
@@ -105,6 +109,11 @@ class PrivateModel(PrivateEstimator):
         given: tuple[Any, Any] = (None, None),
     ) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
+
+    def _features_of(self, X: Any) -> Any:
+        """Drop the column that had the ids of persons in fit, if it is there."""
+        column = self._id_column
+        return X if column is None or not has_column(X, column) else without_column(X, column)
 
     def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
         """Check and encode the ids of persons and the weights of records."""

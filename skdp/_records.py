@@ -214,3 +214,13 @@ def _are_integers(*arrays: Any) -> bool:
 
 def _is_within(indices: np.ndarray, size: int) -> bool:
     return not indices.size or bool(indices.min() >= 0 and indices.max() < size)
+
+
+def has_column(X: Any, name: str | None) -> bool:
+    """Whether X is a data frame with a column of this name."""
+    return name is not None and name in list(getattr(X, "columns", ()))
+
+
+def without_column(X: Any, name: str) -> Any:
+    """Return a data frame without a column."""
+    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)

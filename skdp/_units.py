@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._records import is_missing
+from skdp._records import has_column, is_missing, without_column
 from skdp.problems import Records
 
 
@@ -46,11 +46,12 @@ def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
     """Return X and ids; those that are named come from a column of X, which then is no feature."""
     if not isinstance(user_ids, str):
         return X, user_ids
-    columns = getattr(X, "columns", None)
-    if columns is None or user_ids not in list(columns):
-        raise ValueError(f"user_ids == {user_ids!r} is no column of X.")
-    ids = X[user_ids]
-    return (X.drop(columns=[user_ids]) if hasattr(X, "iloc") else X.drop(user_ids)), ids
+    if not has_column(X, user_ids):
+        raise ValueError(
+            f"user_ids == {user_ids!r} is no column of X. (In a pipeline X is what the steps "
+            "before return: pass the values.)"
+        )
+    return without_column(X, user_ids), X[user_ids]
 
 
 def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:

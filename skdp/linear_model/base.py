@@ -76,7 +76,7 @@ class DPLinearModel(PrivateModel):
     def _scores(self, X: Any) -> np.ndarray:
         """Compute linear scores of the bounded rows, shape (n_samples, n_outputs)."""
         check_is_fitted(self)
-        X = validate_records(self, X, accept_sparse="csr", reset=False)
+        X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
         with without_warnings():
             if (bound := self.privacy_.plan.get("feature_bound")) is not None:
                 X = clipped_entries(X, bound)

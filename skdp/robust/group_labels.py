@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp._checks import shown
 from skdp._estimator import encode
-from skdp._records import is_missing
+from skdp._records import has_column, is_missing
 
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
@@ -124,13 +124,3 @@ def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> n
             f"group_proportions sum to {float(proportions.sum()):g}, they must sum to 1."
         )
     return proportions
-
-
-def has_column(X: Any, name: str | None) -> bool:
-    """Whether X is a data frame with a column of this name."""
-    return name is not None and name in list(getattr(X, "columns", ()))
-
-
-def without_column(X: Any, name: str) -> Any:
-    """Return a data frame without a column."""
-    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp._checks import check_bool, check_option, check_real
 from skdp._types import GroupMode
-from skdp.algorithms.methods import Choice, Method, choose
+from skdp.algorithms.methods import Choice, Method, choose, named
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -32,12 +32,16 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
 
     _gradient_losses: tuple[str, ...] = ()
 
-    def _scores(self, X: Any) -> np.ndarray:
-        return super()._scores(self._without_groups(X))
-
     def _choose(
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
     ) -> Choice:
+        relation = self._relation(design)
+        if design.of_persons and relation not in self._row.relations:
+            proven = named(self._methods, lambda method: relation in method.relations)
+            raise ValueError(
+                f"method={self.method!r} has no proof for user_ids with these parameters: take "
+                f"{proven}, without a penalty, a ball and a solver."
+            )
         weights, proportions = groups
         has_histogram = self._mode == "histogram" and len(weights.largest) > 1
         share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)

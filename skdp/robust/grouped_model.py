@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_lengths
 from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
 from skdp._model import PrivateModel
-from skdp._records import take_rows
+from skdp._records import has_column, take_rows, without_column
 from skdp._types import Self
+from skdp._units import take_user_ids
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, check_chunked
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.data.collections import as_source
@@ -29,8 +30,6 @@ from skdp.robust.group_labels import (
     checked_proportions,
     distinct_groups,
     group_labels,
-    has_column,
-    without_column,
 )
 
 _NO_GROUPS = (
@@ -50,9 +49,18 @@ class GroupedModel(PrivateModel):
     group_proportions: Any
 
     _methods: Mapping[str, Method] = GROUP_METHODS
+    #: Column of a data frame that had the groups in fit.
     _group_column: str | None = None
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        user_ids: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -65,9 +73,13 @@ class GroupedModel(PrivateModel):
             The group of each record, or the name of a column of a data frame X, which then is
             no feature. None: a classifier takes the classes as groups, a regressor all records as
             one group.
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which then is no feature. The guarantee is then for a person with all its records,
+            whose weights add up to 1; they may be in several groups. None: every record is a person
+            of its own.
         **fit_params : dict
-            Nothing is accepted here; `sample_weight` is refused, because the guarantee is per
-            record.
+            Nothing is accepted here; `sample_weight` is refused.
 
         Returns
         -------
@@ -82,12 +94,17 @@ class GroupedModel(PrivateModel):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        column = user_ids if isinstance(user_ids, str) else None
+        X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y, groups)
         with staged(self) as model:
             model._check_parameters()
+            if user_ids is not None:
+                model._refuse_persons()
+            model._id_column, given = column, (user_ids, None)
             if source is not None:
                 model._group_column = None
-                model._fit(source, None)
+                model._fit(source, None, None, given)
                 return self
             labels = None if groups is None else group_labels(X, groups)
             proportions = self.group_proportions
@@ -100,12 +117,20 @@ class GroupedModel(PrivateModel):
             model._group_column = groups if isinstance(groups, str) else None
             check_lengths(X, labels)
             codes = None if labels is None else model._encoded(labels)
-            model._fit(model._without_groups(X), y, codes)
+            model._fit(model._features_of(X), y, codes, given)
         return self
 
-    def _without_groups(self, X: Any) -> Any:
-        """Drop the column that held the groups during fit, if it is there."""
-        column = self._group_column
+    def _refuse_persons(self) -> None:
+        """Raise a ValueError where ids of persons have no proof."""
+        if self._mode == "public":
+            raise ValueError(
+                "group_mode='public' has no proof for user_ids: the sizes of the groups follow "
+                "from the numbers of records of persons, which are private."
+            )
+
+    def _features_of(self, X: Any) -> Any:
+        """Drop the columns that held ids and groups during fit, if they are there."""
+        X, column = super()._features_of(X), self._group_column
         return X if column is None or not has_column(X, column) else without_column(X, column)
 
     def group_losses(self, X: Any, y: Any, groups: Any) -> np.ndarray:

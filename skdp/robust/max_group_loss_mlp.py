@@ -197,6 +197,12 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
 
+    def _refuse_persons(self) -> None:
+        raise ValueError(
+            f"{type(self).__name__} has no proof for user_ids: a person with several records is in "
+            "a random batch more often than one record. DPMaxGroupLossClassifier has one."
+        )
+
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
@@ -257,7 +263,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_records(self, self._without_groups(X), accept_sparse="csr", reset=False)
+        X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
         with without_warnings():
             records = Records(X, self.data_norm_)
             features = records.margins(self.coefs_[0].T).reshape(X.shape[0], -1)

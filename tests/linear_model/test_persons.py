@@ -15,16 +15,39 @@ from skdp.mechanisms import SecretLabels
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Records
 from skdp.problems.persons import person_sums
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 D, N_PERSONS = 3, 400
 #: Relations by the parameter that chooses them.
 RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbouring.ADD_REMOVE_USER}
+
+
+class GroupedClassifier(DPMaxGroupLossClassifier):
+    """The group of a record follows from its row: persons may be in both."""
+
+    def fit(self, X, y, user_ids=None):
+        """As of its base, with groups."""
+        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), user_ids=user_ids)
+
+
+class GroupedRegressor(DPMaxGroupLossRegressor):
+    """The same for numbers."""
+
+    def fit(self, X, y, user_ids=None):
+        """As of its base, with groups."""
+        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), user_ids=user_ids)
+
+
 MODELS = {
     "two classes": DPLogisticRegression(classes=[0, 1]),
     "three classes": DPLogisticRegression(classes=[0, 1, 2]),
     "squares": DPRidge(target_range=(-1, 1)),
     "squares, no intercept": DPRidge(target_range=(-1, 1), fit_intercept=False),
     "hinges": DPLinearClassifier(loss="hinge", classes=[0, 1]),
+    "groups, two classes": GroupedClassifier(classes=[0, 1], group_names=[0, 1]),
+    "groups, three classes": GroupedClassifier(classes=[0, 1, 2], group_names=[0, 1]),
+    "classes as groups": DPMaxGroupLossClassifier(classes=[0, 1]),
+    "groups, squares": GroupedRegressor(target_range=(-1, 1), group_names=[0, 1]),
 }
 
 

@@ -1,0 +1,82 @@
+"""The estimators for the worst group with persons who have several records."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from group_models import GROUPS, NAMES, X, Y
+
+from skdp import BudgetAccountant
+from skdp.problems import Design, GroupWeights
+from skdp.robust import (
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+IDS = np.arange(len(X)) // 3
+DECLARED = {"group_names": NAMES, "data_norm": 1.0, "random_state": 0}
+
+
+def classifier(**parameters):
+    return DPMaxGroupLossClassifier(classes=[0, 1], **DECLARED, **parameters)
+
+
+def test_columns_of_ids_and_groups_are_no_features():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    tagged = frame.assign(person=IDS, group=GROUPS)
+    for model in (classifier(), DPMaxGroupLossRegressor(target_range=(-1, 1), **DECLARED)):
+        expected = model.fit(frame, Y, groups=GROUPS, user_ids=IDS).coef_
+        model.fit(tagged, Y, groups="group", user_ids="person")
+        np.testing.assert_array_equal(model.coef_, expected)
+        assert model.feature_names_in_.tolist() == list("abc")
+        np.testing.assert_array_equal(model.predict(tagged), model.predict(frame))
+        assert model.group_scores(tagged, Y, "group").shape == (2,)
+        report = model.privacy_
+        assert report.unit == "user" and {r.n_records for r in report.releases} == {len(set(IDS))}
+
+
+def test_largest_weights_follow_from_the_number_of_persons():
+    _, weights = DPMaxGroupLossClassifier, classifier()
+    few, many = (Design(3, 1.0, n) for n in (len(set(IDS)), len(X)))
+    assert weights._weight_bound(few) < weights._weight_bound(many)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"group_mode": "public"}, "sizes of the groups"),
+        ({"method": "phased"}, "'phased' has no proof for user_ids.*take method='gradient'"),
+        ({"method": "output"}, "'output' has no proof"),
+        ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
+        ({"method": "rgda"}, "'rgda' has no proof"),
+        ({"alpha": 0.1}, "'auto' has no proof.*without a penalty"),
+        ({"coef_norm": 1.0}, "'auto' has no proof"),
+        ({"solver": "best_response"}, "'auto' has no proof"),
+        ({"delta": 0.0}, "'auto' has no proof"),
+        ({"loss": "hinge"}, "'auto' has no proof"),
+        ({"group_mode": "floored"}, "'auto' has no proof"),
+    ],
+)
+def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, message):
+    accountant = BudgetAccountant(10.0, 1e-3)
+    model = classifier().set_params(accountant=accountant, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y, groups=GROUPS, user_ids=IDS)
+    assert not accountant.entries
+
+
+def test_weights_of_records_and_networks_are_refused():
+    with pytest.raises(ValueError, match="sample_weight is not supported"):
+        classifier().fit(X, Y, groups=GROUPS, sample_weight=np.ones(len(X)))
+    network = DPMaxGroupLossMLPClassifier(classes=[0, 1], **DECLARED)
+    with pytest.raises(ValueError, match="random batch"):
+        network.fit(X, Y, groups=GROUPS, user_ids=IDS)
+
+
+def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
+    """Why "public" is refused: one of 1,000 persons moves the share of a group by 1/4."""
+    rest = [500, 499]  # of one record each
+    shares = [np.array([rest[0], rest[1] + own]) / (sum(rest) + own) for own in (1, 1001)]
+    assert shares[1][1] - shares[0][1] > 0.24
+    weights = [GroupWeights.of_proportions(each, 10.0, public_groups=True) for each in shares]
+    assert weights[1].largest[0] > 1.9 * weights[0].largest[0]
