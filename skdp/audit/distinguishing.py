@@ -105,6 +105,7 @@ def audit_estimator(
     Returns
     -------
     AuditResult
+        The lower bound beside the claim.
 
     Raises
     ------
@@ -204,6 +205,7 @@ def epsilon_lower_bound(p: int, q: int, n_runs: int, delta: float, confidence: f
     p, q : int
         How many of the `n_runs` outputs under each of two neighbouring data sets lie in the set.
     n_runs : int
+        Number of fits on each of the two.
     delta : float
         Of the claim; in [0, 1).
     confidence : float

@@ -24,6 +24,7 @@ def released_parameters(fitted: Any) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_parameters,)
+        Coefficients and intercepts.
 
     Raises
     ------

@@ -89,6 +89,7 @@ def worst_case_sensitivity(
     Returns
     -------
     SensitivitySearch
+        The largest distance that was found, and its neighbours.
 
     Raises
     ------

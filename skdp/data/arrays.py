@@ -26,7 +26,9 @@ class ArrayRecords(RecordSource):
     Parameters
     ----------
     X : array of shape (n, d), CSR matrix, or path of a .npy file in C order
+        Rows of the records.
     y, groups : array of shape (n,) or path of a .npy file, optional
+        Their targets, and their groups.
     chunk_rows : int, optional
         Rows of a chunk; chosen for 8 MB of doubles by default.
     mapped : bool, default=True

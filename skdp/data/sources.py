@@ -40,7 +40,14 @@ class RecordsChangedError(DataError):
 
 
 class Chunk(NamedTuple):
-    """Some records: an ndarray, CSR matrix or data frame with one target and group per row."""
+    """Some records.
+
+    Attributes
+    ----------
+    X : ndarray, CSR matrix or data frame
+    y, groups : ndarray or None
+        One target and one group per row.
+    """
 
     X: Any
     y: Any = None
@@ -270,9 +277,11 @@ class ChunkSource(RecordSource):
         ``read(k)`` returns ``(X, y)``, ``(X, y, groups)`` or X of chunk k, the same at every call.
         With `n_jobs` or on a cluster it must be possible to pickle it.
     n_chunks : int
+        Number of chunks, from 0 on.
     chunk_sizes : sequence of int, optional
         Rows of each chunk; without it a first pass counts them.
     feature_names : sequence of str, optional
+        Names of the columns.
     n_jobs : int, optional
         Jobs of joblib's current backend that read at the same time.
 

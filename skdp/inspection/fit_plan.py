@@ -199,6 +199,7 @@ def plan_fit(
     Returns
     -------
     FitPlan
+        Method, releases and their noise; ``print`` shows them.
 
     Raises
     ------

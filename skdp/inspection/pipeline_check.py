@@ -89,7 +89,9 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     pipeline : estimator
         A Pipeline, or any estimator; not changed.
     X : array-like, sparse matrix or data frame of shape (n_samples, n_features), default=None
+        Records to compare declarations with.
     y : array-like of shape (n_samples,), default=None
+        Their labels or targets.
 
     Returns
     -------

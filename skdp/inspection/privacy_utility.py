@@ -37,6 +37,7 @@ class PrivacyUtilityDisplay:
     Parameters
     ----------
     epsilons : ndarray of shape (n_epsilons,)
+        Budgets of the fits.
     scores : ndarray of shape (n_epsilons, n_fits)
         Scores of the fits at each epsilon.
     score_name : str or None, default=None

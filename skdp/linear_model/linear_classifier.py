@@ -38,12 +38,16 @@ class DPLinearClassifier(DPLinearClassification):
     """Differentially private linear classification: support vector machines and log loss.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a solver or delta = 0, the mean loss plus
-    ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the coefficients are released
-    with noise calibrated to the sensitivity of the exact minimiser.
+    public numbers, and nothing has to be tuned. With delta = 0 it is mostly fitted
+    by objective perturbation, and with a `solver` by output perturbation on prepared rows.
 
     Parameters
     ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     loss : {"log_loss", "hinge", "smoothed_hinge", "squared_hinge"}, default="log_loss"
         In the margin z of the true class:
 
@@ -58,11 +62,6 @@ class DPLinearClassifier(DPLinearClassification):
 
         With several classes, all but "log_loss" solve one problem per class against the rest. The
         noise is for sqrt(n_classes) times the sensitivity of one.
-    epsilon : float, default=1.0
-        Privacy budget, > 0.
-    delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
     alpha : "auto" or float, default="auto"
         L2 penalty in the convention of
         :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto": none but

@@ -24,12 +24,16 @@ class DPLinearRegressor(DPLinearRegression):
     """Differentially private linear regression: least squares, Huber, median and quantiles.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a solver or delta = 0, the mean
-    loss of the residuals plus ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the
-    coefficients are released with noise calibrated to the sensitivity of the exact minimiser.
+    public numbers, and nothing has to be tuned. With delta = 0 it is mostly fitted
+    by objective perturbation, and with a `solver` by output perturbation on prepared rows.
 
     Parameters
     ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     loss : {"squared_error", "huber", "absolute_error", "quantile"}, default="squared_error"
         Of a residual r = prediction - y:
 
@@ -41,11 +45,6 @@ class DPLinearRegressor(DPLinearRegression):
         The last two have a kink. Their Moreau envelope is minimised instead, with a public width
         of 5 % of the standard deviation that the noise gives to a prediction, so that any data can
         be solved to a proven accuracy. ``privacy_.plan["smoothing"]`` is the width.
-    epsilon : float, default=1.0
-        Privacy budget, > 0.
-    delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
     alpha : "auto" or float, default="auto"
         L2 penalty; ``alpha * n_samples`` in the convention of
         :class:`~sklearn.linear_model.Ridge`. "auto": none but what noise asks for
@@ -57,13 +56,6 @@ class DPLinearRegressor(DPLinearRegression):
     coef_norm : float or None, default=None
         Largest norm of the coefficients; of the printed algorithms the radius of the ball that they
         live in (intercept weight included), whose default is data-independent.
-    target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
-    huber_threshold : float or None, default=None
-        In units of y. None: a tenth of the width of `target_range`.
-    quantile : float, default=0.5
-        In (0, 1).
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for classifiers, divided by
@@ -72,6 +64,13 @@ class DPLinearRegressor(DPLinearRegression):
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
+    target_range : tuple of two floats or None, default=None
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+    huber_threshold : float or None, default=None
+        In units of y. None: a tenth of the width of `target_range`.
+    quantile : float, default=0.5
+        In (0, 1).
     fit_intercept : bool, default=True
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.

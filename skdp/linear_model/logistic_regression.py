@@ -14,10 +14,9 @@ class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a solver or delta = 0, the mean log
-    loss plus ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the coefficients are
-    released with noise calibrated to the sensitivity of the exact minimiser (output perturbation).
-    Any solver may be used: its solution is certified.
+    public numbers, and nothing has to be tuned. With delta = 0 it is mostly fitted
+    by objective perturbation, and with a `solver` by output perturbation on prepared rows. Any
+    solver may be used: its solution is certified.
 
     Parameters
     ----------

@@ -14,10 +14,9 @@ class DPRidge(DPLinearRegression):
     """Differentially private least squares with an L2 penalty.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With a solver or delta = 0,
-    ``mean((y - Xw)^2) / 2 + (alpha / 2) ||w||^2`` is minimised to a proven accuracy, over the ball
-    of radius `coef_norm`, and the coefficients are released with noise calibrated to the
-    sensitivity of the exact minimiser (output perturbation).
+    public numbers, and nothing has to be tuned. With delta = 0 and many records it is
+    computed from released moments, and with a `solver` by output perturbation on prepared rows. The
+    squared error has no bounded derivative, so that there is no objective perturbation.
 
     Parameters
     ----------
@@ -37,9 +36,6 @@ class DPRidge(DPLinearRegression):
     coef_norm : float or None, default=None
         Largest norm of the coefficients; of the printed algorithms the radius of the ball that they
         live in (intercept weight included), whose default is data-independent.
-    target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for classifiers, divided by
@@ -48,6 +44,9 @@ class DPRidge(DPLinearRegression):
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
+    target_range : tuple of two floats or None, default=None
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.

@@ -62,6 +62,7 @@ def dp_cross_validate(
         that its fit does with records must be private: see docs/guide/preprocessing.md.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
+        Labels or targets.
     cv : int, splitter or iterable, default=5
         Number of folds, drawn in a secret random order; a splitter of scikit-learn; or pairs of
         indices (train, test). Folds of a splitter or of indices go by position: positions must then

@@ -85,8 +85,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         How many candidates are sampled if there are distributions.
     test_size : float, default=0.25
         Part of the records that is held out for the scores, in (0, 1).
-    scoring, score_range
+    scoring : str or callable, default=None
         As in :func:`dp_cross_validate`; held-out records are scored.
+    score_range : tuple of two floats, default=None
+        As in :func:`dp_cross_validate`.
     accountant : BudgetAccountant or None, default=None
         Is charged for the search, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None

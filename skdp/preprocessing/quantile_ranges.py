@@ -60,6 +60,7 @@ def private_ranges(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
+        The records.
     outer_ranges : pair of float, array-like of shape (n_features, 2) or dict
         Public ranges that are surely wide enough, as for :class:`BoundedScaler`. Values outside are
         clipped to them.

@@ -136,6 +136,11 @@ class GaussianDPAccountant(PrivacyAccountant):
     - Pure: ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))`` (section 2).
     - Exponential mechanism: the same at ``epsilon / 2`` (section 3).
     - Sampling is refused: a sampled Gaussian is no better than an unsampled one in this measure.
+
+    Parameters
+    ----------
+    neighbouring : Neighbouring or str, default=None
+        The relation of all events. None: that of the first one.
     """
 
     @property
@@ -170,6 +175,11 @@ class ZCDPAccountant(PrivacyAccountant):
     - Conversion: Canonne, Kamath and Steinke 2020, Proposition 12 and Corollary 13, which hold at
       every Renyi order above 1, so also at the one that is found numerically.
     - Sampling is refused: zCDP is not amplified by it.
+
+    Parameters
+    ----------
+    neighbouring : Neighbouring or str, default=None
+        The relation of all events. None: that of the first one.
     """
 
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
@@ -211,6 +221,11 @@ class PureAccountant(PrivacyAccountant):
       ``delta = (e^E - e^epsilon) / (e^E + 1)`` for every epsilon <= E (Kairouz, Oh and
       Viswanath 2015, Theorem 3.3 for one release; section 5).
     - Gaussians are refused: they have no pure guarantee. So is sampling.
+
+    Parameters
+    ----------
+    neighbouring : Neighbouring or str, default=None
+        The relation of all events. None: that of the first one.
     """
 
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
@@ -254,6 +269,7 @@ def tightest_epsilon(
     Parameters
     ----------
     event : PrivacyEvent
+        What was released.
     delta : float
         A probability in [0, 1].
     neighbouring : Neighbouring or str, optional

@@ -29,7 +29,12 @@ _TEMPORARY_NAME = "ledger.jsonl"
 
 
 class Spent(NamedTuple):
-    """What has been spent: an (epsilon, delta) guarantee for everything together."""
+    """What has been spent: an (epsilon, delta) guarantee for everything together.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    """
 
     epsilon: float
     delta: float
@@ -298,6 +303,7 @@ def spend(
     accountant : BudgetAccountant or None
         The parameter of an estimator.
     label : str, optional
+        Name of the entry.
     carried : iterable of Block
         The with-blocks that an estimator was sent to this process from.
 

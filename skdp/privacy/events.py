@@ -95,6 +95,7 @@ class GaussianEvent(PrivacyEvent):
     noise_multiplier : float
         Standard deviation per coordinate over the l2 sensitivity of the vector; finite and > 0.
     neighbouring : Neighbouring or str
+        The relation that the cost holds under.
     """
 
     noise_multiplier: float
@@ -126,6 +127,7 @@ class PureEvent(_EpsilonEvent):
     epsilon : float
         Privacy loss in nats, finite and >= 0.
     neighbouring : Neighbouring or str
+        The relation that the cost holds under.
     """
 
     kind: ClassVar[str] = "pure"
@@ -140,6 +142,7 @@ class ApproximateEvent(_EpsilonEvent):
     epsilon : float
         In nats, finite and >= 0.
     neighbouring : Neighbouring or str
+        The relation that the cost holds under.
     delta : float
         In [0, 1].
     """
@@ -168,6 +171,7 @@ class ExponentialMechanismEvent(_EpsilonEvent):
     epsilon : float
         Length of the interval in nats, finite and >= 0.
     neighbouring : Neighbouring or str
+        The relation that the cost holds under.
     """
 
     kind: ClassVar[str] = "exponential_mechanism"
@@ -268,6 +272,7 @@ class RepeatedEvent(PrivacyEvent):
     Parameters
     ----------
     event : PrivacyEvent
+        What is released each time.
     count : int
         >= 0.
     """

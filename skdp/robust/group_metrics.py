@@ -27,6 +27,7 @@ def worst_group_score(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
+        Labels or targets.
     y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
         What `metric` takes.
     groups : array-like of shape (n_samples,)
@@ -39,6 +40,7 @@ def worst_group_score(
     Returns
     -------
     float
+        The smallest score of a group.
 
     Raises
     ------
@@ -75,6 +77,7 @@ def worst_group_loss(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
+        Labels or targets.
     y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
         What `metric` takes.
     groups : array-like of shape (n_samples,)
@@ -87,6 +90,7 @@ def worst_group_loss(
     Returns
     -------
     float
+        The largest loss of a group.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Whether ``group_weights_`` is released, in the same budget: the coefficients get more
         noise, but for "mirror_descent".
     alpha : "auto" or float, default="auto"
-        L2 penalty of the objective. "auto" is 0; the private algorithm adds regularisers.
+        L2 penalty of the objective. "auto" is 0; the saddle methods add regularisers.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -156,9 +156,10 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     -----
     With the groups' actual sizes the sensitivity would not be O(1 / n): a record that changes its
     group rescales the losses of two groups. With 1 / (n p_g) it is, see
-    `skdp.problems.GroupWeights`. The saddle problem is solved to a proven accuracy, and the
-    coefficients get noise for their sensitivity (Zhang et al. 2022, Alg. 4, with block constants,
-    the analytic Gaussian mechanism and planned phases). Proofs: docs/theory/saddle.md.
+    `skdp.problems.GroupWeights`. "gradient", the default, makes planned noisy steps on groups
+    weighted by their noisy losses (docs/theory/worst_group.md). "phased" and "output" solve the
+    saddle problem to a proven accuracy and add noise for its sensitivity (Zhang et al. 2022,
+    Alg. 4, with block constants and planned phases: docs/theory/saddle.md).
 
     References
     ----------

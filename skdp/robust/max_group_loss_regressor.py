@@ -67,7 +67,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Whether ``group_weights_`` is released, in the same budget: the coefficients get more
         noise, but for "mirror_descent".
     alpha : "auto" or float, default="auto"
-        L2 penalty of the objective. "auto" is 0; the private algorithm adds regularisers.
+        L2 penalty of the objective. "auto" is 0; the saddle methods add regularisers.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.

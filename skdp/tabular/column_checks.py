@@ -37,10 +37,12 @@ def describe_columns(X: Any) -> str:
     Parameters
     ----------
     X : data frame or ndarray of shape (n_samples, n_columns)
+        Only names and types of its columns are read.
 
     Returns
     -------
     str
+        Python code with ``...`` where you know what is public.
 
     Examples
     --------
@@ -154,6 +156,7 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     Parameters
     ----------
     X : data frame or array-like of shape (n_samples, n_columns)
+        The records.
     columns : dict of {name: declaration}, list of declarations, or pair
         As of :class:`TableEncoder`.
     target : object, default=None
@@ -162,6 +165,7 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     Returns
     -------
     ColumnReport
+        Its `rows`; ``print`` shows them.
 
     See Also
     --------
