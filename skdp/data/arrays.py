@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
 
-#: Numbers in a chunk: 8 MB of doubles.
-_CHUNK_NUMBERS = 1 << 20
+#: Numbers in a chunk, about: 16 MB of doubles.
+_CHUNK_NUMBERS = 1 << 21
 #: Rows that a chunk has at least.
 _LEAST_ROWS = 1024
 #: Bytes of arrays in memory up to which they are sent to other processes.
@@ -30,7 +30,7 @@ class ArrayRecords(RecordSource):
     y, groups : array of shape (n,) or path of a .npy file, optional
         Their targets, and their groups.
     chunk_rows : int, optional
-        Rows of a chunk; chosen for 8 MB of doubles by default.
+        Rows of a chunk; by default a power of two, for about 16 MB of doubles.
     mapped : bool, default=True
         Map files into memory instead of reading chunks. A system that limits the mapped pages of a
         process needs False.
@@ -65,7 +65,9 @@ class ArrayRecords(RecordSource):
         if len(set(lengths.values())) > 1:
             raise ValueError(f"X, y and groups must have equal lengths, got {lengths}.")
         if chunk_rows is None:
-            chunk_rows = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
+            # a power of two: the labels of records are made in stretches of as many
+            wanted = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
+            chunk_rows = 1 << round(math.log2(wanted))
         elif chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
         self.chunk_rows = chunk_rows
@@ -152,7 +154,8 @@ class _File:
             # a new map for every read would take each page anew
             self._map = np.memmap(self.path, self.dtype, "r", self.start, self.shape)
         if self._map is not None:
-            return copied_rows(np.asarray(self._map)[first:stop], rows)
+            part = np.asarray(self._map)[first:stop]
+            return part if are_all(rows) else copied_rows(part, rows)
         start = self.start + first * self.row * self.dtype.itemsize
         numbers = np.fromfile(self.path, self.dtype, (stop - first) * self.row, offset=start)
         part = numbers.reshape(stop - first, *self.shape[1:])

@@ -9,6 +9,7 @@ the source of the privacy noise, fresh in every fit, and as secret as the noise
 from __future__ import annotations
 
 import hashlib
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from skdp.mechanisms.noise_source import NoiseSource
 
 #: Positions whose labels are made together.
 _SEGMENT = 1 << 16
+#: Segments of one key that a process keeps, 16 MB: steps need the same labels again and again.
+_MOST_KEPT = 1 << 8
 
 
 def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
@@ -43,12 +46,12 @@ def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
             return order
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KeyedLabels:
     """Labels of positions by a key; for the processes that read the records of a fit.
 
-    No array of labels is kept: those of any stretch of positions are made when they are needed, by
-    a cryptographic hash function.
+    Labels of any stretch of positions are made when they are needed, by a cryptographic hash
+    function. Those of the first positions are kept as long as the object is.
     """
 
     n_labels: int
@@ -57,15 +60,26 @@ class KeyedLabels:
     def of(self, start: int, stop: int) -> np.ndarray:
         """Return the labels of the positions from `start` to `stop`, as uint8."""
         segments = range(start // _SEGMENT, -(-stop // _SEGMENT))
-        parts = [self._segment(number) for number in segments]
-        labels = np.concatenate([np.empty(0, dtype=np.uint8), *parts])
+        parts = [self._kept(number) for number in segments]
+        labels = parts[0] if len(parts) == 1 else np.concatenate([_NO_LABELS, *parts])
         first = start - segments.start * _SEGMENT
         return labels[first : first + stop - start]
+
+    def _kept(self, number: int) -> np.ndarray:
+        kept = _KEPT.setdefault(self, {})
+        if number not in kept and len(kept) < _MOST_KEPT:
+            kept[number] = self._segment(number)
+        return kept[number] if number in kept else self._segment(number)
 
     def _segment(self, number: int) -> np.ndarray:
         stream = hashlib.shake_256(self.key + number.to_bytes(8, "little"))
         words = np.frombuffer(stream.digest(2 * _SEGMENT), dtype="<u2").astype(np.uint32)
         return (words * np.uint32(self.n_labels) >> np.uint32(16)).astype(np.uint8)
+
+
+_NO_LABELS = np.empty(0, dtype=np.uint8)
+#: Labels by segment; they are no part of the object, which is sent to workers.
+_KEPT: weakref.WeakKeyDictionary[KeyedLabels, dict[int, np.ndarray]] = weakref.WeakKeyDictionary()
 
 
 class SecretLabels:

@@ -17,15 +17,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp._runtime import without_warnings
-from skdp.data.sources import DataError, RecordsChangedError, RecordSource, failed_chunk
+from skdp.data.sources import (
+    DataError,
+    RecordsChangedError,
+    RecordSource,
+    failed_chunk,
+    split_range,
+)
 from skdp.problems.bounding import Bounding
 from skdp.problems.losses import Loss
 from skdp.problems.marks import MODULUS, MarkKey, total_mark
 from skdp.problems.records import Block, Part, Records
 from skdp.problems.surveys import Survey
 
-#: Chunks that the bound on the rounding of sums has levels for.
-MOST_CHUNKS = 1 << 28
+#: Chunks that the bound on the rounding of sums has levels for, and pieces of a chunk.
+MOST_CHUNKS, _MOST_PIECES = 1 << 28, 4
+#: Bytes of a piece that stays in a cache between its mark and its sums, about.
+_PIECE = 1 << 22
 
 
 class Labels(Protocol):
@@ -95,18 +103,36 @@ class ChunkTask:
 
     def __call__(self, k: int, source: RecordSource) -> Partial:
         start, stop = self.starts[k], self.starts[k + 1]
-        positions, rows = np.arange(start, stop), None
-        if self.labels is not None:
+        rows = None
+        if self.labels is None:
+            positions = np.arange(start, stop)
+        else:
             rows = np.flatnonzero(self.labels.of(start, stop) == self.label)
-            positions = positions[rows]
+            positions = start + rows
         if not len(positions):
             return Partial(0, 0, None)
         with without_warnings():  # they depend on records; settings of numpy belong to a thread
             chunk = source.read(k) if rows is None else source.read(k, rows)
-            encoded = self.bounding.encoded(chunk)
-            _check_length(encoded[0], positions)
-            mark = total_mark(self.key.marks(*encoded, positions))
-            return Partial(len(positions), mark, self.function(self.bounding.records(*encoded)))
+            X, targets, groups = self.bounding.encoded(chunk)
+            _check_length(X, positions)
+            return merged(
+                [
+                    self._partial(
+                        X[part],
+                        targets[part],
+                        None if groups is None else groups[part],
+                        positions[part],
+                    )
+                    for part in _pieces(X)
+                ]
+            )
+
+    def _partial(
+        self, X: Any, targets: np.ndarray, groups: np.ndarray | None, positions: np.ndarray
+    ) -> Partial:
+        mark = total_mark(self.key.marks(X, targets, groups, positions))
+        sums = self.function(self.bounding.records(X, targets, groups))
+        return Partial(len(positions), mark, sums)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +158,14 @@ class LabelTask:
             np.add.at(of_labels, labels, marks)
             counts = np.bincount(labels, minlength=n_labels)
             return Partial(len(positions), total_mark(marks), (counts, of_labels))
+
+
+def _pieces(X: Any) -> list[slice]:
+    """Cut the rows of a dense chunk, for sums over few pieces."""
+    n = X.shape[0]
+    wanted = 1 if sp.issparse(X) else round(X.nbytes / _PIECE)
+    pieces = split_range(n, min(max(wanted, 1), _MOST_PIECES))
+    return [slice(piece.start, piece.stop) for piece in pieces]
 
 
 def _check_length(X: Any, positions: np.ndarray) -> None:

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 #: Numbers of a mark are modulo 2**64.
 MODULUS = 1 << 64
-#: Rows whose bits are folded at once.
-_PIECE = 4096
+#: Bytes of the rows of X that are marked at once, so that they stay in the cache.
+_PIECE = 1 << 18
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -48,14 +48,25 @@ class MarkKey:
         positions : ndarray of int, shape (m,)
             Of the records in the source.
         """
-        d = X.shape[1]
+        m, d = X.shape
         factors = _odd(self.of_columns, np.arange(d + 2, dtype=np.uint64))
-        values = _sparse_sums(X, factors) if sp.issparse(X) else _dense_sums(X, factors[:d])
-        for column, factor in zip((targets, groups), factors[d:], strict=True):
-            if column is not None:
-                values += factor * (_folded(column) + _ONE)
-        values ^= values >> _HALF
-        return _odd(self.of_positions, positions.astype(np.uint64) + _ONE) * values
+        marks = np.empty(m, dtype=np.uint64)
+        sums = _sparse_sums(X, factors) if sp.issparse(X) else None
+        size = max(64, _PIECE // (8 * d + 1))
+        folded = np.empty((min(size, m), d), dtype=np.uint64)
+        for part in (slice(start, min(start + size, m)) for start in range(0, m, size)):
+            if sums is not None:
+                values = sums[part]
+            else:
+                rows = _folded(X[part], folded[: part.stop - part.start])
+                values = np.einsum("ij,j->i", rows, factors[:d])
+            for column, factor in zip((targets, groups), factors[d:], strict=True):
+                if column is not None:
+                    values += factor * (_folded(column[part]) + _ONE)
+            values ^= values >> _HALF
+            places = _odd(self.of_positions, positions[part].astype(np.uint64) + _ONE)
+            np.multiply(places, values, out=marks[part])
+        return marks
 
 
 def total_mark(marks: np.ndarray) -> int:
@@ -67,11 +78,14 @@ def _odd(key: int, counters: np.ndarray) -> np.ndarray:
     """Return odd numbers of 64 bits, those of the generator splitmix64 at some counters."""
     mixed = np.uint64(key) + counters * _GOLDEN
     for shift, factor in zip(_SHIFTS, _MIX, strict=False):
-        mixed = (mixed ^ (mixed >> shift)) * factor
-    return (mixed ^ (mixed >> _SHIFTS[2])) | _ONE
+        mixed ^= mixed >> shift
+        mixed *= factor
+    mixed ^= mixed >> _SHIFTS[2]
+    mixed |= _ONE
+    return mixed
 
 
-def _folded(numbers: np.ndarray) -> np.ndarray:
+def _folded(numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Return the bits of numbers as uint64, the upper half also in the lower one.
 
     Small whole numbers have bits in the upper half alone, and odd factors would leave 0 below.
@@ -80,15 +94,8 @@ def _folded(numbers: np.ndarray) -> np.ndarray:
         numbers = numbers.astype(np.int64)
     bits = np.ascontiguousarray(numbers).view(f"u{numbers.dtype.itemsize}")
     bits = bits.astype(np.uint64, copy=False)
-    return bits ^ (bits >> _HALF)
-
-
-def _dense_sums(X: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    sums = np.empty(len(X), dtype=np.uint64)
-    for start in range(0, len(X), _PIECE):
-        part = slice(start, start + _PIECE)
-        sums[part] = _folded(X[part]) @ factors
-    return sums
+    upper = np.right_shift(bits, _HALF, out=out)
+    return np.bitwise_xor(upper, bits, out=upper)
 
 
 def _sparse_sums(X: Any, factors: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Orders and labels of records: uniform, independent of one another, secret."""
 
+import gc
 import itertools
 import pickle
 
@@ -8,7 +9,7 @@ import pytest
 from plain_noise import seeded
 from scipy.stats import chi2
 
-from skdp.mechanisms import NoiseSource, SecretLabels, random_order
+from skdp.mechanisms import NoiseSource, SecretLabels, random_order, secret_order
 
 #: Of every chi-square test.
 FALSE_ALARM = 1e-6
@@ -59,6 +60,27 @@ def test_labels_are_a_function_of_the_position_and_of_the_key():
     agree = int((whole == other).sum())
     # binomial with mean 16,667 and deviation 124: 5 deviations have probability 6e-7
     assert abs(agree - 200_000 / 12) < 5 * 124
+
+
+def test_labels_are_kept_for_as_long_as_their_key(monkeypatch):
+    """Those of the first positions; in the process, and not in what is sent to another one."""
+    monkeypatch.setattr(secret_order, "_MOST_KEPT", 2)
+    labels = SecretLabels(12, seeded(2)).for_readers()
+    whole = labels.of(0, 300_000)
+    made = []
+    make = secret_order.KeyedLabels._segment
+    monkeypatch.setattr(
+        secret_order.KeyedLabels, "_segment", lambda self, k: made.append(k) or make(self, k)
+    )
+    np.testing.assert_array_equal(labels.of(0, 300_000), whole)
+    assert made == [2, 3, 4]
+    other = pickle.loads(pickle.dumps(labels))
+    assert vars(other) == vars(labels) == {"n_labels": 12, "key": labels.key}
+    np.testing.assert_array_equal(other.of(0, 300_000), whole)
+    assert made[3:] == [0, 1, 2, 3, 4]
+    del labels, other
+    gc.collect()
+    assert not secret_order._KEPT
 
 
 def test_members_are_a_partition():

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from plain_noise import seeded
 
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data import ArrayRecords, DataError, RecordsChangedError, RecordSource
 from skdp.mechanisms import SecretLabels
-from skdp.problems import HalfSquaredLoss, Records
+from skdp.problems import HalfSquaredLoss, Records, chunked_records
 from skdp.problems.bounding import Bounding
 from skdp.problems.chunked_records import ChunkedRecords, Partial, merged
 from skdp.problems.loss_sums import Curvature, ValueAndGradientSum
@@ -84,6 +85,15 @@ class Total:
         return records.total(Targets())
 
 
+@dataclass(frozen=True)
+class Noted(Total):
+    sizes: list
+
+    def __call__(self, records):
+        self.sizes.append(records.n_records)
+        return super().__call__(records)
+
+
 class Altered(RecordSource):
     """An engine that returns something else than the merge after the first pass."""
 
@@ -121,6 +131,21 @@ def test_errors_of_an_engine_are_kept():
     assert caught.value is own
 
 
+def test_chunks_are_summed_in_up_to_four_pieces(monkeypatch):
+    """Their marks and sums are those of the chunk; CSR rows, whose parts are copies, in one."""
+    X, y = table()
+    whole, sizes = chunked(ArrayRecords(X, y, chunk_rows=100)).chunk_total(Total()), []
+    monkeypatch.setattr(chunked_records, "_PIECE", 1000)
+    for kind, pieces in ((np.asarray, [50, 50] * 5), (sp.csr_array, [100] * 5)):
+        sizes.clear()
+        records = chunked(ArrayRecords(kind(X), y, chunk_rows=100))
+        np.testing.assert_allclose(records.chunk_total(Noted(sizes)), whole, rtol=1e-13)
+        assert sizes == pieces
+    sizes.clear()
+    chunked(ArrayRecords(X, y, chunk_rows=N)).chunk_total(Noted(sizes))
+    assert sizes == [N // 4] * 4
+
+
 def test_too_many_chunks_are_refused():
     source = ArrayRecords(*table())
     survey = Surveyor(source, check=ChunkCheck()).survey(BOUNDING)
@@ -142,9 +167,11 @@ def test_merges_add_and_leave_their_parts():
     assert merged([Partial(0, 0, None)] * 2) == Partial(0, 0, None)
 
 
+@pytest.mark.parametrize("piece", [8, 1000, 1 << 22])
 @pytest.mark.parametrize("chunk_rows", [1, 7, 1000, 3000])
-def test_sums_are_off_by_less_than_the_chain(chunk_rows):
+def test_sums_are_off_by_less_than_the_chain(chunk_rows, piece, monkeypatch):
     """Against exact sums of 3,000 numbers of which most cancel, in any layout."""
+    monkeypatch.setattr(chunked_records, "_PIECE", piece)
     n = 3000
     X, y = table(n)
     y = np.where(np.arange(n) % 2, y, -np.roll(y, 1)) * 10.0 ** (np.arange(n) // 2 % 9 - 8.0)

@@ -263,7 +263,7 @@ MUTANTS = (
     Mutant(
         "marks do not see the lower half of a number of zeros and ones",
         "problems/marks.py",
-        "return bits ^ (bits >> _HALF)",
+        "return np.bitwise_xor(upper, bits, out=upper)",
         "return bits",
         "tests/problems/test_marks.py",
     ),
