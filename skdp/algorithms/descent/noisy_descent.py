@@ -131,6 +131,12 @@ class NoisyGradientDescentPlan(Plan):
         return self.counted or self.objective.design.n_records
 
     @property
+    def _size(self) -> float:
+        """Number of records to plan for: of weights their sum, once it is released."""
+        design = self.objective.design
+        return self.n_records if design.is_slack else design.n_records
+
+    @property
     def clip_norm(self) -> float:
         """Norm that the gradient of a record is clipped to."""
         if not self.is_squared:
@@ -184,7 +190,7 @@ class NoisyGradientDescentPlan(Plan):
             # noise that no curvature holds back, as of the floor
             limit = rules.PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance)
             damping = max(damping, 0.5 / limit)
-        horizon = self.objective.design.n_records / (damping * noise * self.rate)
+        horizon = self._size / (damping * noise * self.rate)
         if not self.is_preconditioned:
             return horizon
         horizon *= self.ridge
@@ -275,7 +281,7 @@ class NoisyGradientDescentPlan(Plan):
     def relative_noise(self) -> float:
         """Error of a mean of rows with the noise of all steps, relative to the norm of rows."""
         design = self.objective.design
-        records = self.objective.neighbouring.n_changes / design.n_records
+        records = self.objective.neighbouring.n_changes / self._size
         return records * math.sqrt(design.n_features) / self.mu
 
     def alarms(self) -> tuple[str, ...]:

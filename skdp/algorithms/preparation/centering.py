@@ -214,22 +214,26 @@ class MeanSums:
     n_moved : int
         Number of features whose means are released: all or none.
     targets : _Targets
-    has_count : bool
+    count_weight : float
+        Of the number of records, or of their weights; 0 leaves it out.
+    square_shift : float
+        Subtracted from the squared norm of each row.
     """
 
     unit: float
     n_moved: int
     targets: _Targets
-    has_count: bool
+    count_weight: float
+    square_shift: float
 
     def __call__(self, block: Block) -> np.ndarray:
         squares = squared_norms(block)
         of_rows = block.pull_back(np.ones(len(squares)))[0, : self.n_moved] / self.unit
         square, count = _SQUARE_WEIGHT * block.sum(squares) / self.unit**2, np.empty(0)
-        if self.has_count:
+        if self.count_weight:
             number = block.sum(np.ones(len(squares)))
-            square -= 0.5 * _SQUARE_WEIGHT * number
-            count = np.array([_COUNT_WEIGHT * number])
+            square -= self.square_shift * _SQUARE_WEIGHT * number
+            count = np.array([self.count_weight * number])
         return np.concatenate([of_rows, [square], self.targets.sum(block), count])
 
 
@@ -240,7 +244,8 @@ class CenteringPlan:
     u is a row over its bound, t has the coordinates of the target that the loss needs. Without an
     intercept nothing may be moved: u and the mean of targets are left out. With much noise u is
     left out, too. The second form, whose last entry counts the records, is for add/remove: means
-    are then quotients, whatever the public number of records is.
+    are then quotients, whatever the public number of records is. Where weights of records may be
+    below 1, the first form has such an entry, too, since their sum is private.
 
     Attributes
     ----------
@@ -251,17 +256,20 @@ class CenteringPlan:
         as large.
     target_clip : float, default=1.0
         Part of the bound on numeric targets that they are clipped to.
+    count_weight : float, default=0.0
+        Of the number of records, or of the sum of their weights; 0: it is not released.
     """
 
     loss: Loss
     sum: NoisySum
     moves_rows: bool
     target_clip: float = 1.0
+    count_weight: float = 0.0
 
     @property
     def has_count(self) -> bool:
         """Whether the records are counted."""
-        return not self.sum.neighbouring.is_replaced
+        return self.count_weight > 0.0
 
     def describe(self) -> Release:
         """Describe the release."""
@@ -272,12 +280,18 @@ class CenteringPlan:
         design, unit = self.sum.design, records.data_norm
         d = design.n_features if self.moves_rows else 0
         targets = _targets(self.loss, design.intercept > 0, self.target_clip)
-        statistic = MeanSums(unit=unit, n_moved=d, targets=targets, has_count=self.has_count)
+        shift = 0.0 if self.sum.neighbouring.is_replaced else 0.5
+        statistic = MeanSums(
+            unit=unit,
+            n_moved=d,
+            targets=targets,
+            count_weight=self.count_weight,
+            square_shift=shift,
+        )
         sums, scale = self.sum.release(records.total(statistic), noise)
         n = self._n_records(float(sums[-1]), scale) if self.has_count else design.n_records
         means, deviation = sums[: len(sums) - self.has_count] / n, scale / n
-        if self.has_count:
-            means[d] += 0.5 * _SQUARE_WEIGHT
+        means[d] += shift * _SQUARE_WEIGHT
         mean = _shrunk(means[:d], deviation)
         error = deviation / _SQUARE_WEIGHT
         square = min(1.0, max(0.0, float(means[d]) / _SQUARE_WEIGHT) + error)
@@ -301,10 +315,13 @@ class CenteringPlan:
     def _n_records(self, count: float, scale: float) -> float:
         """Return the public number of records, or the released one if they contradict each other.
 
-        A public number that is right has no noise then. `scale` is that of the noise.
+        A public number that is right has no noise then. Of weights always their released sum, which
+        is at least its noise. `scale` is that of the noise.
         """
         n, ratio = float(self.sum.design.n_records), self.sum.design.size_ratio
-        found, error = count / _COUNT_WEIGHT, scale / _COUNT_WEIGHT
+        found, error = count / self.count_weight, scale / self.count_weight
+        if self.sum.design.is_slack:
+            return min(max(found, error), n * ratio)
         if abs(found - n) > rules.CONTRADICTION * error:
             return min(max(found, n / ratio), n * ratio)
         return n
@@ -316,12 +333,14 @@ def plan_centering(
     """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
     moves_rows = moves_rows and design.intercept > 0
     given = loss, design, neighbouring, mu, moves_rows
-    means, clip = _sum(*given, 1.0), 1.0
+    (means, weight), clip = _sum(*given, 1.0), 1.0
     if loss.target_bound and design.intercept > 0:
         deviation = means.bound() / (mu * design.n_records)
         clip = min(max(rules.TARGET_NOISE / deviation, rules.LEAST_TARGET_CLIP), 1.0)
-        means = _sum(*given, clip)
-    return CenteringPlan(loss=loss, sum=means, moves_rows=moves_rows, target_clip=clip)
+        means, weight = _sum(*given, clip)
+    return CenteringPlan(
+        loss=loss, sum=means, moves_rows=moves_rows, target_clip=clip, count_weight=weight
+    )
 
 
 def _sum(
@@ -331,25 +350,31 @@ def _sum(
     mu: float,
     moves_rows: bool,
     target_clip: float,
-) -> NoisySum:
-    """Return the release with the sensitivity of Lemma 1."""
+) -> tuple[NoisySum, float]:
+    """Return the release with the sensitivity of Lemma 1, and the weight of the count."""
     targets = _targets(loss, design.intercept > 0, target_clip)
-    is_replaced = neighbouring.is_replaced
+    is_replaced, count = neighbouring.is_replaced, _COUNT_WEIGHT
     if is_replaced:
-        square = 4.0 if moves_rows else _SQUARE_WEIGHT**2
+        square = (4.0 if moves_rows else _SQUARE_WEIGHT**2) + targets.replaced
+        count = 0.0
+        if design.is_slack:  # what the record of weight 0 leaves for the count of another one
+            alone = moves_rows + _SQUARE_WEIGHT**2 + targets.added
+            count = math.sqrt(max(square - alone, _COUNT_WEIGHT**2))
+            square = max(square, alone + count**2)
     else:  # of (u, b (|u|^2 - 1/2), c)
-        square = moves_rows + 0.25 * _SQUARE_WEIGHT**2 + _COUNT_WEIGHT**2
-    norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
-    return NoisySum(
+        square = moves_rows + 0.25 * _SQUARE_WEIGHT**2 + count**2 + targets.added
+    norm = math.sqrt(square)
+    means = NoisySum(
         design=design,
         neighbouring=neighbouring,
         mu=mu,
         sensitivity=norm,
         size=norm,
-        n_entries=design.n_features * moves_rows + 1 + targets.size + (not is_replaced),
+        n_entries=design.n_features * moves_rows + 1 + targets.size + (count > 0.0),
         name="means of rows and targets" if moves_rows else "mean square norm and targets' means",
         reference="docs/theory/noisy_gradient_descent.md, Lemma 1",
     )
+    return means, count
 
 
 def _shrunk(mean: np.ndarray, deviation: float) -> np.ndarray:
