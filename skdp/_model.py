@@ -126,6 +126,12 @@ class PrivateModel(PrivateEstimator):
         if user_ids is not None:
             persons = person_codes(user_ids, X.shape[0])
         if sample_weight is not None:
+            if self.weight_bound is None:
+                warnings.warn(
+                    "weight_bound was not declared: sample_weight is clipped to 1.",
+                    UserWarning,
+                    stacklevel=4,
+                )
             bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
             weights = record_weights(sample_weight, bound, X.shape[0])
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
@@ -374,6 +380,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
                 records: Any = units.of(self._records(X, encoder(y), groups))
             else:
                 records = self._chunked(surveyor, encoder)
+            records = self._with_costs(records, self._risk(loss))
             weights = self._private_weights(records, self._risk(loss), caveats)
             self._set_coefficients(weights, loss, records.n_features)
 
@@ -388,6 +395,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             raise ValueError(f"n_classes == {number}, but {self._only_binary}.")
         self.classes_ = np.arange(number)
         return self._risk(self._loss(number))
+
+    def _with_costs(self, records: Records, risk: EmpiricalRisk) -> Records:
+        """Give the records the costs of errors on their classes, if there are any."""
+        return records
 
     @abstractmethod
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:

@@ -237,7 +237,8 @@ def choose(
     methods[first].check(first, budget, objective.neighbouring, calibration)
     if is_slack and not methods[first].is_weighted:
         raise ValueError(
-            f"method={first!r} has no proof for sample_weight, nor for max_records_per_user."
+            f"method={first!r} has no proof for weights of records: sample_weight, class_weight "
+            "in the loss, max_records_per_user."
         )
     published = methods[first].published if calibration == "paper" else None
     plan = (published or methods[first].plan)(objective, budget)

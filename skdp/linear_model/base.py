@@ -236,6 +236,10 @@ class DPLinearModel(PrivateModel):
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
         check_option("method", self.method, self._method_names)
+        if self.weight_bound is not None:
+            check_real("weight_bound", self.weight_bound, 1e-50, 1e50)
+        if self.max_records_per_user is not None:
+            check_count("max_records_per_user", self.max_records_per_user)
         if self.preparation is not None:
             check_option("preparation", self.preparation, get_args(Auto))
         self._check_objective()

@@ -89,12 +89,24 @@ class DPLinearClassifier(DPLinearClassification):
         their own.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+    class_weight : dict, "balanced" or None, default=None
+        Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
+        the intercept after all releases, which has no price; without an intercept it weighs the
+        records. "balanced": inverse to the released shares of the classes, of "gradient".
+        Other losses have weights in the loss, relative to the largest.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed), which takes down to half the
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
+    max_records_per_user : int or None, default=None
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
+        if it is larger. Above 1 for a model of the average record, not of the average person, which
+        has more noise. None: 1.
     preparation : "auto" or None, default="auto"
         "auto": methods learn privately where the data lie, before a solve, and `alpha` and
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
@@ -193,8 +205,11 @@ class DPLinearClassifier(DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
+        class_weight: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
+        max_records_per_user: int | None = None,
         preparation: Preparation = "auto",
         method: LinearMethod = "auto",
         objective: Risk = "empirical",
@@ -216,8 +231,11 @@ class DPLinearClassifier(DPLinearClassification):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes
+        self.class_weight = class_weight
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
+        self.max_records_per_user = max_records_per_user
         self.preparation = preparation
         self.method = method
         self.objective = objective

@@ -59,6 +59,13 @@ class DPRidge(DPLinearRegression):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
+    max_records_per_user : int or None, default=None
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
+        if it is larger. Above 1 for a model of the average record, not of the average person, which
+        has more noise. None: 1.
     preparation : "auto" or None, default="auto"
         "auto": methods learn privately where the data lie, before a solve, and `alpha` and
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
@@ -153,6 +160,8 @@ class DPRidge(DPLinearRegression):
         intercept_scaling: float = 0.1,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
+        max_records_per_user: int | None = None,
         preparation: Preparation = "auto",
         method: LinearMethod = "auto",
         objective: Risk = "empirical",
@@ -175,6 +184,8 @@ class DPRidge(DPLinearRegression):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
+        self.max_records_per_user = max_records_per_user
         self.preparation = preparation
         self.method = method
         self.objective = objective

@@ -76,12 +76,23 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+    class_weight : dict, "balanced" or None, default=None
+        Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
+        the intercept after all releases, which has no price; without an intercept it weighs the
+        records. "balanced": inverse to the released shares of the classes, of "gradient".
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed). The methods that end with
         output perturbation are for "replace_one".
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
+    max_records_per_user : int or None, default=None
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
+        if it is larger. Above 1 for a model of the average record, not of the average person, which
+        has more noise. None: 1.
     tune_share : float, default=0.2
         Part of the budget that the choice may spend, for the methods that split it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
@@ -163,8 +174,11 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         classes: Any = None,
+        class_weight: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
+        max_records_per_user: int | None = None,
         tune_share: float = 0.2,
         inner: InnerSolver | None = None,
         solver: Any = "auto",
@@ -183,8 +197,11 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes
+        self.class_weight = class_weight
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
+        self.max_records_per_user = max_records_per_user
         self.tune_share = tune_share
         self.inner = inner
         self.solver = solver

@@ -78,6 +78,13 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         output perturbation are for "replace_one".
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
+    max_records_per_user : int or None, default=None
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
+        if it is larger. Above 1 for a model of the average record, not of the average person, which
+        has more noise. None: 1.
     tune_share : float, default=0.2
         Part of the budget that the choice may spend, for the methods that split it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
@@ -158,6 +165,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         intercept_scaling: float = 0.3,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
+        max_records_per_user: int | None = None,
         tune_share: float = 0.2,
         inner: InnerSolver | None = None,
         solver: Any = "auto",
@@ -178,6 +187,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
+        self.max_records_per_user = max_records_per_user
         self.tune_share = tune_share
         self.inner = inner
         self.solver = solver

@@ -384,8 +384,9 @@ class Records:
         return scale, norms
 
     def with_weights(self, weights: np.ndarray) -> Records:
-        """Give each record a weight in [0, 1] in every sum; nothing is copied."""
+        """Give each record a weight in [0, 1] in every sum, times the one that it has."""
         other = copy.copy(self)
+        weights = weights if self.shares is None else weights * self.shares
         other.shares = self._column("weights", weights)
         other.is_slack = True
         return other

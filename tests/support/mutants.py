@@ -1208,15 +1208,15 @@ MUTANTS = (
     Mutant(
         "centre of squares left out of the mean square norm",
         "algorithms/preparation/centering.py",
-        "means[d] += 0.5 * _SQUARE_WEIGHT",
+        "means[d] += shift * _SQUARE_WEIGHT",
         "means[d] += 0.0",
         f"{_CENTERING} count",
     ),
     Mutant(
         "count left out of the sensitivity",
         "algorithms/preparation/centering.py",
-        " + _COUNT_WEIGHT**2",
-        "",
+        " + count**2 + targets.added",
+        " + targets.added",
         f"{_CENTERING} lemma_1",
     ),
     Mutant(

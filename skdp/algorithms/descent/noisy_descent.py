@@ -52,7 +52,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Objective, Records
+from skdp.problems import EmpiricalRisk, Loss, Objective, Records, SoftmaxLoss
 from skdp.problems.rounding import two_margins, two_norms
 
 
@@ -97,6 +97,8 @@ class NoisyGradientDescentPlan(Plan):
         Of the rarer one of two classes, as released.
     is_balanced : bool, default=False
         Whether log odds are those of classes of equal sizes.
+    class_shares : tuple of float or None, default=None
+        Shares of the classes, as released; None: not known.
     """
 
     objective: Objective
@@ -116,6 +118,7 @@ class NoisyGradientDescentPlan(Plan):
     counted: float | None = None
     rarer_share: float | None = None
     is_balanced: bool = False
+    class_shares: tuple[float, ...] | None = None
 
     @property
     def loss(self) -> Loss:
@@ -246,6 +249,11 @@ class NoisyGradientDescentPlan(Plan):
         return self.moments is not None and self.moments.is_projected
 
     @property
+    def has_class_shares(self) -> bool:
+        """Whether the shares of the classes are known after the first release."""
+        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
+
+    @property
     def is_preconditioned(self) -> bool:
         return self.moments is not None and not self.moments.is_projected
 
@@ -311,8 +319,7 @@ class NoisyGradientDescentPlan(Plan):
         return self.relative_noise * math.sqrt(min(d, rules.DIRECTIONS) / d)
 
     def to_dict(self) -> dict[str, Any]:
-        schedule = self.schedule
-        objective = self.objective
+        schedule, objective, shares = self.schedule, self.objective, self.class_shares
         return {
             "alpha": objective.alpha if objective.is_penalised else self.alpha,
             "n_steps": schedule.n_steps,
@@ -323,6 +330,7 @@ class NoisyGradientDescentPlan(Plan):
             "clip_norm": self.clip_norm,
             "mu": self.mu,
             "noise_multipliers": [float(schedule.multipliers[i]) for i in (0, -1)],
+            **({} if shares is None else {"class_shares": list(shares)}),
         }
 
     def run(self, data: Records, run: Run) -> Result:
@@ -355,12 +363,17 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(
                 self, target_variance=centering.target_variance, counted=centering.n_records
             )
+        if design.is_slack:  # clipping is for the noise beside the sum of the weights
+            plan = plan._clipped_anew()
         if loss.link == "logit":
             share = float(expit(-abs(centering.offsets[0])))
             frequency = max(share, rules.RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
             if self.centering is not None and data.intercept:
                 plan = replace(plan, rarer_share=share)
+        if self.has_class_shares:
+            shares = class_shares(loss, centering.offsets)
+            plan = replace(plan, class_shares=tuple(shares.tolist()))
         rows = centered(data, centering)
         preconditioner = None
         if self.moments is not None and self.is_accelerated:
@@ -372,6 +385,13 @@ class NoisyGradientDescentPlan(Plan):
         rows.divide(plan.schedule.n_blocks, noise)
         offsets = centering.offsets
         return Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=preconditioner)
+
+    def _clipped_anew(self) -> NoisyGradientDescentPlan:
+        """Choose clipping and damping for the number of records that was released."""
+        unit = self.objective.neighbouring.n_changes / self.mu
+        given = self.relative_noise, self.objective.design.n_features, unit
+        rule = rules.step_rule(self.loss, self.is_squared, *given)
+        return replace(self, clip=rule.clip, damping=rule.damping)
 
     @property
     def _amplified(self) -> float:
@@ -429,6 +449,15 @@ class NoisyGradientDescentPlan(Plan):
             rows, weights, offsets, shrinkage, noise, spread
         )
         return shrinkage * weights, offsets + offset
+
+
+def class_shares(loss: Loss, offsets: np.ndarray) -> np.ndarray:
+    """Return the shares of the classes in a constant model of log odds, shape (n_classes,)."""
+    if loss.n_margins == 1:
+        share = float(expit(offsets[0]))
+        return np.array([1.0 - share, share])
+    assert isinstance(loss, SoftmaxLoss)
+    return np.asarray(loss.probabilities(offsets[None, :])[0])
 
 
 def signal_share(weights: np.ndarray, variance: float) -> float:

@@ -1,0 +1,241 @@
+"""Weights of records and costs of classes: whole fits on neighbours, and what they mean."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from laboratory import Laboratory
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+
+from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.algorithms.preparation.centering import plan_centering
+from skdp.privacy.events import RECORD_RELATIONS
+from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+
+D, N = 3, 300
+MODELS = {
+    "two classes": DPLogisticRegression(classes=[0, 1]),
+    "three classes": DPLogisticRegression(classes=[0, 1, 2]),
+    "squares": DPRidge(target_range=(-1, 1)),
+    "squares, no intercept": DPRidge(target_range=(-1, 1), fit_intercept=False),
+    "hinges": DPLinearClassifier(loss="hinge", classes=[0, 1]),
+}
+
+
+def declared(name, **parameters):
+    given = {"epsilon": 20.0, "data_norm": 1.0, "weight_bound": 2.0, "random_state": 0}
+    return clone(MODELS[name]).set_params(**given | parameters)
+
+
+def table(rng, n=N):
+    """Rows in the unit ball, targets and weights."""
+    X = rng.normal(size=(n, D)) / np.sqrt(D)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, (X[:, 0] > 0).astype(int), rng.choice([0.0, 0.01, 1.0, 3.0], size=n)
+
+
+def moves(model, tables, ids=None):
+    """Changes of the exact values of all releases, in units of the sensitivities."""
+    seen, releases = [], None
+    for X, y, weights in tables:
+        with Laboratory(releases=releases) as laboratory, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, sample_weight=weights, user_ids=None if ids is None else ids[: len(y)])
+        releases = laboratory.releases
+        seen.append(laboratory.draws)
+    return [
+        float(np.linalg.norm(one.value - other.value)) / one.mechanism.sensitivity
+        for one, other in zip(*seen, strict=True)
+    ]
+
+
+def neighbours(rng, relation):
+    """Extreme records in the last place, of all weights; the other records weigh little or much."""
+    X, y, weights = table(rng)
+    if rng.random() < 0.5:
+        weights *= 0.001
+    found = []
+    for _ in range(2):
+        row = math.copysign(1.0, rng.normal()) * np.eye(D)[rng.integers(D)]
+        own = row[None] * rng.choice([0.0, 1.0]), [rng.integers(2)], [rng.choice([0.0, 2.0])]
+        found.append(
+            [np.concatenate([a[:-1], b]) for a, b in zip((X, y, weights), own, strict=True)]
+        )
+    return found if relation == "replace_one" else [found[0], [part[:-1] for part in found[0]]]
+
+
+@pytest.mark.parametrize("of_persons", [False, True])
+@pytest.mark.parametrize("relation", RECORD_RELATIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_release_moves_by_more_than_its_sensitivity(name, relation, of_persons):
+    """Lemmas A and W of docs/theory/persons.md, in whole fits at equal history."""
+    rng, model = np.random.default_rng(0), declared(name, neighbouring=relation.value)
+    if relation == "add_remove":
+        model.set_params(n_public=N)
+    ids = np.arange(N) if of_persons else None
+    largest = max(max(moves(model, neighbours(rng, relation), ids)) for _ in range(12))
+    assert 0.7 < largest <= 1.0
+
+
+@pytest.mark.parametrize("moves_rows", [True, False])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(1.0)], ids=repr)
+def test_the_sum_of_the_weights_is_free(loss, moves_rows):
+    """Lemma W: the noise of the means is that without weights."""
+    designs = [Design(1.0, 4, 1000, intercept=0.1, is_slack=slack) for slack in (False, True)]
+    plans = [plan_centering(loss, each, RECORD_RELATIONS[0], 0.1, moves_rows) for each in designs]
+    assert plans[0].sum.sensitivity == plans[1].sum.sensitivity
+    assert not plans[0].has_count and plans[1].has_count
+    assert plans[1].count_weight ** 2 >= 0.5
+
+
+def test_a_count_that_is_too_heavy_is_found(monkeypatch):
+    def heavy(*args):
+        plan = plan_centering(*args)
+        return replace(plan, count_weight=2.0 * plan.count_weight)
+
+    monkeypatch.setattr("skdp.algorithms.descent.noisy_descent.plan_centering", heavy)
+    rng, model = np.random.default_rng(0), declared("two classes")
+    assert max(max(moves(model, neighbours(rng, "replace_one"))) for _ in range(12)) > 1.3
+
+
+@pytest.mark.parametrize("name", ["two classes", "squares"])
+def test_weights_of_one_are_none_and_others_matter(name):
+    """Equal weights change little, and records of weight 0 are as good as absent."""
+    rng = np.random.default_rng(1)
+    X, y, _ = table(rng, 4000)
+    plain = declared(name).fit(X, y)
+    same = declared(name).fit(X, y, sample_weight=np.full(4000, 2.0))
+    assert same.score(X, y) == pytest.approx(plain.score(X, y), abs=0.02)
+    wrong = np.concatenate([y[:2000], 1 - y[2000:]])
+    weights = np.repeat([2.0, 0.0], 2000)
+    model = declared(name, epsilon=100.0).fit(X, wrong, sample_weight=weights)
+    assert model.score(X, y) > declared(name, epsilon=100.0).fit(X, wrong).score(X, y) + 0.3
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(9), "another length"),
+        (np.ones((10, 2)), "1D array or scalar"),
+        (-np.ones(10), ">= 0"),
+        (np.full(10, np.nan), ">= 0"),
+        (np.full(10, np.inf), "finite"),
+        (["a"] * 10, "numbers"),
+    ],
+)
+def test_weights_that_are_refused(weights, message):
+    X, y, _ = table(np.random.default_rng(2), 10)
+    model = declared("squares")
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=weights)
+    assert not hasattr(model, "coef_")
+
+
+def test_a_bound_that_is_not_declared():
+    X, y, weights = table(np.random.default_rng(3), 50)
+    with pytest.warns(UserWarning, match="weight_bound was not declared"):
+        declared("squares", weight_bound=None).fit(X, y, sample_weight=weights)
+    for name, value in {"weight_bound": 0.0, "max_records_per_user": 0}.items():
+        with pytest.raises(ValueError, match=name):
+            declared("squares", **{name: value}).fit(X, y)
+
+
+def test_nothing_tells_the_weights():
+    """All zero or not: the same warnings, plan before the releases, and draws."""
+    seen = []
+    X, y, _ = table(np.random.default_rng(4))
+    for weights in (np.zeros(N), np.full(N, 5.0)):
+        with warnings.catch_warnings(record=True) as caught, Laboratory() as laboratory:
+            warnings.simplefilter("always")
+            model = declared("two classes").fit(X, y, sample_weight=weights)
+        assert np.isfinite(model.coef_).all()
+        names = sorted(vars(model))
+        sizes = [(draw.kind, draw.dimension) for draw in laboratory.draws[:2]]
+        seen.append((names, sizes, [str(each.message) for each in caught]))
+    assert seen[0] == seen[1]
+
+
+def test_a_person_with_few_records_weighs_less():
+    """max_records_per_user: towards the average record."""
+    rng = np.random.default_rng(5)
+    many = rng.random(3000) < 0.5
+    ids = np.repeat(np.arange(3000), np.where(many, 10, 1))
+    y = np.where(many[ids], 1.0, -1.0)
+    X = np.zeros((len(ids), 1))
+    means = [
+        DPRidge(50.0, data_norm=1.0, target_range=(-1, 1), max_records_per_user=k, random_state=0)
+        .fit(X, y, user_ids=ids)
+        .intercept_
+        for k in (None, 10)
+    ]
+    assert abs(means[0]) < 0.1 and means[1] == pytest.approx(9 / 11, abs=0.1)
+
+
+# --- costs of classes --------------------------------------------------------------------------
+
+
+def imbalanced(n, share, seed=0, d=10):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    X = (rng.normal(size=(n, d)) + 0.56 * y[:, None]) / (2.0 * np.sqrt(d))
+    return X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None], y
+
+
+@pytest.mark.parametrize("weight", ["balanced", {0: 0.1, 1: 1.9}])
+def test_rare_classes_are_found(weight):
+    """Within .02 of scikit-learn without privacy, where the plain model finds next to none."""
+    (X, y), (seen, labels) = imbalanced(20_000, 0.05), imbalanced(20_000, 0.05, 1)
+    reference = LogisticRegression(C=1e3, class_weight=weight).fit(X, y).predict(seen)
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], random_state=0)
+    found = clone(model).set_params(class_weight=weight).fit(X, y)
+    scores = [
+        balanced_accuracy_score(labels, each)
+        for each in (reference, found.predict(seen), model.fit(X, y).predict(seen))
+    ]
+    assert scores[1] > scores[0] - 0.02 > scores[2] + 0.1
+    np.testing.assert_array_equal(found.coef_, model.coef_)
+    assert found.privacy_.releases == model.privacy_.releases
+
+
+def test_costs_shift_the_intercepts_of_several_classes():
+    X, y, _ = table(np.random.default_rng(6))
+    plain = declared("three classes").fit(X, y)
+    model = declared("three classes", class_weight={0: 4.0, 2: 0.5}).fit(X, y)
+    logs = np.log([4.0, 1.0, 0.5])
+    np.testing.assert_allclose(model.intercept_ - plain.intercept_, logs - logs.mean())
+    odds = model.predict_proba(X) / plain.predict_proba(X)
+    np.testing.assert_allclose(odds[:, 0] / odds[:, 2], 8.0)
+
+
+@pytest.mark.parametrize("name", ["hinges", "two classes"])
+def test_costs_are_weights_where_there_is_no_shift(name):
+    X, y, _ = table(np.random.default_rng(7), 2000)
+    given = {} if name == "hinges" else {"fit_intercept": False}
+    models = [
+        declared(name, class_weight={0: 0.2, 1: 1.0}, **given).fit(X, y),
+        declared(name, weight_bound=1.0, **given).fit(X, y, sample_weight=np.where(y, 1.0, 0.2)),
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("two classes", {"class_weight": {5: 1.0}}, "not in `classes`"),
+        ("two classes", {"class_weight": {0: 0.0}}, r"class_weight\[0\]"),
+        ("two classes", {"class_weight": "equal"}, "class_weight == 'equal'"),
+        ("two classes", {"class_weight": [1, 2]}, "must be a dict"),
+        ("hinges", {"class_weight": "balanced"}, "needs released shares"),
+        ("two classes", {"class_weight": "balanced", "method": "objective"}, "released shares"),
+    ],
+)
+def test_costs_that_are_refused(name, parameters, message):
+    X, y, _ = table(np.random.default_rng(8), 50)
+    model = declared(name, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
