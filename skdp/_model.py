@@ -24,7 +24,7 @@ from skdp._estimator import (
     staged,
     warn_inferred,
 )
-from skdp._records import has_column, validate_records, without_column
+from skdp._records import validate_records
 from skdp._sources import (
     ChunkCheck,
     LabelCodes,
@@ -49,8 +49,6 @@ class PrivateModel(PrivateEstimator):
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
-    #: Column of a data frame that had the ids of persons in fit.
-    _id_column: str | None = None
 
     def fit(
         self,
@@ -109,11 +107,6 @@ class PrivateModel(PrivateEstimator):
         given: tuple[Any, Any] = (None, None),
     ) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
-
-    def _features_of(self, X: Any) -> Any:
-        """Drop the column that had the ids of persons in fit, if it is there."""
-        column = self._id_column
-        return X if column is None or not has_column(X, column) else without_column(X, column)
 
     def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
         """Check and encode the ids of persons and the weights of records."""

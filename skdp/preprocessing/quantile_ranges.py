@@ -14,6 +14,7 @@ from skdp._checks import check_real
 from skdp._estimator import randomness
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
+from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.preprocessing.ranges import (
@@ -24,10 +25,11 @@ from skdp.preprocessing.ranges import (
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
+from skdp.privacy.events import Neighbouring
 
 _ALARM = (
     "The quantiles {low:g} and {high:g} are closer to the ends of the records than the draws are "
-    "exact: {rank:.0f} of {size} records, for {width} columns and epsilon == {epsilon:g}. {remedy} "
+    "exact: {rank:.0f} of {size} {units}, for {width} columns and epsilon == {epsilon:g}. {remedy} "
     "Use more records, fewer columns, a larger epsilon or public ranges."
 )
 _INNER = "The quantiles {:.3g} and {:.3g} are drawn instead, and the ranges widened."
@@ -45,6 +47,7 @@ def private_ranges(
     X: Any,
     outer_ranges: Any,
     *,
+    user_ids: Any = None,
     quantiles: tuple[float, float] = (0.01, 0.99),
     epsilon: float = 1.0,
     delta: float = 1e-6,
@@ -64,6 +67,10 @@ def private_ranges(
     outer_ranges : pair of float, array-like of shape (n_features, 2) or dict
         Public ranges that are surely wide enough, as for :class:`BoundedScaler`. Values outside are
         clipped to them.
+    user_ids : array-like of shape (n_samples,), str or None, default=None
+        Whose record each is: integers or strings, or the name of a column of a data frame X, which
+        is then left out. Each person counts once, and the guarantee is for a person with all its
+        records.
     quantiles : tuple of two floats, default=(0.01, 0.99)
         What the ends of a range are to be: 0 <= low < high <= 1.
     epsilon, delta : float, default=1.0, 1e-6
@@ -120,15 +127,18 @@ def private_ranges(
         raise ValueError(f"quantiles == {quantiles!r}, must be low < high.")
     check_ranges(outer_ranges)
     columns = _Columns(outer_ranges)
+    X, user_ids = take_user_ids(X, user_ids)
     X = validate_records(columns, X)
     ranges = ranges_per_feature(columns)
+    persons = None if user_ids is None else person_codes(user_ids, len(X))
     rng, noise = randomness(random_state)
     plan = QuantilesPlan(
-        n_records=len(X),
+        n_records=len(X) if persons is None else int(persons.max()) + 1,
         n_features=X.shape[1],
         quantiles=(float(low), float(high)),
         budget=budget,
         n_candidates=n_candidates,
+        neighbouring=Neighbouring.REPLACE_ONE if persons is None else Neighbouring.REPLACE_USER,
     )
     rank, size = plan.rank_error, plan.n_records
     is_close = rank > size * low, rank > size * (1.0 - high)
@@ -141,6 +151,7 @@ def private_ranges(
                 high=high,
                 rank=rank,
                 size=size,
+                units="records" if persons is None else "persons",
                 width=X.shape[1],
                 epsilon=float(epsilon),
                 remedy=_INNER.format(*drawn) if found else _OUTER,
@@ -153,7 +164,7 @@ def private_ranges(
     plan = replace(plan, quantiles=drawn)
     spend(plan.event, accountant, label="private_ranges")
     with without_warnings():  # the ranges are paid for
-        ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point
+        ends = plan.run((to_unit_interval(X, ranges), persons), Run("auto", rng, noise)).point
         ends.sort(axis=1)
         step = 2.0 / (n_candidates - 1)
         narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice

@@ -13,6 +13,7 @@ from skdp._estimator import PrivateEstimator, staged
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import ReplaceOne, Self
+from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
 from skdp.preprocessing.ranges import (
     check_ranges,
@@ -22,6 +23,7 @@ from skdp.preprocessing.ranges import (
     validated_inverse,
 )
 from skdp.privacy.budget_accountant import BudgetAccountant
+from skdp.privacy.events import Neighbouring
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -49,7 +51,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         Values outside are clipped to it, record by record. Choose a range as for
         :class:`BoundedScaler`, or see :func:`private_ranges`.
     neighbouring : {"replace_one"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced; their size is public.
+        Neighbouring data sets differ in one record replaced; their size is public. With `user_ids`
+        in one person, and the number of persons is public.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -107,7 +110,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self.accountant = accountant
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None) -> Self:
         """Release the means and variances of the features.
 
         Parameters
@@ -115,6 +118,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         X : array-like of shape (n_samples, n_features)
         y : None
             Ignored.
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which is then left out. Each person counts once, and the guarantee is for a person with
+            all its records.
 
         Returns
         -------
@@ -132,17 +139,27 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         if self.neighbouring != "replace_one":
             raise ValueError("DPStandardScaler is proven for neighbouring='replace_one' only.")
         check_ranges(self.ranges)
+        column = user_ids if isinstance(user_ids, str) else None
+        X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:
-            model._fit(X)
+            model._id_column = column
+            model._fit(X, user_ids)
         return self
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Any, user_ids: Any) -> None:
         X = validate_records(self, X)
         self.ranges_ = ranges_per_feature(self)
-        plan = ColumnMomentsPlan(n_records=len(X), n_features=X.shape[1], budget=self._budget)
+        persons = None if user_ids is None else person_codes(user_ids, len(X))
+        relation = Neighbouring(self.neighbouring)
+        plan = ColumnMomentsPlan(
+            n_records=len(X) if persons is None else int(persons.max()) + 1,
+            n_features=X.shape[1],
+            budget=self._budget,
+            neighbouring=relation if persons is None else relation.of_persons,
+        )
         with without_warnings():
             X = to_unit_interval(X, self.ranges_)
-        means, squares = np.split(self._pay_and_run(plan, X).point, 2)
+        means, squares = np.split(self._pay_and_run(plan, (X, persons)).point, 2)
         means = np.clip(means, -1.0, 1.0)
         least = min(1.0, plan.noise_deviations[1])
         variances = np.clip(squares - means**2, least, 1.0)
@@ -170,7 +187,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_records(self, X, reset=False)
+        X = validate_records(self, self._features_of(X), reset=False)
         scaled = (np.clip(X, *self.ranges_.T) - self.mean_) / self.scale_
         return np.asarray(scaled).astype(X.dtype, copy=False)
 

@@ -144,7 +144,7 @@ def test_rank_error_holds_for_nearly_all_draws(delta):
         n_records=2000, n_features=2, quantiles=(0.3, 0.7), budget=PrivacyBudget(0.5, delta)
     )
     X = np.tile(np.linspace(-1.0, 1.0, 2000)[:, None], 2)
-    points = [plan.run(X, Run(noise=seeded(k))).point for k in range(200)]
+    points = [plan.run((X, None), Run(noise=seeded(k))).point for k in range(200)]
     errors = np.abs(np.searchsorted(X[:, 0], np.array(points)) - [600, 1400]).max(axis=(1, 2))
     assert (errors <= plan.rank_error).mean() >= 0.95 and errors.max() > 0.3 * plan.rank_error
 

@@ -108,7 +108,7 @@ def test_the_weight_of_the_squares_is_near_the_largest():
 def test_plan_is_for_its_shape():
     with pytest.raises(ValueError, match="another shape"):
         ColumnMomentsPlan(n_records=3, n_features=1, budget=PrivacyBudget(1.0)).run(
-            np.zeros((4, 1)), None
+            (np.zeros((4, 1)), None), None
         )
 
 

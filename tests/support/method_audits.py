@@ -239,7 +239,7 @@ class _Ranges(_StandIn):
             budget=PrivacyBudget(self.epsilon, self.delta),
         )  # fmt: skip
         noise = NoiseSource(np.random.default_rng(self.random_state).bytes)
-        self.coef_ = plan.run(X, Run(noise=noise)).point
+        self.coef_ = plan.run((X, None), Run(noise=noise)).point
         return self
 
 

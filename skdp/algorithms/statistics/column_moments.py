@@ -18,11 +18,13 @@ import numpy as np
 
 from skdp._checks import check_count
 from skdp._runtime import without_warnings
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import calibrated_mechanism
 from skdp.mechanisms.additive import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
+from skdp.problems.constants import MOST_RECORDS
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain, tree_sum
 
 #: Weight of the squares, c above.
@@ -32,19 +34,25 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMomentsPlan(Plan):
-    """Release the mean and the mean square of each column; replace-one neighbours.
+    """Release the mean and the mean square of each column.
 
     Parameters
     ----------
-    n_records, n_features : int
+    n_records : int
+        Or the number of persons: a record then weighs one over the number of its person's.
+    n_features : int
     budget : PrivacyBudget
+    neighbouring : Neighbouring
+        A record or a person is replaced.
     """
 
     n_records: int
     n_features: int
     budget: PrivacyBudget
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:
+        require_replace_one(self.neighbouring, type(self).__name__)
         check_count("n_records", self.n_records)
         check_count("n_features", self.n_features)
 
@@ -53,9 +61,12 @@ class ColumnMomentsPlan(Plan):
         """Noise for both kinds of means, the squares times `SQUARE_WEIGHT`."""
         n, d = self.n_records, self.n_features
         exact = 2.0 * math.sqrt(d) / n * ROUNDING_SLACK
-        # each of the two data sets has sums that are off by EPS chain(n) n, and a division
+        # each of the two data sets has sums that are off by EPS chain(n) n, and a division;
+        # the number of records of persons is private, and weights are quotients
         size = math.sqrt(d * (1.0 + SQUARE_WEIGHT**2))
-        rounding = 2.0 * EPS * (chain(n, _BLOCK) + 4.0) * size
+        of_persons = self.neighbouring.unit == "user"
+        terms = chain(MOST_RECORDS if of_persons else n, _BLOCK) + 2.0 * of_persons
+        rounding = 2.0 * EPS * (terms + 4.0) * size
         return calibrated_mechanism(self.budget, exact + rounding)
 
     @property
@@ -64,7 +75,9 @@ class ColumnMomentsPlan(Plan):
             "skdp.algorithms.statistics.column_moments: means and mean squares of bounded columns"
         )
         shape = 2 * self.n_features, self.n_records
-        return (self.mechanism.describe("means and mean squares", *shape, reference),)
+        return (
+            self.mechanism.describe("means and mean squares", *shape, reference, self.neighbouring),
+        )
 
     @property
     def noise_deviations(self) -> tuple[float, float]:
@@ -77,17 +90,25 @@ class ColumnMomentsPlan(Plan):
         return {"n_records": self.n_records, "square_weight": SQUARE_WEIGHT}
 
     @without_warnings()
-    def run(self, data: np.ndarray, run: Run) -> Result:
-        """Release the moments of columns in [-1, 1]; the point is means, then mean squares."""
-        if data.shape != (self.n_records, self.n_features):
+    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
+        """Release the moments; the point is means, then mean squares.
+
+        `data` holds columns in [-1, 1], and the person of each record or None.
+        """
+        columns, persons = data
+        n_units = len(columns) if persons is None else int(persons.max()) + 1
+        if (n_units, columns.shape[1]) != (self.n_records, self.n_features):
             raise ValueError("The plan is for records of another shape.")
+        shares = None if persons is None else 1.0 / np.bincount(persons)[persons]
 
-        def statistics(block: np.ndarray) -> np.ndarray:
-            block = block.astype(np.float64)
-            return np.concatenate([block.sum(axis=0), SQUARE_WEIGHT * (block**2).sum(axis=0)])
+        def statistics(start: int) -> np.ndarray:
+            part = slice(start, start + _BLOCK)
+            block = columns[part].astype(np.float64)
+            if shares is None:
+                return np.concatenate([block.sum(axis=0), SQUARE_WEIGHT * (block**2).sum(axis=0)])
+            return np.concatenate([shares[part] @ block, SQUARE_WEIGHT * (shares[part] @ block**2)])
 
-        starts = range(0, self.n_records, _BLOCK)
-        total = tree_sum(statistics(data[start : start + _BLOCK]) for start in starts)
+        total = tree_sum(map(statistics, range(0, len(columns), _BLOCK)))
         point = self.mechanism.release(total / self.n_records, run.noise)
         point[self.n_features :] /= SQUARE_WEIGHT
         return Result(point=point, plan=self)

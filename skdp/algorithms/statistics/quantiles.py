@@ -4,6 +4,10 @@ The candidates are a public grid. The score of a candidate t at rank k is the di
 interval [number of records below t, number of records up to t]. A replaced record moves both ends
 by at most 1, so the score has sensitivity 1; ranks are integers, so it is exact.
 
+If persons are replaced, a record weighs ``floor(U / m)``, for a person with m records and a power
+of two U: those of a person add up to U at most, and sums are integers below 2^53. In units of U
+both ends move by at most 1, exactly (docs/theory/persons.md).
+
 References
 ----------
 .. [1] A. Smith, "Privacy-preserving statistical estimation with optimal convergence rates",
@@ -21,7 +25,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
@@ -31,17 +35,21 @@ from skdp.privacy.report import Release
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilesPlan(Plan):
-    """Draw quantiles of each column; replace-one neighbours.
+    """Draw quantiles of each column.
 
     Parameters
     ----------
-    n_records, n_features : int
+    n_records : int
+        Or the number of persons.
+    n_features : int
     quantiles : tuple of float
         In [0, 1].
     budget : PrivacyBudget
         For all draws together.
     n_candidates : int
         Points of the grid on [-1, 1].
+    neighbouring : Neighbouring
+        A record or a person is replaced.
     """
 
     n_records: int
@@ -49,8 +57,10 @@ class QuantilesPlan(Plan):
     quantiles: tuple[float, ...]
     budget: PrivacyBudget
     n_candidates: int = 1001
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:
+        require_replace_one(self.neighbouring, type(self).__name__)
         check_count("n_records", self.n_records)
         check_count("n_features", self.n_features)
         check_count("n_candidates", self.n_candidates, 2, 10**7)
@@ -83,7 +93,7 @@ class QuantilesPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        event = ExponentialMechanismEvent(self.draw_epsilon, Neighbouring.REPLACE_ONE)
+        event = ExponentialMechanismEvent(self.draw_epsilon, self.neighbouring)
         scale, reference = 2.0 / self.draw_epsilon, "Smith (2011), Algorithm 2, on a public grid"
         sizes = 1.0, scale, self.n_draws, self.n_records
         repeated = RepeatedEvent(event, self.n_draws)
@@ -96,21 +106,42 @@ class QuantilesPlan(Plan):
             "draw_epsilon": self.draw_epsilon,
         }
 
-    def scores(self, column: np.ndarray, quantile: float) -> np.ndarray:
+    def weights(self, persons: np.ndarray | None) -> tuple[np.ndarray | None, int]:
+        """Return integer weights of records, and the most that those of a person add up to."""
+        if persons is None:
+            return None, 1
+        unit = 1 << (52 - self.n_records.bit_length())
+        return unit // np.bincount(persons)[persons], unit
+
+    def scores(
+        self, column: np.ndarray, quantile: float, weights: np.ndarray | None = None, unit: int = 1
+    ) -> np.ndarray:
         """Compute the distance in ranks of each candidate from a quantile: not private."""
-        column, rank = np.sort(column), round(quantile * self.n_records)
-        below = np.searchsorted(column, self.grid, side="left")
-        up_to = np.searchsorted(column, self.grid, side="right")
-        return np.maximum(np.maximum(below - rank, rank - up_to), 0)
+        if weights is None:
+            column, ranks = np.sort(column), np.arange(len(column) + 1)
+        else:
+            order = np.argsort(column)
+            column, ranks = column[order], np.append(0, np.cumsum(weights[order]))
+        rank = round(quantile * self.n_records) * unit
+        below = ranks[np.searchsorted(column, self.grid, side="left")]
+        up_to = ranks[np.searchsorted(column, self.grid, side="right")]
+        distances = np.maximum(np.maximum(below - rank, rank - up_to), 0)
+        return distances if unit == 1 else distances / unit
 
     @without_warnings()
-    def run(self, data: np.ndarray, run: Run) -> Result:
-        """Draw from columns in [-1, 1]; the point has shape (n_features, n_quantiles)."""
-        if data.shape != (self.n_records, self.n_features):
+    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
+        """Draw quantiles; the point has shape (n_features, n_quantiles).
+
+        `data` holds columns in [-1, 1], and the person of each record or None.
+        """
+        columns, persons = data
+        n_units = len(columns) if persons is None else int(persons.max()) + 1
+        if (n_units, columns.shape[1]) != (self.n_records, self.n_features):
             raise ValueError("The plan is for records of another shape.")
+        weights = self.weights(persons)
         drawn = [
-            draw_exponential(self.scores(column, quantile), self.draw_epsilon, run.noise)
-            for column in data.T
+            draw_exponential(self.scores(column, quantile, *weights), self.draw_epsilon, run.noise)
+            for column in columns.T
             for quantile in self.quantiles
         ]
         return Result(point=self.grid[drawn].reshape(self.n_features, -1), plan=self)
