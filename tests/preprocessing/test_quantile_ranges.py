@@ -122,7 +122,7 @@ def test_quantiles_that_cannot_be_found_are_extrapolated():
     """From the outermost ones that can: no column loses many records, or keeps its outer range."""
     X = people(20_000)
     with BudgetAccountant(1.0, 1e-5) as accountant, pytest.warns(UserWarning, match="widened"):
-        found = private_ranges(X, OUTER, epsilon=0.5, n_candidates=100_001)
+        found = private_ranges(X, OUTER, epsilon=0.5, n_candidates=100_001, random_state=0)
     assert len(accountant.entries) == 1
     is_kept = (found[:, 0] <= X) & (found[:, 1] >= X)
     assert (is_kept.mean(axis=0) > 0.9).all() and (np.diff(found) < 2000.0).all()
