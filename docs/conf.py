@@ -1,7 +1,7 @@
 """Configuration of Sphinx: ``sphinx-build -W docs docs/_build``, with the extra ``docs``.
 
-``SKDP_DOCS_ONLINE=1`` is for the published site: links to scikit-learn's pages and a list of
-versions, which both need a network.
+``SKDP_DOCS_VERSION`` ("dev" or "0.1") and ``SKDP_DOCS_URL`` are for the published site: links to
+scikit-learn's pages and a list of versions, which both need a network (``pages.yml``).
 """
 
 import os
@@ -20,8 +20,8 @@ release = version = skdp.__version__
 #: Addresses of the project, from ``[project.urls]`` of pyproject.toml, where they are once known.
 urls = dict(url.split(", ", 1) for url in metadata("skdp").get_all("Project-URL") or ())
 project_repository = urls.get("Source", "").rstrip("/")
-html_baseurl = urls.get("Documentation", "")
-is_online = bool(os.environ.get("SKDP_DOCS_ONLINE"))
+site_url = os.environ.get("SKDP_DOCS_URL", "")
+published = os.environ.get("SKDP_DOCS_VERSION", "")
 
 extensions = [
     "myst_parser",
@@ -88,19 +88,18 @@ if project_repository.startswith("https://github.com/"):
         "doc_path": "docs",
     }
     html_theme_options |= {"github_url": project_repository, "use_edit_page_button": True}
-if is_online:
+if published:
+    html_baseurl = f"{site_url}{published}/"
     extensions.append("sphinx.ext.intersphinx")
     intersphinx_mapping = {
         "python": ("https://docs.python.org/3", None),
         "numpy": ("https://numpy.org/doc/stable", None),
         "sklearn": ("https://scikit-learn.org/stable", None),
     }
-    if html_baseurl:
-        html_theme_options |= {
-            "switcher": {
-                "json_url": f"{html_baseurl}_static/switcher.json",
-                "version_match": "dev" if "dev" in release else release,
-            },
-            "navbar_start": ["navbar-logo", "version-switcher"],
-            "check_switcher": False,
-        }
+    html_theme_options |= {
+        "switcher": {"json_url": f"{site_url}switcher.json", "version_match": published},
+        "navbar_start": ["navbar-logo", "version-switcher"],
+        "check_switcher": False,
+    }
+    if published == "dev":
+        html_theme_options["announcement"] = "Pages of the coming version."

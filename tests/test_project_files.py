@@ -1,7 +1,10 @@
 """Files around the package: YAML that parses, names of fragments, packages that are described."""
 
 import hashlib
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,21 @@ def test_vendored_files_are_those_of_their_list():
     assert found == {*listed, "VENDORED.md", "render.js"}
     for name, digest in listed.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_published_pages_stand_beside_each_other(tmp_path):
+    html, site = tmp_path / "html", tmp_path / "site"
+    html.mkdir()
+    site.mkdir()
+    for version in ("dev", "0.9", "0.10"):
+        (html / "index.html").write_text(version)
+        script = ROOT / "docs" / "tools" / "publish.py"
+        arguments = [sys.executable, script, html, site, version, "https://x.org/"]
+        subprocess.run(arguments, check=True)
+    assert {path.parent.name: path.read_text() for path in site.glob("*/index.html")} == {
+        "dev": "dev", "0.9": "0.9", "0.10": "0.10", "stable": "0.10",
+    }  # fmt: skip
+    listed = json.loads((site / "switcher.json").read_text())
+    assert [entry["version"] for entry in listed] == ["dev", "0.10", "0.9"]
+    assert listed[1]["url"] == "https://x.org/0.10/" and listed[1]["preferred"]
+    assert "stable/" in (site / "index.html").read_text()

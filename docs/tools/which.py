@@ -1,4 +1,7 @@
-"""Draws the decision chart: ``python docs/tools/which.py``, into ``docs/images/which.svg``."""
+"""Draws the decision chart: ``python docs/tools/which.py``, into ``docs/images/which.svg``.
+
+The page includes it as it is, so that its links lead on.
+"""
 
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -45,9 +48,8 @@ def chart() -> str:
     height = STEP * len(STEPS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" '
-        'text-anchor="middle">',
-        "<title>Which estimator do I need?</title>",
+        f'style="max-width: {WIDTH}px; width: 100%" role="img" aria-label="Decision chart; the '
+        'same questions follow as a list" font-family="sans-serif" font-size="13" text-anchor="middle">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
     ]
     for i, (question, answer, page) in enumerate(STEPS):
