@@ -49,7 +49,8 @@ def chart() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'style="max-width: {WIDTH}px; width: 100%" role="img" aria-label="Decision chart; the '
-        'same questions follow as a list" font-family="sans-serif" font-size="13" text-anchor="middle">',
+        'same questions follow as a list" font-family="sans-serif" font-size="13" '
+        'text-anchor="middle">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
     ]
     for i, (question, answer, page) in enumerate(STEPS):
