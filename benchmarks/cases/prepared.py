@@ -63,8 +63,6 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
     seeds = 1 if options.quick else min(options.seeds, 5)
     for dataset in load(options.adult, options.california, options.quick):
-        if dataset.classes is not None and len(dataset.classes) > 2:
-            continue
         for epsilon in EPSILONS[1:2] if options.quick else EPSILONS:
             yield from measured(in_unit(dataset), epsilon, seeds)
 
@@ -88,7 +86,9 @@ def measured(dataset: Dataset, epsilon: float, seeds: int) -> list[dict[str, Any
         def add(name: str, model: Any, data: tuple[Any, ...] = (X_new, y_new)) -> None:
             scores.setdefault(name, []).append(scored(model, *data))
 
-        add("constant", np.full(len(y_new), y.mean()))
+        is_class = dataset.classes is not None and len(dataset.classes) > 2
+        best = np.bincount(y).argmax() if is_class else y.mean()
+        add("constant", np.full(len(y_new), best))
         for name, given in GIVEN.items():
             model = ours(dataset, epsilon, DELTA, "replace_one", n, seed).set_params(**given)
             add(name, model.fit(X, y))
@@ -131,7 +131,13 @@ def scored(model: Any, X: Any, y: Any) -> tuple[float, float]:
     elif not hasattr(model, "predict_proba"):
         predicted = model.predict(X)
     else:
-        predicted = model.predict_proba(X)[:, 1]
+        predicted = model.predict_proba(X)
+        if predicted.shape[1] > 2:
+            right = model.classes_[predicted.argmax(axis=1)] == y
+            return float(right.mean()), float(log_loss(y, predicted, labels=model.classes_))
+        predicted = predicted[:, 1]
+    if y.dtype.kind in "iu" and len(np.unique(y)) > 2:  # the most frequent class
+        return float((y == np.round(predicted)).mean()), math.nan
     if set(np.unique(y)) != {0, 1}:
         return 1.0 - float(((y - predicted) ** 2).mean() / y.var()), math.nan
     p = np.clip(predicted, 1e-15, 1.0 - 1e-15)

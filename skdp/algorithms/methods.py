@@ -291,12 +291,12 @@ def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
 def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether prepared output perturbation was better than the others that use a solver.
 
-    Where it is behind the default, objective perturbation is less so, but for the log loss.
+    With much noise objective perturbation was, but for the log loss.
     """
     if not (objective.prepares and covers_prepared(objective, budget)):
         return False
     has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
-    return not has_other or plan_prepared_output(objective, budget).is_level
+    return not has_other or plan_prepared_output(objective, budget).is_best
 
 
 def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:

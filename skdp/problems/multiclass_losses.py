@@ -65,19 +65,20 @@ class SoftmaxLoss(Loss):
     def class_weights(self, weights: np.ndarray) -> np.ndarray:
         return np.asarray(self.basis @ weights)
 
-    def _logits(self, margins: np.ndarray) -> np.ndarray:
+    def logits(self, margins: np.ndarray) -> np.ndarray:
+        """Return the logits of the classes, shape (m, K)."""
         return margins.reshape(len(margins), self.n_outputs) @ self.basis.T
 
     def probabilities(self, margins: np.ndarray) -> np.ndarray:
         """Return the class probabilities, shape (m, K)."""
-        out = self._logits(margins)
+        out = self.logits(margins)
         out -= out.max(axis=1, keepdims=True)
         np.exp(out, out=out)
         out /= out.sum(axis=1, keepdims=True)
         return out
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        logits = self._logits(margins)
+        logits = self.logits(margins)
         logits -= logits.max(axis=1, keepdims=True)
         true = np.take_along_axis(logits, targets[:, None], axis=1)[:, 0]
         return np.log(np.exp(logits).sum(axis=1)) - true

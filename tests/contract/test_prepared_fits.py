@@ -23,9 +23,11 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     Objective,
+    OneVsRestLoss,
     PenaltyGroups,
     QuantileLoss,
     Records,
+    SoftmaxLoss,
     SquaredHingeLoss,
 )
 
@@ -38,6 +40,8 @@ FITS = {
     "output-hinge": (plan_prepared_output, HingeLoss(), "dense", 0.3, {}),
     "output-squared-hinge": (plan_prepared_output, SquaredHingeLoss(), "csr", 0.3, {}),
     "output-quantile": (plan_prepared_output, QuantileLoss(1.0, 0.3), "float32", 0.3, {}),
+    "output-classes": (plan_prepared_output, SoftmaxLoss(3), "csr", 0.3, {}),
+    "output-one-vs-rest": (plan_prepared_output, OneVsRestLoss(HingeLoss(), 3), "dense", 0.3, {}),
     "rounds-squares": (plan_rounds, HalfSquaredLoss(1.0), "float32", 0.3, {}),
     "rounds-odds": (plan_rounds, LogisticLoss(), "dense", 0.3, {}),
     "rounds-no-intercept": (plan_rounds, LogisticLoss(), "csr", 0.0, {}),
@@ -58,11 +62,14 @@ def records_of(X, targets, kind, intercept):
     return records
 
 
-def table(bound, n=120):
+def table(loss, n=120):
     """Rows of which a few are long; a rare class, or targets in a small part of their range."""
+    bound = loss.target_bound
     rng = np.random.default_rng(0)
     X = 0.1 * rng.standard_normal((n, D)) * [3.0, 1.0, 1.0, 0.1] + 0.2
     targets = np.clip(0.2 + 0.1 * X[:, 0] + 0.02 * rng.standard_normal(n), -bound, bound)
+    if loss.n_outputs > 1:
+        return X, (X[:, 0] > 0.2).astype(int) + (X[:, 0] > 0.5)
     return X, targets if bound else (X[:, 0] > 0.4) * 1.0
 
 
@@ -73,7 +80,7 @@ def neighbours(X, y, bound, relation):
             yield np.delete(X, i, axis=0), np.delete(y, i)
         else:
             rows, targets = X.copy(), y.copy()
-            rows[i], targets[i] = -5.0, -bound if bound else 1.0 - y[i]
+            rows[i], targets[i] = -5.0, -bound if bound else 1 - min(y[i], 1)
             yield rows, targets
 
 
@@ -82,7 +89,7 @@ def neighbours(X, y, bound, relation):
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(name, relation):
     """For the same releases of any other table the model is the same, to the last bit."""
     plan_of, loss, kind, intercept, options = FITS[name]
-    X, y = table(loss.target_bound)
+    X, y = table(loss)
     records = records_of(X, y, kind, intercept)
     n_public = 90 if relation is Neighbouring.ADD_REMOVE else None
     objective = Objective(EmpiricalRisk(loss), Design.of(records, n_public), neighbouring=relation)

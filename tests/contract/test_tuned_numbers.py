@@ -76,7 +76,6 @@ SPECIAL = {
         "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
         "pure ridge": "ENOUGH_RECORDS",
         "chosen tuner": "LARGEST_MOMENTS_NOISE",
-        "some noise": "FIRST_FACTOR_OF_ODDS",
         "tuned ridge, hypergradient, delta 0.01": "SEARCH_SPREAD",
     },
     "worst_group": {
@@ -98,7 +97,6 @@ CHANGES = {
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
     "chosen tuner": ("tuned ridge, rounds, little noise, delta 0.01", {"method": "auto"}),
-    "some noise": ("tuned logistic, rounds, little noise, delta 0.01", {"epsilon": 300.0}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),

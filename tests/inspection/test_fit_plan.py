@@ -91,7 +91,7 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
 @pytest.mark.parametrize(
     "model",
     [
-        DPLogisticRegression(method="output", data_norm=2.0, classes=range(3)),
+        DPLogisticRegression(method="output", data_norm=2.0, classes=range(3), preparation=None),
         DPRidge(method="output", delta=0.0, data_norm=1.0, target_range=(0, 5)),
         DPLinearClassifier(loss="hinge", method="phased", data_norm=1.0, classes=[0, 1, 2]),
         DPLinearRegressor(
@@ -110,6 +110,7 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
             n_public=190,
             data_norm=1.0,
             classes=range(3),
+            preparation=None,
         ),
     ],
     ids=repr,

@@ -1318,6 +1318,20 @@ MUTANTS = (
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
+        "prepared: slopes of several classes as long as one",
+        "problems/slope_clipped.py",
+        "slopes = targets[:, 1] / (math.sqrt(2.0) * ROUNDING_SLACK)",
+        "slopes = targets[:, 1] / ROUNDING_SLACK",
+        "tests/algorithms/output/test_prepared.py -k several_classes",
+    ),
+    Mutant(
+        "prepared: every class against the rest has the whole length",
+        "problems/slope_clipped.py",
+        "np.sqrt(parts) * targets[:, 1:]",
+        "targets[:, 1:]",
+        "tests/algorithms/output/test_prepared.py -k several_classes",
+    ),
+    Mutant(
         "prepared: a record moves one count of the spread",
         "algorithms/preparation/spread.py",
         "sensitivity=math.sqrt(neighbouring.n_changes)",
@@ -1334,8 +1348,8 @@ MUTANTS = (
     Mutant(
         "prepared: the user's penalty in the solve",
         "algorithms/output/prepared.py",
-        "return relative * self.curvature_share * self.curvature",
-        "return relative * self.curvature_share * self.curvature + self.objective.alpha",
+        "return relative * float(self.shares.mean()) * self.curvature",
+        "return relative * float(self.shares.mean()) * self.curvature + self.objective.alpha",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(

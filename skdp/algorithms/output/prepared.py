@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
@@ -34,13 +34,13 @@ from skdp.privacy.report import Release
 from skdp.problems import Ball, EmpiricalRisk, FiniteSumProblem, Objective, Records
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.losses import LogisticLoss
-from skdp.problems.piecewise_linear import PiecewiseLinearLoss
+from skdp.problems.multiclass_losses import OneVsRestLoss
 from skdp.problems.rounding import EPS, chain
-from skdp.problems.slope_clipped import SLOPES, SlopeClippedLoss
+from skdp.problems.slope_clipped import ClippedLoss, can_be_clipped, clipped
 
-#: Largest noise of whitened weights, of numbers and of classes, up to which the method was level
-#: with planned noisy gradient descent: above it a fit warns.
-_LEVEL = (0.06, 0.15)
+#: Largest noise of whitened weights up to which the method was level with planned noisy gradient
+#: descent: above it a fit warns; and up to which it was better than others that use a solver.
+_LEVEL, _BEST = 0.15, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,8 @@ class PreparedOutputPlan(Plan):
     temperature : TemperaturePlan or None
     spread : float
         Of the targets; after a run the released one.
-    frequency : float
-        Of the second class; after a run the released one.
+    odds : tuple of float
+        Margins of a constant model; after a run the released ones.
     curvature : float
         Mean second moment of prepared rows in a direction; after a run by the released ones.
     sensitivity : float or None
@@ -72,7 +72,7 @@ class PreparedOutputPlan(Plan):
     total_mu: float
     temperature: TemperaturePlan | None
     spread: float
-    frequency: float = 0.5
+    odds: tuple[float, ...]
     curvature: float = 0.0
     sensitivity: float | None = None
 
@@ -120,34 +120,63 @@ class PreparedOutputPlan(Plan):
         clip = odds_clip(self._noise * math.sqrt(self.objective.design.n_features))
         return clip if loss.has_odds else min(2.0 * clip, steepest)
 
-    @property
-    def curvature_share(self) -> float:
-        """Second derivative that clipping leaves on average."""
-        if not self.risk.loss.has_odds:
-            return typical_curvature(self.risk.loss, self.spread, self.clip)
-        odds = self.frequency * (1.0 - self.frequency)
-        return max(odds * math.sqrt(min(self.clip, 1.0)), rules.LEAST_CURVATURE)
+    @cached_property
+    def _bends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Second derivatives of log odds for a constant model, and the directions of outputs."""
+        bends = self.risk.loss.second_derivative(*_at(self.odds))
+        return np.linalg.eigh(bends.reshape(len(self.odds), -1))
 
     @property
-    def first_factor(self) -> float:
-        """Factor of log odds that the temperature starts from, where noise is large."""
-        return rules.FIRST_FACTOR
+    def _relative_bends(self) -> np.ndarray:
+        """The same over those of classes of equal sizes."""
+        n_margins = self.risk.loss.n_margins
+        return np.asarray(self._bends[0] * (n_margins if n_margins > 1 else 4.0))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Second derivatives that clipping leaves on average, in the directions of outputs."""
+        loss = self.risk.loss
+        if not loss.has_odds:
+            return np.full(loss.n_outputs, typical_curvature(loss, self.spread, self._slope))
+        shares = self._bends[0] * math.sqrt(min(self._slope, 1.0))
+        return np.maximum(shares, rules.LEAST_CURVATURE)
+
+    @property
+    def _slope(self) -> float:
+        """Largest slope that clipping leaves to a class, for a row of length 1."""
+        loss, clip = self.risk.loss, self.clip
+        if isinstance(loss, OneVsRestLoss):
+            return clip / math.sqrt(2.0 * (loss.n_classes - 1))
+        return clip if loss.n_margins == 1 else clip / math.sqrt(2.0)
+
+    def _shape_of_loss(self, prepared: Preparation) -> Curvature:
+        """Return what is known of the mean loss on prepared rows."""
+        several = self.risk.loss.has_odds
+        return Curvature(
+            moments=prepared.moments,
+            directions=prepared.directions,
+            shares=self.shares,
+            outputs=self._bends[1] if several else np.eye(len(self.odds)),
+            constant=prepared.affine.constant,
+        )
+
+    @property
+    def _needs_many(self) -> bool:
+        """Whether there is more than little noise, relative to what tells classes apart."""
+        effective = self.weights_noise
+        if self.risk.loss.has_odds:
+            effective /= float(self._relative_bends.mean())
+        return effective > rules.LITTLE_NOISE
 
     @property
     def n_solves(self) -> int:
-        effective = self.weights_noise
-        if self.risk.loss.has_odds:
-            effective /= 4.0 * self.frequency * (1.0 - self.frequency)
-        return rules.SOLVES if effective <= rules.LITTLE_NOISE else 1
+        return rules.SOLVES[self._needs_many]
 
     @property
     def penalty(self) -> float:
         """Penalty of a solve."""
-        of_much, of_some, of_little = rules.PENALTIES
-        relative = of_much if self._is_noisy and self.n_solves == 1 else of_some
-        if self.n_solves == 1 and self.weights_noise <= rules.LITTLE_NOISE:
-            relative = of_little
-        return relative * self.curvature_share * self.curvature
+        relative = rules.PENALTIES[self._needs_many]
+        return relative * float(self.shares.mean()) * self.curvature
 
     @property
     def mechanism(self) -> GaussianMechanism:
@@ -174,7 +203,12 @@ class PreparedOutputPlan(Plan):
 
     @property
     def is_level(self) -> bool:
-        return self.weights_noise <= _LEVEL[not self.is_squared]
+        return self.weights_noise <= _LEVEL
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no other method that uses a solver was better."""
+        return self.weights_noise <= _BEST
 
     def alarms(self) -> tuple[str, ...]:
         if not self._is_noisy:
@@ -207,16 +241,14 @@ class PreparedOutputPlan(Plan):
             data = data.in_double()
             prepared = self.preparation.prepare(data, run.noise)
             plan = replace(self, spread=prepared.spread, curvature=float(prepared.moments.mean()))
-            offset = float(prepared.centering.offsets[0])
             if self.risk.loss.has_odds:
-                plan = replace(plan, frequency=float(expit(offset)))
+                plan = replace(plan, odds=tuple(prepared.centering.offsets.tolist()))
             weights, plan = plan._solved(data, prepared, run)
             centered = prepared.centered_weights(weights)
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
             if self.temperature is not None:
-                is_noisy = self._noise > rules.FACTOR_NOISE
-                if self.risk.loss.has_odds and plan.n_solves > 1 and is_noisy:
-                    factor = self.first_factor
+                if self.risk.loss.has_odds and self._noise > rules.FACTOR_NOISE:
+                    factor = rules.FIRST_FACTOR
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
                 )
@@ -239,21 +271,22 @@ class PreparedOutputPlan(Plan):
         nominal = not objective.neighbouring.is_replaced
         n_public = objective.design.n_records if nominal else None
         rows = ClippedSlopes(affine=prepared.affine, clip=clip).of(data)
-        loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
-        curvature = Curvature(
-            moments=prepared.moments,
-            directions=prepared.directions,
-            share=self.curvature_share,
-            constant=prepared.affine.constant,
-        )
-        factors = curvature.factors(alpha)
-        weights, total = np.zeros(rows.width), np.zeros(rows.width)
+        loss = clipped(self.risk.loss, prepared.centering.offsets, clip)
+        curvature = self._shape_of_loss(prepared)
+        factors, shape = curvature.factors(alpha), (loss.n_outputs, rows.width)
+        weights, total = np.zeros(shape), np.zeros(shape)
         counted, least_moved = 0.0, math.inf
         for t in range(1, self.n_solves + 1):
             norm = float(np.linalg.norm(weights))
             radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
             problem = PreparedProblem(
-                rows, prepared.affine, loss, alpha, Ball(radius), n_public=n_public, center=weights
+                rows,
+                prepared.affine,
+                loss,
+                alpha,
+                Ball(radius),
+                n_public=n_public,
+                center=weights.ravel(),
             )
             _, accuracy, sensitivity = solution_sensitivity(
                 problem.constants, objective.neighbouring
@@ -261,6 +294,7 @@ class PreparedOutputPlan(Plan):
             least_moved = min(least_moved, float(sensitivity))
             mechanism = GaussianMechanism(float(sensitivity), math.sqrt(self.n_solves) / self.mu)
             noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
+            noisy = noisy.reshape(shape)
             undone = weights + curvature.rotated_back(factors * curvature.rotated(noisy - weights))
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
@@ -281,23 +315,25 @@ class PreparedOutputPlan(Plan):
         """Largest variance of the margins."""
         if self.is_squared:
             return self.spread**2 * rules.CAPS_OF_NUMBERS[not self._is_noisy]
-        cap = rules.CAPS_OF_CLASSES[not self._is_noisy and self.n_solves == 1]
-        return cap * self.risk.loss.margin_scale**2
+        return rules.CAP_OF_CLASSES * self.risk.loss.margin_scale**2
 
     @property
-    def _constant_variance(self) -> float:
-        """Variance of the margin of the constant model that comes from the noise of its release."""
+    def _constant_variance(self) -> np.ndarray:
+        """Variance of the margins of constant models that comes from the noise of their release."""
         centering, loss = self.preparation.centering, self.risk.loss
+        of_one = np.ones(loss.n_outputs)
         if centering is None or not (self.is_squared or loss.has_odds):
-            return loss.margin_scale**2
+            return loss.margin_scale**2 / len(of_one) * of_one
         scale = centering.sum.mechanism().noise_scale
         deviation = scale / self.objective.design.n_records
         if self.is_squared:  # the best constant is the mean for squares alone
             moved = 0.0 if loss.is_quadratic else self.spread**2
-            return (deviation * centering.target_clip * loss.target_bound) ** 2 + moved
+            return ((deviation * centering.target_clip * loss.target_bound) ** 2 + moved) * of_one
         if self._is_noisy:
-            return 0.0
-        return (deviation / max(self.frequency * (1.0 - self.frequency), 0.05)) ** 2
+            return 0.0 * of_one
+        if loss.n_margins > 1:  # indicators over sqrt(2) were released
+            deviation *= math.sqrt(2.0)
+        return np.asarray((deviation / np.maximum(self._bends[0], 0.05)) ** 2)
 
 
 class PreparedProblem(FiniteSumProblem):
@@ -307,7 +343,7 @@ class PreparedProblem(FiniteSumProblem):
         self,
         records: Any,
         affine: AffineMap,
-        loss: SlopeClippedLoss,
+        loss: ClippedLoss,
         *arguments: Any,
         **options: Any,
     ) -> None:
@@ -317,22 +353,24 @@ class PreparedProblem(FiniteSumProblem):
         )
 
 
-def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: SlopeClippedLoss) -> float:
+def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedLoss) -> float:
     """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 6."""
     d, raw = constants.row_width, affine.raw_norm + affine.constant
     steep = loss.clip / affine.least_norm  # bound on a slope
-    margins = 4.0 * (d + 8) * EPS
-    margins *= raw * constants.radius + abs(loss.offset) + max(loss.loss.target_bound, 1.0)
+    several = 0.0 if loss.n_outputs == 1 else loss.loss.n_margins**1.5
+    margins = 4.0 * (d + 8 + several) * EPS
+    offset = float(np.linalg.norm(loss.offset))
+    margins *= raw * constants.radius + offset + max(loss.loss.target_bound, 1.0)
     additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
-    errors += 2.0 * affine.relative_rounding * loss.clip
+    errors += (2.0 * affine.relative_rounding + 4.0 * several * EPS) * loss.clip
     return float(constants.size_ratio * errors)
 
 
 def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether the method is proven for the loss, and rows are few enough features to whiten."""
-    is_covered = isinstance(objective.risk.loss, (*SLOPES, PiecewiseLinearLoss))
+    is_covered = can_be_clipped(objective.risk.loss)
     is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
     is_mean = objective.risk.is_mean and not objective.population
     return is_covered and is_narrow and is_mean and not budget.is_pure
@@ -359,7 +397,7 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
     preparation = plan_preparation(loss, design, relation, mu)
     temperature, share = None, 0.0
     if loss.has_odds or loss.is_quadratic:
-        share = temperature_share(LogisticLoss(), noise)  # the same for squares
+        share = temperature_share(loss if loss.has_odds else LogisticLoss(), noise)
     if share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
     return PreparedOutputPlan(
@@ -369,5 +407,12 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
         total_mu=mu,
         temperature=temperature,
         spread=math.sqrt(preparation_rules.PRIOR_VARIANCE) * (loss.target_bound or 1.0),
+        odds=(0.0,) * loss.n_outputs,
         curvature=1.0 / design.n_features,
     )
+
+
+def _at(odds: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return margins and a target of one record."""
+    margins = np.array(odds) if len(odds) == 1 else np.array([odds])
+    return margins, np.zeros(1, dtype=np.intp)

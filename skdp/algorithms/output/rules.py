@@ -32,9 +32,11 @@ SADDLE_STEP, SADDLE_ACCURACY, SADDLE_EVALUATIONS = 3.0, 0.02, 200
 #: accuracy beyond double precision.
 WEAKEST = 1e-7
 
-#: Prepared rows: largest noise g of whitened weights for several solves, and up to which one has
-#: the least penalty; the number of solves.
-LITTLE_NOISE, SOLVES = 0.15, 3
+#: Prepared rows: noise g of whitened weights up to which few solves do; the number of solves and
+#: their penalty in units of the mean curvature, with little noise and with more. Many solves with a
+#: large penalty see the clipped slopes at better and better points, and no solve has to be exact
+#: where curvatures are hardly known.
+LITTLE_NOISE, SOLVES, PENALTIES = 0.01, (3, 16), (2.0, 16.0)
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
 #: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.
@@ -43,14 +45,11 @@ SMOOTHED_SPREAD = 2.0
 SLOPES_OF_NUMBERS = (0.015, 0.15, 2.5)
 #: Least second derivative of log odds that clipping leaves.
 LEAST_CURVATURE = 0.01
-#: Penalty of a solve in units of the mean curvature: of one with much noise, of others, and of one
-#: with little noise.
-PENALTIES = (4.0, 2.0, 1.0)
-#: Largest variance of margins in units of that of the targets, of numbers and of classes: with much
-#: noise, and with less of it.
-CAPS_OF_NUMBERS, CAPS_OF_CLASSES = (0.25, 1.0), (1.0, 4.0)
+#: Largest variance of margins: of numbers in units of that of the targets, with much noise and with
+#: less of it; of classes.
+CAPS_OF_NUMBERS, CAP_OF_CLASSES = (0.25, 1.0), 4.0
 #: Least prior variance of weights whose factor is corrected, over that of their noise.
 LEAST_PRIOR = 0.03
-#: Factor of log odds before the correction after several solves, and noise of a mean of numbers up
-#: to 1 from which on it is not 1.
-FIRST_FACTOR, FACTOR_NOISE = 0.7, 0.002
+#: Factor of log odds before the correction, and noise of a mean of numbers up to 1 from which on it
+#: is not 1.
+FIRST_FACTOR, FACTOR_NOISE = 0.9, 0.002

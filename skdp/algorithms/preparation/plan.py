@@ -53,12 +53,12 @@ class Preparation:
     spectrum: Spectrum
 
     def centered_weights(self, weights: np.ndarray) -> np.ndarray:
-        """Turn weights of prepared rows, shape (width,), into weights of the centered ones."""
+        """Turn weights of prepared rows, one row per output, into those of the centered ones."""
         d = len(self.moments)
         out = weights.copy()
-        out[:d] = self.whitener.T @ weights[:d]
-        out[d:] *= self.affine.constant / self.rows.constant if self.affine.constant else 1.0
-        return out[None, :]
+        out[:, :d] = weights[:, :d] @ self.whitener
+        out[:, d:] *= self.affine.constant / self.rows.constant if self.affine.constant else 1.0
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,7 @@ class PreparationPlan:
     Attributes
     ----------
     design : Design
+    n_outputs : int
     centering : CenteringPlan or None
         None where noise would hide the means.
     spread : SpreadPlan or None
@@ -79,6 +80,7 @@ class PreparationPlan:
     """
 
     design: Design
+    n_outputs: int
     centering: CenteringPlan | None
     spread: SpreadPlan | None
     moments: RowMomentsPlan | None
@@ -93,7 +95,7 @@ class PreparationPlan:
     def prepare(self, records: Records, noise: NoiseSource) -> Preparation:
         """Release what there is to learn."""
         d = self.design.n_features
-        centering = Centering.unknown(d, 1)
+        centering = Centering.unknown(d, self.n_outputs)
         if self.centering is not None:
             centering = self.centering.release(records, noise)
         spread = 1.0
@@ -164,6 +166,7 @@ def plan_preparation(
         centering = plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows)
     return PreparationPlan(
         design=design,
+        n_outputs=loss.n_outputs,
         centering=centering,
         spread=spread,
         moments=moments,

@@ -17,39 +17,47 @@ from skdp.algorithms.preparation import rules
 class Curvature:
     """The curvature of the mean loss on prepared rows, from releases.
 
+    Weights have shape (n_outputs, width). It is diagonal in directions of outputs and of features.
+
     Attributes
     ----------
     moments : ndarray of shape (n_features,)
         Second moments h in the directions.
     directions : ndarray of shape (n_features, n_features)
         One per column.
-    share : float
-        q, of the second derivative that clipping leaves on average.
+    shares : ndarray of shape (n_outputs,)
+        q, of the second derivative that clipping leaves on average, in the directions of outputs.
+    outputs : ndarray of shape (n_outputs, n_outputs)
+        These directions, one per column.
     constant : float
         Value of the constant; 0 for none.
     """
 
     moments: np.ndarray
     directions: np.ndarray
-    share: float
+    shares: np.ndarray
+    outputs: np.ndarray
     constant: float
 
     @property
     def floored(self) -> np.ndarray:
-        """Curvature of each direction, then of the constant."""
+        """Curvature of each direction, then of the constant, shape (n_outputs, width)."""
         largest = self.moments.max(initial=0.0)
-        own = self.share * np.maximum(self.moments, rules.LEAST_MOMENT * largest)
-        return np.append(own, self.share * self.constant**2) if self.constant else own
+        own = np.maximum(self.moments, rules.LEAST_MOMENT * largest)
+        own = np.append(own, self.constant**2) if self.constant else own
+        return np.asarray(self.shares[:, None] * own)
 
     def rotated(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights into coordinates of the directions, and the constant's."""
         d = len(self.moments)
-        return np.concatenate([weights[:d] @ self.directions, weights[d:]])
+        turned = self.outputs.T @ weights
+        return np.column_stack([turned[:, :d] @ self.directions, turned[:, d:]])
 
     def rotated_back(self, weights: np.ndarray) -> np.ndarray:
         """Turn coordinates of the directions into weights."""
         d = len(self.moments)
-        return np.concatenate([self.directions @ weights[:d], weights[d:]])
+        turned = np.column_stack([weights[:, :d] @ self.directions.T, weights[:, d:]])
+        return np.asarray(self.outputs @ turned)
 
     def factors(self, alpha: float) -> np.ndarray:
         """What a solution with the penalty `alpha` is multiplied by, direction by direction."""
@@ -63,41 +71,41 @@ def shrunk(
     *,
     cap: float,
     least: float,
-    constant_variance: float,
+    constant_variance: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink weights by their noise (empirical Bayes), all in coordinates of the directions.
 
     The prior variance of the weights, one number, is that of the directions with much variance.
+    Margins of all outputs are as large on average.
 
     Parameters
     ----------
-    weights, variances : ndarray of shape (width,)
+    weights, variances : ndarray of shape (n_outputs, width)
         Noisy weights, and the variance of their noise.
     curvature : Curvature
     cap : float
-        Largest variance of the margins.
+        Largest variance of a margin.
     least : float
         Least prior variance over the mean variance of the noise.
-    constant_variance : float
-        Variance of the margin of a constant model, from the noise of the offset.
+    constant_variance : ndarray of shape (n_outputs,)
+        Variance of the margins of a constant model, from the noise of the offsets.
 
     Returns
     -------
-    weights : ndarray of shape (width,)
-    penalties : ndarray of shape (n_features,)
+    weights : ndarray of shape (n_outputs, width)
+    penalties : ndarray of shape (n_outputs, n_features)
         What the curvature is enlarged by for the same shrinkage.
     """
     h, d = curvature.moments, len(curvature.moments)
     chosen = h >= rules.COMPARED_MOMENT * h.max(initial=0.0)
-    signal = max(float(h[chosen] @ (weights[:d] ** 2 - variances[:d])[chosen]), 0.0)
-    total = float(h.sum())
+    squares = (weights[:, :d] ** 2 - variances[:, :d]).mean(axis=0)
+    signal, total = max(float(h[chosen] @ squares[chosen]), 0.0), float(h.sum())
     margins = min(signal * total / float(h[chosen].sum()), cap)
-    prior = max(
-        margins / total, max(least, rules.LEAST_PRIOR) * float(variances[:d][chosen].mean())
-    )
+    of_noise = float(variances[:, :d][:, chosen].mean())
+    prior = max(margins / total, max(least, rules.LEAST_PRIOR) * of_noise)
     out = weights.copy()
-    out[:d] *= prior / (prior + variances[:d])
+    out[:, :d] *= prior / (prior + variances[:, :d])
     if curvature.constant:
-        noise = variances[d] * curvature.constant**2
-        out[d] *= constant_variance / (constant_variance + noise)
-    return out, curvature.floored[:d] * variances[:d] / prior
+        noise = variances[:, d] * curvature.constant**2
+        out[:, d] *= constant_variance / (constant_variance + noise)
+    return out, curvature.floored[:, :d] * variances[:, :d] / prior

@@ -26,7 +26,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.plan import Preparation
 from skdp.algorithms.preparation.prepared_records import ClippedSlopes
-from skdp.algorithms.preparation.undo import Curvature, shrunk
+from skdp.algorithms.preparation.undo import shrunk
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
@@ -43,7 +43,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
-from skdp.problems.slope_clipped import SlopeClippedLoss
+from skdp.problems.slope_clipped import clipped
 
 #: Largest noisy gradient, beyond which computations could overflow.
 _LONGEST = 1e50
@@ -69,11 +69,6 @@ class RoundsPlan(PreparedOutputPlan):
     path: tuple[tuple[float, ...], ...] = ()
 
     @property
-    def first_factor(self) -> float:
-        """Factor of log odds that the temperature starts from, where noise is large."""
-        return rules.FIRST_FACTOR_OF_ODDS
-
-    @property
     def clip(self) -> float:
         """Bound on the norm of the gradient of a record."""
         if self.is_squared:
@@ -81,30 +76,20 @@ class RoundsPlan(PreparedOutputPlan):
         return min(rules.CLIP_OF_ODDS * super().clip, 1.0)
 
     @property
-    def _odds(self) -> float:
-        """Second derivative of the log loss of a constant model; 1 for squares."""
-        return 1.0 if self.is_squared else self.frequency * (1.0 - self.frequency)
-
-    @property
-    def curvature_share(self) -> float:
-        """Second derivative that Newton steps are for.
+    def shares(self) -> np.ndarray:
+        """Second derivatives that Newton steps are for.
 
         Where one class is rare the curvature of some directions is larger than on average.
         """
         if self.is_squared:
-            return super().curvature_share
-        return super().curvature_share / (4.0 * self._odds) ** rules.ODDS_POWER
+            return super().shares
+        return np.asarray(super().shares / self._relative_bends**rules.ODDS_POWER)
 
     @property
-    def _constant_variance(self) -> float:
+    def _constant_variance(self) -> np.ndarray:
         """Variance of the constant around the offset: log odds at the mean row are larger."""
-        shift = rules.ODDS_SHIFT * math.log(self.frequency / (1.0 - self.frequency))
+        shift = rules.ODDS_SHIFT * np.array(self.odds)
         return super()._constant_variance + (0.0 if self.is_squared else shift**2)
-
-    @property
-    def _cap(self) -> float:
-        """Largest variance of the margins."""
-        return super()._cap if self.is_squared else rules.LARGEST_ODDS
 
     @property
     def n_solves(self) -> int:
@@ -159,34 +144,29 @@ class RoundsPlan(PreparedOutputPlan):
         made = prepared.affine
         made = replace(made, largest_norm=made.raw_norm * ROUNDING_SLACK)
         rows = ClippedSlopes(affine=made, clip=clip).of(data)
-        loss = SlopeClippedLoss(self.risk.loss, float(prepared.centering.offsets[0]), clip)
-        curvature = Curvature(
-            moments=prepared.moments,
-            directions=prepared.directions,
-            share=self.curvature_share,
-            constant=prepared.affine.constant,
-        )
+        loss = clipped(self.risk.loss, prepared.centering.offsets, clip)
+        curvature, shape = self._shape_of_loss(prepared), (loss.n_outputs, rows.width)
         nominal = not self.objective.neighbouring.is_replaced
         n_public = design.n_records if nominal else None
         counted = design.n_records / (prepared.centering.n_records or design.n_records)
         steps, sizes = counted / curvature.floored, made.matrix[:, :d].T @ prepared.directions
-        relative = self.curvature_share / self._odds
-        squares = np.maximum((sizes**2).sum(axis=0), 1e-300) * relative
-        weights, total = np.zeros(rows.width), np.zeros(rows.width)
+        relative = self.shares if self.is_squared else self.shares / self._bends[0]
+        squares = np.maximum((sizes**2).sum(axis=0), 1e-300) * relative[:, None]
+        weights, total = np.zeros(shape), np.zeros(shape)
         weight, square, least, path = 0.0, 0.0, math.inf, []
         for done in run.counted("rounds")(self.n_solves):
             t = done + 1
             # the gradient at its center is that of the mean loss, whatever the penalty
             radius = float(np.linalg.norm(weights)) + 1.0
             problem = PreparedProblem(
-                rows, made, loss, 1.0, Ball(radius), n_public=n_public, center=weights
+                rows, made, loss, 1.0, Ball(radius), n_public=n_public, center=weights.ravel()
             )
             sensitivity = self.objective.neighbouring.n_changes * clip / design.n_records
             sensitivity = sensitivity * ROUNDING_SLACK + 2.0 * problem.constants.gradient_rounding
             least = min(least, sensitivity)
             mechanism = GaussianMechanism(sensitivity, math.sqrt(self.n_solves) / self.mu)
-            noisy = mechanism.release(problem.gradient(weights), run.noise)
-            noisy = np.clip(np.nan_to_num(noisy), -_LONGEST, _LONGEST)
+            noisy = mechanism.release(problem.gradient(weights.ravel()), run.noise)
+            noisy = np.clip(np.nan_to_num(noisy), -_LONGEST, _LONGEST).reshape(shape)
             total += t * (curvature.rotated(weights) - steps * curvature.rotated(noisy))
             weight, square = weight + t, square + t * t
             mean, variances = total / weight, (mechanism.noise_scale * steps / weight) ** 2 * square
@@ -202,15 +182,15 @@ class RoundsPlan(PreparedOutputPlan):
             path.append((float((penalties / squares).mean()),))
         if self.candidates is not None:
             risk = PenaltyRisk(
-                weights=mean[:d],
-                curvature=curvature.floored[:d],
-                variances=variances[:d],
-                known=penalties,
-                sizes=sizes * math.sqrt(relative),
+                weights=mean[0, :d],
+                curvature=curvature.floored[0, :d],
+                variances=variances[0, :d],
+                known=penalties[0],
+                sizes=sizes * math.sqrt(float(relative[0])),
                 penalties=self.candidates,
             )
             alpha, found = _chosen(risk, self.grid)
-            beta[:d] = risk.model(alpha)
+            beta[0, :d] = risk.model(alpha)
             weights, path = curvature.rotated_back(beta), [tuple(row) for row in found.tolist()]
         return weights, replace(self, sensitivity=least, path=tuple(path))
 

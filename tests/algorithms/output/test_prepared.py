@@ -28,12 +28,14 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     Objective,
+    OneVsRestLoss,
     QuantileLoss,
     Records,
+    SoftmaxLoss,
     SquaredHingeLoss,
     huber_loss,
 )
-from skdp.problems.slope_clipped import SlopeClippedLoss
+from skdp.problems.slope_clipped import SlopeClippedLoss, clipped
 
 LOSSES = {
     "squares": HalfSquaredLoss(1.0),
@@ -43,6 +45,12 @@ LOSSES = {
     "huber": huber_loss(1.0, 0.2),
     "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
 }
+#: With targets of three classes.
+SEVERAL = {
+    "classes": SoftmaxLoss(3),
+    "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
+}
+ALL = {**LOSSES, **SEVERAL}
 
 
 class Silent(NoiseSource):
@@ -61,6 +69,8 @@ def table(n=400, d=4, seed=0, loss="squares"):
     X = rng.uniform(-1, 1, (n, d)) * [1.0, 0.5, 0.2, 0.1][:d] + 0.2
     X /= 1.01 * np.linalg.norm(X, axis=1).max()
     margin = 2.0 * X[:, 0] - X[:, 1] + 0.2 * rng.standard_normal(n)
+    if loss in SEVERAL:
+        return X, (margin > 0.0).astype(int) + (margin > 0.6)
     targets = np.clip(0.2 * margin, -1, 1) if LOSSES[loss].target_bound else (margin > 0.3) * 1.0
     return X, targets
 
@@ -124,35 +134,96 @@ def test_a_clipped_loss_is_convex_with_the_slopes_stated(name):
         SlopeClippedLoss(loss, 0.0, 1.0)
 
 
+@pytest.mark.parametrize("name", SEVERAL)
+def test_clipped_losses_of_several_classes_are_convex_with_short_gradients(name):
+    """Derivatives are those of values; where none is clipped, the loss is the one that it was."""
+    rng, loss = np.random.default_rng(2), SEVERAL[name]
+    k, m = loss.n_outputs, 2000
+    offsets = rng.standard_normal(k) if name == "classes" else np.zeros(k)
+    made = clipped(loss, offsets, 0.2)
+    labels = rng.integers(0, 3, m)
+    targets = np.column_stack([labels, 10.0 ** rng.uniform(-2, 0.5, m)])
+    margins, others = 3.0 * rng.standard_normal((2, m, k))
+    made.check_targets(targets)
+    values, slopes = made.value_and_derivative(margins, targets)
+    assert np.array_equal(slopes, made.derivative(margins, targets))
+    lengths = np.linalg.norm(slopes, axis=1)
+    assert (lengths <= targets[:, 1]).all()
+    reached = lengths / targets[:, 1]
+    assert reached.max() > 0.99
+    tangents = values + ((others - margins) * slopes).sum(axis=1)
+    assert (made.value(others, targets) >= tangents - 1e-12).all()
+    raw, bends = loss.derivative(margins + offsets, labels), []
+    is_inside = np.abs(slopes - raw).max(axis=1) < 1e-12
+    assert 0.04 < is_inside.mean() < 0.96
+    plain = loss.value(margins + offsets, labels)
+    assert values[is_inside] == pytest.approx(plain[is_inside], abs=1e-12)
+    assert (values <= plain + 1e-12).all()
+    for a in range(k):
+        step = 1e-5 * np.eye(k)[a]
+        ends = [made.value_and_derivative(margins + sign * step, targets) for sign in (1, -1)]
+        assert (ends[0][0] - ends[1][0]) / 2e-5 == pytest.approx(slopes[:, a], abs=1e-4)
+        bends.append((ends[0][1] - ends[1][1]) / 2e-5)
+    hessians = made.second_derivative(margins, targets)
+    near = np.abs(np.stack(bends, axis=1) - hessians).max(axis=(1, 2)) < 1e-4
+    assert near.mean() > 0.99  # elsewhere there is a kink of the slope
+    largest = np.linalg.eigvalsh(hessians)
+    assert largest.min() > -1e-12 and largest.max() <= made.curvature
+    with pytest.raises(ValueError, match="shape"):
+        made.check_targets(labels)
+
+
 def solution(rows, targets, loss, alpha):
-    slopes = loss.clip / np.linalg.norm(rows, axis=1)
-    both = np.column_stack([targets, slopes])
+    both = np.column_stack([targets, loss.clip / np.linalg.norm(rows, axis=1)])
+    k, d = loss.n_outputs, rows.shape[1]
 
     def objective(w):
-        margins = rows @ w
-        gradient = loss.derivative(margins, both) @ rows / len(rows) + alpha * w
-        return loss.value(margins, both).mean() + 0.5 * alpha * w @ w, gradient
+        margins = rows @ w.reshape(k, d).T
+        margins = margins[:, 0] if k == 1 else margins
+        values, slopes = loss.value_and_derivative(margins, both)
+        gradient = slopes.reshape(-1, k).T @ rows / len(rows) + alpha * w.reshape(k, d)
+        return values.mean() + 0.5 * alpha * w @ w, gradient.ravel()
 
-    start = np.zeros(rows.shape[1])
-    return minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-12}).x
+    return minimize(objective, np.zeros(k * d), jac=True, method="BFGS", options={"gtol": 1e-12}).x
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 def test_neighbours_move_the_solution_by_no_more_than_lemma_a(name):
-    """Rows of norms from 1e-3 to 1e3; the best of 300 pairs reaches 0.9 of the bound."""
-    rng, best = np.random.default_rng(3), 0.0
-    for _ in range(300):
-        n, alpha, clip = 4, 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
-        loss = SlopeClippedLoss(LOSSES[name], rng.uniform(-1, 1), clip)
-        rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
-        targets = rng.integers(0, 2, n) * 1.0
-        other, labels = rows.copy(), targets.copy()
-        other[0] = -rows[0] * 10.0 ** rng.uniform(-1, 1)
-        if rng.random() < 0.5:
-            other[0], labels[0] = rows[0], 1.0 - targets[0]
-        moved = solution(rows, targets, loss, alpha) - solution(other, labels, loss, alpha)
-        best = max(best, float(np.linalg.norm(moved)) * n * alpha / (2.0 * clip))
-    assert 0.9 < best <= 1.0 + 1e-6
+    """Rows of norms from 1e-3 to 1e3; the best of 300 pairs, and of a climb, reaches the bound."""
+    rng, best, found = np.random.default_rng(3), 0.0, None
+    kind, n = ALL[name], 4
+
+    def moved(rows, other, labels, label, alpha, offsets, clip):
+        loss = clipped(kind, offsets, clip)
+        others = np.vstack([other, rows[1:]]), np.append(label, labels[1:])
+        solved = solution(rows, labels, loss, alpha) - solution(*others, loss, alpha)
+        return float(np.linalg.norm(solved)) * n * alpha / (2.0 * clip)
+
+    for t in range(500):
+        if t < 300:
+            alpha, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
+            rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+            labels = rng.integers(0, 3 if name in SEVERAL else 2, n) * 1.0
+            other, label = -rows[0] * 10.0 ** rng.uniform(-1, 1), labels[0]
+            if rng.random() < 0.5:
+                other, label = rows[0], 1.0 - min(labels[0], 1.0)
+            offsets = rng.uniform(-1, 1, kind.n_outputs)
+            pair = rows, other, labels, label, alpha, offsets, clip
+        else:
+            rows, other, labels, label, alpha, offsets, clip = found
+            size = 10.0 ** rng.uniform(-3, 0)
+            pair = (
+                rows * (1.0 + size * rng.standard_normal(rows.shape)),
+                other * (1.0 + size * rng.standard_normal(2)),
+                labels, label, alpha * 2.0 ** rng.uniform(-0.3, 1.0),
+                offsets + size * rng.standard_normal(len(offsets)),
+                clip * 2.0 ** rng.uniform(-1.0, 0.3),
+            )  # fmt: skip
+        ratio = moved(*pair)
+        assert ratio <= 1.0 + 1e-6
+        if ratio > best:
+            best, found = ratio, pair
+    assert best > (0.99 if kind.n_outputs == 1 or name == "classes" else 0.7)
 
 
 def test_a_record_moves_two_counts_of_the_spread():
@@ -193,32 +264,36 @@ def test_undoing_is_exact_where_the_curvature_is_known():
     rng = np.random.default_rng(6)
     h = np.array([0.5, 0.4, 0.3])
     directions, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    curvature = Curvature(moments=h, directions=directions, share=1.0, constant=0.0)
-    best = rng.standard_normal(3)
+    outputs, _ = np.linalg.qr(rng.standard_normal((2, 2)))
+    shares = np.array([0.3, 0.1])
+    curvature = Curvature(
+        moments=h, directions=directions, shares=shares, outputs=outputs, constant=0.0
+    )
+    best = rng.standard_normal((2, 3))
+    hessian = np.kron((outputs * shares) @ outputs.T, (directions * h) @ directions.T)
     for alpha in (0.01, 1.0, 100.0):
-        hessian = (directions * h) @ directions.T
-        solved = np.linalg.solve(hessian + alpha * np.eye(3), hessian @ best)
+        solved = np.linalg.solve(hessian + alpha * np.eye(6), hessian @ best.ravel()).reshape(2, 3)
         undone = curvature.rotated_back(curvature.factors(alpha) * curvature.rotated(solved))
         assert undone == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
 def test_the_parts_make_the_budget(name, relation, n, epsilon):
     design = Design(1.1, 5, n, 1024, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
-    objective = Objective(EmpiricalRisk(LOSSES[name]), design, neighbouring=relation)
+    objective = Objective(EmpiricalRisk(ALL[name]), design, neighbouring=relation)
     plan = plan_prepared_output(objective, PrivacyBudget(epsilon, 1e-6))
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
     assert plan.mu > 0.3 * plan.total_mu
 
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "svrg"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 def test_solvers_agree_within_their_certificates(name, solver):
     X, y = table(2000, loss=name)
     data = Records(X, 1.0, 0.3, targets=y)
-    objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data))
+    objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data))
     plan = plan_prepared_output(objective, PrivacyBudget(1.0, 1e-6))
     first = plan.run(data, Run(noise=Silent(0.1)))
     second = plan.run(data, Run(solver, np.random.default_rng(0), noise=Silent(0.1)))
@@ -250,7 +325,7 @@ def test_estimators_follow_the_penalty_of_the_user():
     assert sparse.coef_ == pytest.approx(DPRidge(3.0, **shared).fit(X, y).coef_, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
     """Whole solves of neighbours after one preparation; the record replaced is at the ends."""
     best = 0.0
@@ -262,11 +337,11 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
         X[0] /= np.linalg.norm(X[0])
         other[0], y[0], labels[0] = -X[0], 1.0, 1.0
         if seed % 2:
-            other[0], labels[0] = X[0], -1.0 if LOSSES[name].target_bound else 0.0
+            other[0], labels[0] = X[0], -1.0 if ALL[name].target_bound else 0
         first, second = (
             Records(rows, 1.0, 0.3, targets=t) for rows, t in ((X, y), (other, labels))
         )
-        objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(first))
+        objective = Objective(EmpiricalRisk(ALL[name]), Design.of(first))
         plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
         prepared = plan.preparation.prepare(first, Silent())
         solved = []
@@ -297,14 +372,14 @@ def test_the_penalty_of_the_user_is_in_no_solve():
     assert len({plan.penalty for plan in plans}) == len({plan.mu for plan in plans}) == 1
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 def test_no_noise_makes_a_fit_fail(name):
     """Rows without any variance: released second moments are noise, and often all below 0."""
     for seed in range(40):
         d = 1 + seed % 2
-        X, y = np.zeros((300, d)), np.zeros(300)
+        X, y = np.zeros((300, d)), np.zeros(300, dtype=int)
         data = Records(X, 1.0, 0.3, targets=y)
-        objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data), alpha=0.1 * (seed % 3))
+        objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data), alpha=0.1 * (seed % 3))
         plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
         assert plan.preparation.moments is not None
         noise = NoiseSource(np.random.default_rng(seed).bytes)
@@ -313,19 +388,20 @@ def test_no_noise_makes_a_fit_fail(name):
 
 @pytest.mark.parametrize("longest", [4.0, 1e9])
 @pytest.mark.parametrize("intercept", [0.3, 0.0])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ALL)
 def test_gradients_are_within_their_rounding(name, intercept, longest):
     """Rows far from the origin and short ones, in extended precision beside double precision."""
     X, y = table(500, loss=name)
     X[:250] *= 1e-3
     data = Records(X, 1.0, intercept, targets=y)
-    objective = Objective(EmpiricalRisk(LOSSES[name]), Design.of(data))
+    objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data))
     plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
     prepared, worst = plan.preparation.prepare(data, Silent()), 0.0
     rows = PreparedRecords(data, dataclasses.replace(prepared.affine, largest_norm=longest))
     rows = rows.with_limits(plan.clip)
-    loss = SlopeClippedLoss(LOSSES[name], float(prepared.centering.offsets[0]), plan.clip)
+    loss = clipped(ALL[name], prepared.centering.offsets, plan.clip)
     problem = PreparedProblem(rows, prepared.affine, loss, 0.05, Ball(5.0))
+    k = loss.n_outputs
     long = np.longdouble
     whitened = np.column_stack([X, np.ones(len(X))]).astype(long) @ prepared.affine.matrix.T
     shortened = longest / np.maximum(np.sqrt((whitened**2).sum(axis=1)), longest)
@@ -334,11 +410,13 @@ def test_gradients_are_within_their_rounding(name, intercept, longest):
         exact = np.column_stack([exact, np.full(len(X), long(prepared.affine.constant))])
     limits = plan.clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.affine.least_norm))
     for seed in range(20):
-        w = np.random.default_rng(seed).standard_normal(rows.width)
+        w = np.random.default_rng(seed).standard_normal(k * rows.width)
         w *= 5.0 / np.linalg.norm(w)
-        margins = exact @ w + loss.offset
-        slopes = np.clip(LOSSES[name].derivative(margins, y), -limits, limits)
-        gradient = slopes @ exact / len(X) + 0.05 * w.astype(long)
+        margins = exact @ w.reshape(k, -1).T
+        margins = margins[:, 0] if k == 1 else margins
+        slopes = loss.derivative(margins, np.column_stack([y.astype(long), limits]))
+        slopes = slopes.reshape(len(X), k)
+        gradient = (slopes.T @ exact).ravel() / len(X) + 0.05 * w.astype(long)
         for found in (problem.gradient(w), problem.value_and_gradient(w)[1]):
             error = float(np.sqrt(((found - gradient) ** 2).sum()))
             worst = max(worst, error / problem.constants.gradient_rounding)
@@ -400,4 +478,4 @@ def test_a_solver_takes_the_prepared_method_and_says_so():
     assert "'output': a solver was given; without one it is 'gradient'" in str(report)
     assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
     with pytest.warns(UserWarning, match="'output'. It is expected to predict worse than 'grad"):
-        DPRidge(solver="lbfgs", **shared).fit(X[:300], y[:300])
+        DPRidge(solver="lbfgs", **shared).fit(X[:150], y[:150])
