@@ -359,7 +359,8 @@ METHODS: dict[str, Method] = {
         chunked=True,
         leads=_objective_leads,
         candidate=perturbation_candidate,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
+        is_weighted=True,
     ),
     "exponential": Method(
         plan=plan_draw,

@@ -88,6 +88,7 @@ class DPLinearModel(PrivateModel):
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         design = Design.of(records, self._public_size(records.n_units))
+        self._check_solver(design.is_weighted)
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -322,13 +323,14 @@ class DPLinearModel(PrivateModel):
     def _has_solver(self) -> bool:
         return not (isinstance(self.solver, str) and self.solver == "auto")
 
-    def _check_solver(self) -> None:
-        """Refuse a solver that is not made for the objective."""
+    def _check_solver(self, is_weighted: bool = False) -> None:
+        """Refuse a solver that is not made for the objective, or for records with weights."""
         solver = resolve_solver(self.solver)
-        if "records" in solver.needs and not self._is_mean:
+        if "records" in solver.needs and (is_weighted or not self._is_mean):
+            objective = "weights of records" if is_weighted else "this objective"
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "
-                "about this objective. Solvers of full gradients such as 'newton' do."
+                f"about {objective}. Solvers of full gradients such as 'newton' do."
             )
 
     @property

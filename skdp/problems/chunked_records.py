@@ -214,7 +214,7 @@ class ChunkedRecords:
     in_memory = False
     factors = None
     #: Of records in memory alone.
-    groups = targets = persons = None
+    groups = targets = persons = shares = None
     is_slack = False
 
     def __init__(

@@ -52,8 +52,8 @@ class FiniteSumProblem(Problem):
         The feasible set, for example the ball of :func:`bounded_problem_radius`, which leaves
         the solution where the whole space has it.
     n_public : int, optional
-        N, the public nominal size under add/remove; the rows may exceed it by the factor
-        ``MAX_SIZE_RATIO``. Default: the number of rows.
+        N, the public nominal size under add/remove; rows, or persons, may exceed it by the factor
+        ``MAX_SIZE_RATIO``. Default: their number.
     center : ndarray of shape (dimension,), optional
         Center of the regulariser; default 0. Must not depend on these records.
 
@@ -84,12 +84,12 @@ class FiniteSumProblem(Problem):
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain
-        if not records.in_memory:
+        if not records.in_memory or records.shares is not None:
             self.offers = self.offers - {"records"}
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
-        self.n_public = records.n_records if n_public is None else int(n_public)
-        check_nominal_size(self.n_public, records.n_records)
+        self.n_public = records.n_units if n_public is None else int(n_public)
+        check_nominal_size(self.n_public, records.n_units)
         self.dimension = loss.n_outputs * records.width
         if domain.dimension not in (None, self.dimension):
             raise ValueError(
@@ -115,11 +115,11 @@ class FiniteSumProblem(Problem):
 
     @property
     def smoothness(self) -> float:
-        return self.constants.smoothness * self.n_records / self.n_public + self.alpha
+        return self.constants.smoothness * self.records.n_units / self.n_public + self.alpha
 
     @property
     def lipschitz(self) -> float:
-        return self.constants.lipschitz * max(1.0, self.n_records / self.n_public)
+        return self.constants.lipschitz * max(1.0, self.records.n_units / self.n_public)
 
     def _lipschitz_at(self, norm: float) -> float:
         return self.loss.lipschitz(self.records.norm_bound, norm)

@@ -187,6 +187,10 @@ class Objective:
     feature_bound: float = 1.0
     prepares: bool = False
 
+    def __post_init__(self) -> None:
+        if self.design.of_persons != (self.neighbouring.unit == "user"):
+            raise ValueError("Records of persons go with a relation of persons.")
+
     @property
     def radius(self) -> float:
         """Radius of the ball for methods that need one."""

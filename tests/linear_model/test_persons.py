@@ -49,10 +49,15 @@ MODELS = {
     "classes as groups": DPMaxGroupLossClassifier(classes=[0, 1]),
     "groups, squares": GroupedRegressor(target_range=(-1, 1), group_names=[0, 1]),
 }
+PERTURBED = {
+    "two classes": {"classes": [0, 1]},
+    "pure": {"classes": [0, 1], "delta": 0.0},
+    "three classes": {"classes": [0, 1, 2]},
+}
 
 
-def declared(name, relation="replace_one", epsilon=20.0):
-    model = clone(MODELS[name]).set_params(
+def declared(model, relation="replace_one", epsilon=20.0):
+    model = clone(MODELS[model] if isinstance(model, str) else model).set_params(
         epsilon=epsilon, data_norm=1.0, neighbouring=relation, random_state=0
     )
     return model.set_params(n_public=N_PERSONS) if relation == "add_remove" else model
@@ -117,8 +122,8 @@ def moves(model, tables, monkeypatch, follow=True):
     ]
 
 
-def neighbours(rng, relation):
-    rest = persons(rng, N_PERSONS - 1)
+def neighbours(rng, relation, most=8):
+    rest = persons(rng, N_PERSONS - 1, most)
     first = with_person(rest, extreme(rng), True)
     if relation == "add_remove":
         return [first, rest]
@@ -134,6 +139,34 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
     assert largest <= 1.0
     assert largest > 0.9 or name == "hinges"  # the search comes near
     assert model.privacy_.neighbouring is RELATIONS[relation]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", PERTURBED)
+def test_objective_perturbation_hides_a_person(name, relation, monkeypatch):
+    """Lemma G: the gradient and the determinant at equal coefficients, in whole fits."""
+    seen, rng = [], np.random.default_rng(0)
+
+    def release(problem, accuracy, mechanism, run, *, project):
+        seen.append(problem)
+        return np.zeros(problem.dimension)
+
+    monkeypatch.setattr("skdp.algorithms.objective.perturbation.solve_and_release", release)
+    model = declared(DPLogisticRegression(method="objective", **PERTURBED[name]), relation)
+    gradients, determinants = [0.0], [0.0]
+    for _ in range(12):
+        for X, y, ids in neighbours(rng, relation):
+            model.fit(X, y, user_ids=ids)
+        one, other = seen[-2:]
+        for w in rng.normal(size=(4, one.dimension)) * np.array([0.0, 1.0, 10.0, 100.0])[:, None]:
+            moved = N_PERSONS * (one.gradient(w) - other.gradient(w))
+            gradients.append(np.linalg.norm(moved))
+            logs = [np.linalg.slogdet(each.hessian(w))[1] for each in (one, other)]
+            determinants.append(abs(logs[0] - logs[1]))
+    plan, release = model.privacy_.plan, model.privacy_.releases[0]
+    assert plan["theorem"] == "G" and "Lemma G" in release.reference
+    assert 0.6 * release.sensitivity < max(gradients) <= release.sensitivity
+    assert 0.0 < max(determinants) <= plan["hessian_epsilon"]
 
 
 @pytest.mark.parametrize("name", ["two classes", "squares"])

@@ -50,6 +50,7 @@ _STATISTICS_SENT = "tests/contract/test_statistics.py -k 'newton or all_statisti
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
+_PERSONS = "tests/linear_model/test_persons.py"
 _THEOREMS = "tests/algorithms/objective/test_theorems.py"
 _MOMENTS = "tests/algorithms/preparation/test_second_moments.py"
 _WORST_GROUP = "tests/algorithms/worst_group -k 'by_its_sensitivity or unrelated'"
@@ -503,9 +504,30 @@ MUTANTS = (
     Mutant(
         "change of the Hessian left out of the cost of objective perturbation",
         "algorithms/objective/perturbation.py",
-        "    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)",
-        "    left = budget.epsilon",
+        "budget.epsilon - hessian_epsilon(loss, norm, penalty, hessian_rank(loss, design))",
+        "budget.epsilon",
         f"{_THEOREMS} -k 'planned_noise or pointwise'",
+    ),
+    Mutant(
+        "Hessian of a record for that of a person",
+        "algorithms/objective/theorems.py",
+        "    return loss.n_outputs * (design.width if design.of_persons else 1)",
+        "    return loss.n_outputs",
+        f"{_THEOREMS} -k determinants_of_persons",
+    ),
+    Mutant(
+        "gradient of a record for that of a person in objective perturbation",
+        "algorithms/objective/theorems.py",
+        "(loss, epsilon, delta, neighbouring.n_changes)",
+        "(loss, epsilon, delta, 1.0)",
+        f"{_THEOREMS} -k 'noise_for_persons or lemma_g'",
+    ),
+    Mutant(
+        "records for persons in a mean of losses",
+        "problems/finite_sum.py",
+        "records.n_units if n_public is None",
+        "records.n_records if n_public is None",
+        f"{_PERSONS} -k objective",
     ),
     Mutant(
         "size of the data in the objective under add/remove",

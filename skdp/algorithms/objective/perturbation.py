@@ -22,6 +22,7 @@ from skdp.algorithms.objective.theorems import (
     gradient_bound,
     has_theorem,
     hessian_epsilon,
+    hessian_rank,
     largest_mu,
     rank_curvature,
 )
@@ -107,13 +108,17 @@ class ObjectivePerturbationPlan(Plan):
     @property
     def hessian_epsilon(self) -> float:
         """Part of epsilon that the change of the Hessian costs: J."""
-        return hessian_epsilon(self.loss, self.design.feature_norm, self.penalty)
+        rank = hessian_rank(self.loss, self.design)
+        return hessian_epsilon(self.loss, self.design.feature_norm, self.penalty, rank)
 
     @property
     def releases(self) -> tuple[Release, ...]:
         relation = self.objective.neighbouring
         sizes = self.objective.dimension, self.design.n_records
         linear, page = self.linear, "docs/theory/objective_perturbation.md, Theorem"
+        statement = f"{page} {self.theorem}"
+        if self.design.of_persons:
+            statement = f"docs/theory/persons.md, Lemma {self.theorem}"
         event: PrivacyEvent = PureEvent(self.budget.epsilon, relation)
         if not self.budget.is_pure:
             event = ApproximateEvent(self.budget.epsilon, relation, self.budget.delta)
@@ -124,7 +129,7 @@ class ObjectivePerturbationPlan(Plan):
                 linear.name,
                 *scales,
                 *sizes,
-                f"{page} {self.theorem}",
+                statement,
                 event,
             ),
             self.output.describe("coefficients", *sizes, f"{page} 4", relation),
@@ -157,8 +162,9 @@ class ObjectivePerturbationPlan(Plan):
         )
 
     def remarks(self) -> tuple[str, ...]:
+        whom = "person" if self.design.of_persons else "record"
         cost = f"the penalty of {self.penalty:.3g} on the sum of losses"
-        return (f"{cost} leaves {self.hessian_epsilon:.3g} of epsilon to the Hessian of a record",)
+        return (f"{cost} leaves {self.hessian_epsilon:.3g} of epsilon to the Hessian of a {whom}",)
 
     def to_dict(self) -> dict[str, Any]:
         clip = {"clip": self.loss.clip} if isinstance(self.loss, ClippedLogisticLoss) else {}
@@ -275,6 +281,7 @@ def objective_perturbation(
         `clip` and `hessian_share` of :func:`plan_objective_perturbation`.
     """
     relation = Neighbouring(neighbouring)
+    relation = relation if records.persons is None else relation.of_persons
     if relation.is_replaced == (n_public is not None):
         raise ValueError("n_public goes with neighbouring='add_remove', where n is not public.")
     objective = Objective(
@@ -309,16 +316,17 @@ def _plan(
     """Plan for a part of epsilon that pays for the accuracy, and a smallest penalty."""
     relation, n, norm = objective.neighbouring, design.n_records, design.feature_norm
     spent, rest = _split(budget, output_share)
-    rank, curvature = loss.n_outputs, rank_curvature(loss, norm)
+    rank = hessian_rank(loss, design)
+    curvature = rank_curvature(loss, norm, loss.n_outputs)
     # beyond e^30 the penalty is not the one for privacy
-    planned = curvature / math.expm1(min(share * rest.epsilon / rank, 30.0))
+    planned = rank_curvature(loss, norm, rank) / math.expm1(min(share * rest.epsilon / rank, 30.0))
     penalty = max(planned, objective.alpha * n, least_penalty * curvature * n)
-    linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
+    linear, theorem = _linear_term(loss, design, rest, penalty, relation)
     if not objective.alpha:
         balanced = _balanced_penalty(objective, loss, linear)
         if balanced > penalty:
             penalty = balanced
-            linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
+            linear, theorem = _linear_term(loss, design, rest, penalty, relation)
     noise = calibrated_mechanism(spent, 1.0).noise_scale  # for a sensitivity of 1
     least = linear.noise_scale / (n * loss.smoothness(norm) + penalty)
     constants = _constants(loss, design, penalty / n, linear)
@@ -337,13 +345,15 @@ def _plan(
 
 
 def _linear_term(
-    loss: Loss, norm: float, budget: PrivacyBudget, penalty: float, relation: Neighbouring
+    loss: Loss, design: Design, budget: PrivacyBudget, penalty: float, relation: Neighbouring
 ) -> tuple[AdditiveMechanism, str]:
     """Return the law of b for the rest of epsilon after the penalty, and the theorem used."""
-    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)
+    norm = design.feature_norm
+    left = budget.epsilon - hessian_epsilon(loss, norm, penalty, hessian_rank(loss, design))
     sensitivity = gradient_bound(loss, norm, relation)
     if budget.is_pure:
-        return SphericalLaplaceMechanism(sensitivity, left), "5"
+        theorem = "5" if relation.unit == "record" else "G"
+        return SphericalLaplaceMechanism(sensitivity, left), theorem
     mu, theorem = largest_mu(loss, left, budget.delta, relation)
     unit = norm if isinstance(loss, SoftmaxLoss) else loss.lipschitz(norm, math.inf)
     scale = unit * ROUNDING_SLACK / mu

@@ -1,8 +1,8 @@
 """Theorems of objective perturbation: the cost of a record's gradient and of its Hessian.
 
-A bound on epsilon has two parts. The Gaussian noise hides the gradient of a record, at the ratio
-mu; the penalty hides its Hessian, at the price J. Both follow from the loss and from public
-numbers. Theory: docs/theory/objective_perturbation.md.
+A bound on epsilon has two parts. The Gaussian noise hides the gradient of a record or a person, at
+the ratio mu; the penalty hides its Hessian, at the price J. Both follow from the loss and from
+public numbers. Theory: docs/theory/objective_perturbation.md, and docs/theory/persons.md, Lemma G.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from functools import lru_cache
 
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
-from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, SoftmaxLoss
+from skdp.problems import ROUNDING_SLACK, Design, EmpiricalRisk, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS
 
 #: A bound ``sum of weight * delta_{factor mu}(epsilon)``: pairs (weight, factor).
 Terms = tuple[tuple[float, float], ...]
+
+#: Bound on the relative error of :func:`convex_delta` where it is 1e-300 or more.
+_ERROR = 1e-8
 
 
 def has_theorem(risk: EmpiricalRisk) -> bool:
@@ -27,18 +30,23 @@ def has_theorem(risk: EmpiricalRisk) -> bool:
     return one_margin and bounded and type(risk) is EmpiricalRisk
 
 
-def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float) -> float:
-    """Bound J on the change of the logarithm of the determinant by one record.
+def hessian_rank(loss: Loss, design: Design) -> int:
+    """Return the largest rank of the Hessian of one record, or of all records of one person."""
+    return loss.n_outputs * (design.width if design.of_persons else 1)
 
-    ``rank * log(1 + trace / (rank Lambda))`` with the rank and the trace of a record's Hessian.
+
+def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float, rank: int) -> float:
+    """Bound J on the change of the logarithm of the determinant by one record or person.
+
+    ``rank * log(1 + trace / (rank Lambda))`` with the rank and the trace of its Hessian.
     """
-    rank = loss.n_outputs
-    return rank * math.log1p(rank_curvature(loss, feature_norm) / penalty) * ROUNDING_SLACK
+    trace = rank_curvature(loss, feature_norm, rank) / penalty
+    return rank * math.log1p(trace) * ROUNDING_SLACK
 
 
-def rank_curvature(loss: Loss, feature_norm: float) -> float:
-    """Bound the mean of the eigenvalues, as many as outputs, of one record's Hessian."""
-    return loss.curvature_trace / loss.n_outputs * feature_norm**2 * ROUNDING_SLACK
+def rank_curvature(loss: Loss, feature_norm: float, rank: int) -> float:
+    """Bound the mean of `rank` eigenvalues, all but 0, of the Hessian of a record or person."""
+    return loss.curvature_trace / rank * feature_norm**2 * ROUNDING_SLACK
 
 
 def gradient_bound(loss: Loss, feature_norm: float, neighbouring: Neighbouring) -> float:
@@ -64,6 +72,8 @@ def largest_mu(
     neighbouring : Neighbouring
     """
     replaced = neighbouring.is_replaced
+    if neighbouring.unit == "user":
+        return _largest_mu_of_persons(loss, epsilon, delta, neighbouring.n_changes), "G"
     if isinstance(loss, SoftmaxLoss):
         k, (two, six, eight) = float(loss.n_outputs), (math.sqrt(v) for v in (2.0, 6.0, 8.0))
         terms: Terms = ((k, two),)
@@ -84,6 +94,30 @@ def largest_mu(
     if 2.0 * mu**2 <= epsilon**2 / (math.sqrt(1.0 + epsilon**2) + 1.0) * (1.0 - 8.0 * EPS):
         return mu, "6"
     return _invert(((2.0, 2.0), (2.0, math.sqrt(2.0))), epsilon, delta), "6, union bound"
+
+
+def convex_delta(epsilon: float, mu: float) -> float:
+    """Return ``E (mu Z + mu^2/2 - epsilon)_+`` for a standard normal Z."""
+    b = epsilon / mu - 0.5 * mu
+    density = math.exp(-0.5 * b * b) / math.sqrt(2.0 * math.pi)
+    return mu * max(0.0, density - 0.5 * b * math.erfc(b / math.sqrt(2.0)))
+
+
+def _largest_mu_of_persons(loss: Loss, epsilon: float, delta: float, changes: float) -> float:
+    """Return the largest mu of Lemma G, for persons of one record of twice the size if replaced."""
+    weight, length = (1.0 if loss.has_one_sided_derivative else 2.0), changes
+    if isinstance(loss, SoftmaxLoss):
+        weight, length = float(loss.n_outputs), math.sqrt(2.0) * changes
+    low, high = 0.0, math.sqrt(2.0 * epsilon) + 1.0
+    while weight * convex_delta(epsilon, high) <= delta:
+        high *= 2.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        if weight * convex_delta(epsilon, middle) * (1.0 + _ERROR) <= delta:
+            low = middle
+        else:
+            high = middle
+    return low / length * (1.0 - 4.0 * EPS)
 
 
 @lru_cache(maxsize=4096)

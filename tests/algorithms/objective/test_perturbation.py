@@ -19,7 +19,7 @@ from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import ApproximateEvent, PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import RECORD_RELATIONS
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     AbsoluteLoss,
@@ -61,7 +61,7 @@ SUPPORTED = [
 def test_reference_calibration(epsilon, relation, penalty, scale, pure):
     """A tenth of epsilon for the Hessian, delta = 1e-5, rows of norm 1, c = 1/2."""
     left = 0.9 * epsilon
-    assert hessian_epsilon(CLIPPED, 1.0, penalty) == pytest.approx(0.1 * epsilon, rel=3e-9)
+    assert hessian_epsilon(CLIPPED, 1.0, penalty, 1) == pytest.approx(0.1 * epsilon, rel=3e-9)
     mu, theorem = largest_mu(CLIPPED, left, 1e-5, relation)
     assert 0.5 / mu == pytest.approx(scale, rel=3e-9)
     assert theorem == ("1" if relation is ADD else "2")
@@ -483,4 +483,4 @@ def test_the_report_names_theorem_penalty_and_noise():
     assert model.alpha_ == report.plan["alpha"]
     assert report.plan["clip"] == 0.5
     assert "clip" not in model.set_params(method="output").fit(X, y).privacy_.plan
-    assert METHODS["objective"].relations == RECORD_RELATIONS
+    assert METHODS["objective"].relations == tuple(Neighbouring)
