@@ -88,7 +88,8 @@ class DPLinearModel(PrivateModel):
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         design = Design.of(records, self._public_size(records.n_units))
-        self._check_solver(design.is_weighted)
+        if design.is_weighted:
+            self._refuse_batches("weights of records")
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -323,14 +324,18 @@ class DPLinearModel(PrivateModel):
     def _has_solver(self) -> bool:
         return not (isinstance(self.solver, str) and self.solver == "auto")
 
-    def _check_solver(self, is_weighted: bool = False) -> None:
-        """Refuse a solver that is not made for the objective, or for records with weights."""
+    def _check_solver(self) -> None:
+        """Refuse a solver that is not made for the objective."""
+        if not self._is_mean:
+            self._refuse_batches("this objective")
+
+    def _refuse_batches(self, what: str) -> None:
+        """Refuse a solver that works on batches of records."""
         solver = resolve_solver(self.solver)
-        if "records" in solver.needs and (is_weighted or not self._is_mean):
-            objective = "weights of records" if is_weighted else "this objective"
+        if "records" in solver.needs:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "
-                f"about {objective}. Solvers of full gradients such as 'newton' do."
+                f"about {what}. Solvers of full gradients such as 'newton' do."
             )
 
     @property
