@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.tabular.columns import Category, Date, Declaration, Flag, Number, Text, present_values
+from skdp.tabular.columns import (
+    Category,
+    Date,
+    Declaration,
+    Flag,
+    Number,
+    Text,
+    note_of_missing,
+    present_values,
+)
 from skdp.tabular.frames import Table, is_frame, numbers_of
 from skdp.tabular.matching import as_declaration, closest, has_categories, is_by_name, listed
 
@@ -51,9 +60,9 @@ def describe_columns(X: Any) -> str:
     >>> frame = pd.DataFrame({"age": [31, 25], "vip": [True, False], "job": ["cook", "clerk"]})
     >>> print(describe_columns(frame.astype({"job": object})))
     columns = {
-        "age": Number(..., ...),  # int64
+        "age": Number(..., ...),  # int64; or Category([...]), Flag()
         "vip": Flag(),  # bool
-        "job": Category([...]),  # object; or Text()
+        "job": Category([...]),  # object; or Date(..., ...), Text()
     }
     """
     table = Table(X if is_frame(X) or hasattr(X, "dtype") else np.asarray(X))
@@ -82,9 +91,11 @@ def _guess(dtype: Any) -> tuple[str, str]:
         return "Flag()", name
     if lower.startswith(("datetime", "date", "timestamp")):
         return "Date(..., ...)", name
-    if lower.startswith(("int", "uint", "float", "double", "decimal", "halffloat")):
+    if lower.startswith(("int", "uint")):
+        return "Number(..., ...)", f"{name}; or Category([...]), Flag()"
+    if lower.startswith(("float", "double", "decimal", "halffloat")):
         return "Number(..., ...)", name
-    return "Category([...])", f"{name}; or Text()"
+    return "Category([...])", f"{name}; or Date(..., ...), Text()"
 
 
 @dataclass(frozen=True)
@@ -300,7 +311,9 @@ def _of_levels(declared: Category | Flag, present: np.ndarray, n: int) -> _Found
         never = [value for k, value in enumerate(values) if k not in set(codes.tolist())]
         if never:
             shown = ", ".join(map(repr, never[:_SHOWN])) + (", ..." if len(never) > _SHOWN else "")
-            yield "never", None, f"declared, but no record has it: {shown}"
+            note = note_of_missing(never)
+            text = f"declared, but no record has it: {shown}"
+            yield "never", None, f"{text}.{note}" if note else text
         n_distinct = len({str(value) for value in present.tolist()})
         if len(present) > _MANY and n_distinct > _IDENTIFIER * len(present):
             share = n_distinct / len(present)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
+import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,7 +44,9 @@ _DATE_LEVELS: dict[str, tuple[int, ...]] = {
 }
 _DATE_PARTS = ("trend", "year", *_DATE_LEVELS)
 #: What counts as false and as true in a Flag.
-_NO, _YES = ("0", "no", "false"), ("1", "yes", "true")
+_NO, _YES = ("0", "no", "false", "n", "f"), ("1", "yes", "true", "y", "t")
+#: What readers of text files take for a missing value, among others.
+_READ_AS_MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan")
 
 
 class Part(NamedTuple):
@@ -76,6 +80,12 @@ class Part(NamedTuple):
 
 class Declaration:
     """Base of declarations of columns."""
+
+    def _set_options(self, *names: str) -> None:
+        """Check options that are True or False, and keep them as such."""
+        for name in names:
+            check_bool(name, getattr(self, name))
+            object.__setattr__(self, name, bool(getattr(self, name)))
 
     @abstractmethod
     def expand(self, name: str) -> tuple[Part, ...]:
@@ -137,7 +147,7 @@ class Number(Declaration):
     missing: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_bool("missing", self.missing)
+        self._set_options("missing")
         if not isinstance(self.log, (bool, np.bool_)):
             check_real("log", self.log, 1e-100, 1e100)
         if self.low is ... or self.high is ...:
@@ -208,7 +218,8 @@ class Number(Declaration):
         if present.dtype.kind == "m":
             raise ValueError(f"{where} holds time differences: turn them into numbers.")
         raise ValueError(
-            f"{where} was declared Number but holds text. Declare Category([...]) or Text()."
+            f"{where} was declared Number but holds text. Declare Category([...]) or Text(), or "
+            "take signs such as % and $ and commas between thousands away before."
         )
 
 
@@ -217,7 +228,7 @@ class Category(Declaration):
     """One of several public values.
 
     Values match if they are equal or the same text: 1, 1.0, "1" and " 1" are the same, so that a
-    way through a file of text changes nothing.
+    way through a file of text changes nothing. 7 is "007", unless "7" is declared, too.
 
     Parameters
     ----------
@@ -241,8 +252,7 @@ class Category(Declaration):
     other: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_bool("missing", self.missing)
-        check_bool("other", self.other)
+        self._set_options("missing", "other")
         values = self.values
         if values is ... or (isinstance(values, (list, tuple)) and list(values) == [...]):
             object.__setattr__(self, "values", ...)
@@ -281,7 +291,9 @@ class Category(Declaration):
         if (codes == MISSING).any():
             if not self.missing:
                 declared = "[...]" if len(self.values) > 3 else repr(list(self.values))
-                raise _missing_error(where, f"Category({declared})", values)
+                raise _missing_error(
+                    where, f"Category({declared})", values, note_of_missing(self.values)
+                )
             codes[codes == MISSING] = len(self.values) + self.other
         if self.other:
             codes[codes == NONE] = len(self.values)
@@ -293,7 +305,7 @@ class Category(Declaration):
 
 @dataclass(frozen=True, repr=False)
 class Flag(Declaration):
-    """Yes or no: a bool, 0 or 1, or one of the words no, yes, false and true in any case.
+    """Yes or no: a bool, 0 or 1, or no, yes, false, true, n, y, f or t in any case.
 
     Parameters
     ----------
@@ -304,7 +316,7 @@ class Flag(Declaration):
     missing: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_bool("missing", self.missing)
+        self._set_options("missing")
 
     def __repr__(self) -> str:
         return _show(self, missing=self.missing)
@@ -363,7 +375,7 @@ class Date(Declaration):
     missing: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_bool("missing", self.missing)
+        self._set_options("missing")
         names = (self.parts,) if isinstance(self.parts, str) else tuple(self.parts)
         if not names or len(set(names)) < len(names) or not set(names) <= set(_DATE_PARTS):
             raise ValueError(f"parts must be some of {list(_DATE_PARTS)}, got {shown(self.parts)}.")
@@ -487,6 +499,8 @@ class _LevelCodes(dict[Any, int]):
     def __init__(self, levels: Sequence[Any]) -> None:
         super().__init__((level, k) for k, level in enumerate(levels))
         self._texts = {level_text(level): k for k, level in enumerate(levels)}
+        for text, k in _without_zeros(self._texts).items():
+            self._texts.setdefault(text, k)
         for k, level in enumerate(levels):
             if isinstance(level, (bool, np.bool_)):
                 for text in (str(int(level)), str(bool(level)).lower()):
@@ -507,6 +521,13 @@ class _LevelCodes(dict[Any, int]):
             code = self._texts.get(str(int(value)), NONE)
             code = self._texts.get(str(value).lower(), NONE) if code == NONE else code
         return code
+
+
+def _without_zeros(codes: dict[str, int]) -> dict[str, int]:
+    """Return the codes of whole numbers that begin with zeros by the numbers, if they differ."""
+    padded = {text: str(int(text)) for text in codes if re.fullmatch(r"0\d+", text)}
+    counts = Counter(padded.values())
+    return {short: codes[text] for text, short in padded.items() if counts[short] == 1}
 
 
 def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
@@ -549,11 +570,19 @@ def present_values(values: np.ndarray) -> np.ndarray:
     return values[[not is_missing(value) for value in values.tolist()]]
 
 
-def _missing_error(where: str, declared: str, values: np.ndarray) -> ValueError:
+def note_of_missing(levels: Sequence[Any]) -> str:
+    """Say which level a reader of text files takes for a missing value, if there is one."""
+    found = [level for level in levels if level in _READ_AS_MISSING]
+    if not found:
+        return ""
+    return f" pandas.read_csv takes {found[0]!r} for a missing value unless keep_default_na=False."
+
+
+def _missing_error(where: str, declared: str, values: np.ndarray, note: str = "") -> ValueError:
     """Say which declaration allows missing values, and values that count as missing."""
     unread = "" if len(present_values(values)) < len(values) else ", or text that cannot be read"
     declared = declared[:-1] + (", " if not declared.endswith("()") else "") + "missing=True)"
     return ValueError(
         f"{where} has missing values (NaN or None){unread}: declare {declared}, fill them with a "
-        "public constant, or leave such records out."
+        f"public constant, or leave such records out.{note}"
     )

@@ -44,7 +44,7 @@ def test_descriptions_follow_from_names_and_types():
         '    "joined": Date(..., ...),',
         "}",
     ]
-    assert "or Text()" in described and "without the records" in described
+    assert "or Date(..., ...), Text()" in described and "without the records" in described
     names = {"Number": Number, "Flag": Flag, "Category": Category, "Date": Date, "Text": Text}
     exec(described, names)
     with pytest.raises(ValueError, match="Column 'age' is still to be declared"):
@@ -84,6 +84,7 @@ def test_descriptions_of_other_tables():
         ([f"p{k}" for k in range(N)], lambda rng: [f"p{k}" for k in range(N)], ["identifier"],
          "an identifier?"),
         (["a", "b"], lambda rng: ["a"] * N, ["never", "constant"], "no record has it: 'b'"),
+        (["a", "NA"], lambda rng: ["a"] * N, ["never", "constant"], "read_csv takes 'NA'"),
         (bool, lambda rng: rng.choice(["yes", "perhaps"], N), ["unknown"], "neither yes nor no"),
         (Date("2020-01-01", "2021-01-01"), lambda rng: ["2020-02-02"] * 100 + ["?"] * 100,
          ["unread"], "50 % are no dates, such as '?'"),

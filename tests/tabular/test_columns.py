@@ -117,6 +117,8 @@ def read(declared, values, as_array=False):
         (Number(0, 100 * np.sinh(2), log=100.0), [100 * np.sinh(1.0)], [0]),
         ([1, 2], [1, 1.0, "1", " 1", "1.0", True, "2.00", 3, "x"], [0] * 6 + [1, -1, -1]),
         (["1", "01"], [1, "01", "1"], [0, 1, 0]),
+        (["021", "100", "00"], [21, 21.0, "021", "0", 1], [0, 0, 0, 2, -1]),
+        (["07", "007"], [7, "07", "007"], [-1, 0, 1]),
         (["a", "b"], ["b", " a ", "B", ("a",), [1]], [1, 0, -1, -1, -1]),
         ([True, False], [True, "True", "true", 1, 1.0, "0", "false"], [0, 0, 0, 0, 0, 1, 1]),
         (["true", "false"], [True, False], [0, 1]),
@@ -124,6 +126,7 @@ def read(declared, values, as_array=False):
         (Category(["a"], other=True, missing=True), ["a", "x", None, NAN, pd.NaT], [0, 1, 2, 2, 2]),
         (Category(["a"], missing=True), ["x", None], [-1, 1]),
         (bool, [True, 0, "1", "No", "yes", " TRUE", 0.0, "false"], [1, -1, 1, -1, 1, 1, -1, -1]),
+        (bool, ["y", "N", "T", "f"], [1, -1, 1, -1]),
         (Flag(missing=True), [True, None], [1, NAN]),
     ],
 )
@@ -159,17 +162,29 @@ def test_words_are_hashed():
     assert (rows[0] != rows[1]).nnz == 0
 
 
+def test_options_may_be_those_of_numpy():
+    assert (
+        repr(Category(["a"], missing=np.True_, other=np.False_)) == "Category(['a'], missing=True)"
+    )
+
+
 @pytest.mark.parametrize(
     ("declared", "values", "message"),
     [
         ((0, 1), [0.5, None], r"has missing values .*declare Number\(0, 1, missing=True\)"),
         ((0, 1), [0.5, "secret"], "or text that cannot be read"),
         ((0, 1), ["secret", "b", None], r"Number but holds text. Declare Category\(\[...\]\)"),
+        ((0, 1), ["7 %", "8 %"], "take signs such as % and "),
         ((0, 1), [dt.date(2020, 1, 1)], "Number but holds dates"),
         ((0, 1), np.array(["2020-01-01"], dtype="M8[D]"), "Number but holds dates"),
         ((0, 1), np.array([1], dtype="m8[D]"), "time differences"),
         ((0, 1), [0.5, np.inf], "contains infinity"),
         (["a"], ["a", None], r"declare Category\(\['a'\], missing=True\)"),
+        (
+            ["None", "a"],
+            ["a", None],
+            "pandas.read_csv takes 'None' for a missing value",
+        ),
         (bool, [True, "secret"], "Flag but holds other values"),
         (bool, [True, None], r"declare Flag\(missing=True\)"),
         (Date("2020-01-01", "2021-01-01"), ["2020-02-02", ""], "missing values"),
