@@ -240,6 +240,10 @@ _ADULT_CATEGORIES = {
     "Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia El-Salvador "
     "Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
+_ADULT_DEGREES = (
+    "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th 12th Masters "
+    "1st-4th 10th Doctorate 5th-6th Preschool"
+)
 #: Ages of the census' top coding, coded years of schooling, hours a week; the two amounts of
 #: capital enter as log10(1 + dollars).
 _ADULT_RANGES = {
@@ -253,10 +257,29 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
     table = pd.read_csv(path)
     for amount in ("capital_gain", "capital_loss"):
         table[amount] = np.log10(1.0 + table[amount])
-    numbers = table[list(_ADULT_RANGES)].to_numpy(dtype=np.float64)
-    blocks = [_to_unit_interval(numbers, np.array(list(_ADULT_RANGES.values())))]
-    for column, categories in _ADULT_CATEGORIES.items():
-        blocks.append(table[column].to_numpy()[:, None] == np.array(categories.split()))
+    return _adult(table, _ADULT_RANGES, _ADULT_CATEGORIES, unit_rows)
+
+
+def read_adult_in_short(path: str, unit_rows: bool = True) -> Dataset:
+    """UCI Adult with fewer values of categories: amounts in dollars, one country, and degrees."""
+    table = pd.read_csv(path)
+    abroad = table["native_country"].ne("United-States") & table["native_country"].notna()
+    table["native_country"] = table["native_country"].mask(abroad, "other")
+    ranges = {**_ADULT_RANGES, "capital_gain": (0, 20_000), "capital_loss": (0, 5_000)}
+    categories = {**_ADULT_CATEGORIES, "native_country": "United-States other"}
+    return _adult(table, ranges, {**categories, "education": _ADULT_DEGREES}, unit_rows)
+
+
+def _adult(
+    table: pd.DataFrame,
+    ranges: dict[str, tuple[int, int]],
+    categories: dict[str, str],
+    unit_rows: bool,
+) -> Dataset:
+    numbers = table[list(ranges)].to_numpy(dtype=np.float64)
+    blocks = [_to_unit_interval(numbers, np.array(list(ranges.values())))]
+    for column, values in categories.items():
+        blocks.append(table[column].to_numpy()[:, None] == np.array(values.split()))
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
     X = np.hstack(blocks).astype(np.float64)
     return Dataset(
@@ -264,7 +287,7 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
         _unit_rows(X) if unit_rows else X,
         y,
         (0, 1),
-        n_numbers=len(_ADULT_RANGES),
+        n_numbers=len(ranges),
         blocks=tuple(block.shape[1] for block in blocks[1:]),
     )
 

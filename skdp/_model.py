@@ -49,6 +49,8 @@ class PrivateModel(PrivateEstimator):
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
+    #: The `directions` of the design.
+    _directions: float | None = None
 
     def fit(
         self,
@@ -223,7 +225,7 @@ class PrivateModel(PrivateEstimator):
         n_public = self._public_size(n_samples)
         # no row at all: the bounds of rows, and the size of a block, follow from the width
         empty = Design.of(self._records(np.zeros((0, n_features)), np.zeros(0)), n_public)
-        design = replace(empty, n_records=n_public or n_samples)
+        design = replace(empty, n_records=n_public or n_samples, directions=self._directions)
         return self._planned(design, self._public_risk(n_classes), n_groups), design
 
     @abstractmethod

@@ -78,7 +78,7 @@ def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
         yield data.synthetic_additive(300, unit_rows=False)
         return
     if options.adult is not None:
-        yield data.read_adult(options.adult, unit_rows=False)
+        yield data.read_adult_in_short(options.adult, unit_rows=False)
     if options.california is not None:
         yield data.read_california(options.california, unit_rows=False)
     if options.rdatasets is not None:

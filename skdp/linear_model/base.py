@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -90,6 +91,7 @@ class DPLinearModel(PrivateModel):
         design = Design.of(records, self._public_size(records.n_units))
         if design.is_weighted:
             self._refuse_batches("weights of records")
+        design = replace(design, directions=self._directions)
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -164,6 +164,9 @@ class Design:
         Whether N is a number of persons, who may have any number of records.
     is_slack : bool, default=False
         Whether the weights of a record or of a person's records may add up to less than 1.
+    directions : float or None, default=None
+        Number of features of equal variance that rows are planned for; None: all features. A
+        guess, which decides on accuracy alone.
     """
 
     feature_norm: float
@@ -174,6 +177,7 @@ class Design:
     intercept: float = 0.0
     of_persons: bool = False
     is_slack: bool = False
+    directions: float | None = None
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
@@ -193,8 +197,9 @@ class Design:
     def check(self, records: Records) -> None:
         """Raise a ValueError for records with other public numbers: the noise is not for them."""
         n_public = None if self.size_ratio == 1.0 else self.n_records
-        if Design.of(records, n_public) != self:
-            raise ValueError(f"The plan is for {self}, not for {Design.of(records, n_public)}.")
+        found = replace(Design.of(records, n_public), directions=self.directions)
+        if found != self:
+            raise ValueError(f"The plan is for {self}, not for {found}.")
 
     @property
     def n_features(self) -> int:

@@ -76,6 +76,7 @@ class TabularModel(PrivateEstimator):
                 rows = model._encoded(X, y)
             else:
                 rows, y = model._encoded_where_read(source), None
+            linear._directions = model.encoder_.row_features.directions
             linear._fit(rows, y)  # not `fit`: its warnings are of this line
             model.model_ = linear
             model.privacy_ = model._report(linear.privacy_)
@@ -155,8 +156,9 @@ class TabularModel(PrivateEstimator):
                 "of columns of the table."
             )
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
-        width = RowFeatures(parts, self._planned_features(parts, n_samples)).n_features
-        return linear._plan_of_shape(n_samples, width, n_classes, n_groups)
+        features = RowFeatures(parts, self._planned_features(parts, n_samples))
+        linear._directions = features.directions
+        return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups)
 
     def _of_rows(self, method: str, X: Any) -> np.ndarray:
         """Call a method of the linear model on the features of some rows after the other."""

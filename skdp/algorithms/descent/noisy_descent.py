@@ -635,7 +635,8 @@ def _planned(
     `temperature_share` is None for that of the rule.
     """
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
-    n, d, n_changes = design.n_records, design.n_features, relation.n_changes
+    n, n_changes = design.n_records, relation.n_changes
+    d = design.directions if is_squared and design.directions else design.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta)
     error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
     means_share, moves_rows = rules.centering_share(loss, error, n_changes / (n * mu))

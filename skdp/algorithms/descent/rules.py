@@ -99,7 +99,9 @@ class StepRule:
     block_limit: float
 
 
-def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit: float) -> StepRule:
+def step_rule(
+    loss: Loss, is_squared: bool, error: float, n_features: float, unit: float
+) -> StepRule:
     """Choose clipping and steps.
 
     Parameters
