@@ -37,7 +37,7 @@ extensions = [
     "reference",
     "tidy_blocks",
 ]
-exclude_patterns = ["_build", "_static/katex/*.md"]
+exclude_patterns = ["_build", "_static/katex/*.md", "tools"]
 toc_object_entries = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
