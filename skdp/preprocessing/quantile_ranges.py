@@ -12,17 +12,12 @@ from sklearn.base import BaseEstimator
 
 from skdp._checks import check_real
 from skdp._estimator import randomness
-from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._units import person_codes, take_user_ids
+from skdp._units import take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
-from skdp.preprocessing.ranges import (
-    check_ranges,
-    middle_and_half,
-    ranges_per_feature,
-    to_unit_interval,
-)
+from skdp.preprocessing.columns_of_sources import unit_columns
+from skdp.preprocessing.ranges import check_ranges, middle_and_half
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
 from skdp.privacy.events import Neighbouring
@@ -62,7 +57,7 @@ def private_ranges(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), RecordSource or Dask collection
         The records.
     outer_ranges : pair of float, array-like of shape (n_features, 2) or dict
         Public ranges that are surely wide enough, as for :class:`BoundedScaler`. Values outside are
@@ -126,53 +121,52 @@ def private_ranges(
     if not low < high:
         raise ValueError(f"quantiles == {quantiles!r}, must be low < high.")
     check_ranges(outer_ranges)
-    columns = _Columns(outer_ranges)
+    table = _Columns(outer_ranges)
     X, user_ids = take_user_ids(X, user_ids)
-    X = validate_records(columns, X)
-    ranges = ranges_per_feature(columns)
-    persons = None if user_ids is None else person_codes(user_ids, len(X))
     rng, noise = randomness(random_state)
-    plan = QuantilesPlan(
-        n_records=len(X) if persons is None else int(persons.max()) + 1,
-        n_features=X.shape[1],
-        quantiles=(float(low), float(high)),
-        budget=budget,
-        n_candidates=n_candidates,
-        neighbouring=Neighbouring.REPLACE_ONE if persons is None else Neighbouring.REPLACE_USER,
-    )
-    rank, size = plan.rank_error, plan.n_records
-    is_close = rank > size * low, rank > size * (1.0 - high)
-    drawn = (rank / size if is_close[0] else low), (1.0 - rank / size if is_close[1] else high)
-    if any(is_close):
-        found = drawn[0] <= 0.25 and drawn[1] >= 0.75
-        warnings.warn(
-            _ALARM.format(
-                low=low,
-                high=high,
-                rank=rank,
-                size=size,
-                units="records" if persons is None else "persons",
-                width=X.shape[1],
-                epsilon=float(epsilon),
-                remedy=_INNER.format(*drawn) if found else _OUTER,
-            ),
-            UserWarning,
-            stacklevel=2,
+    with unit_columns(table, X, user_ids, "private_ranges") as (columns, shape):
+        ranges, persons = table.ranges_, columns[1]
+        plan = QuantilesPlan(
+            n_records=shape[0],
+            n_features=shape[1],
+            quantiles=(float(low), float(high)),
+            budget=budget,
+            n_candidates=n_candidates,
+            neighbouring=Neighbouring.REPLACE_ONE if persons is None else Neighbouring.REPLACE_USER,
         )
-        if not found:
-            return ranges
-    plan = replace(plan, quantiles=drawn)
-    spend(plan.event, accountant, label="private_ranges")
-    with without_warnings():  # the ranges are paid for
-        ends = plan.run((to_unit_interval(X, ranges), persons), Run("auto", rng, noise)).point
-        ends.sort(axis=1)
-        step = 2.0 / (n_candidates - 1)
-        narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
-        ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
+        rank, size = plan.rank_error, plan.n_records
+        is_close = rank > size * low, rank > size * (1.0 - high)
+        drawn = (rank / size if is_close[0] else low), (1.0 - rank / size if is_close[1] else high)
         if any(is_close):
-            ends = np.clip(_widened(ends, drawn, (low, high)), -1.0, 1.0)
-        middle, half = middle_and_half(*ranges.T)
-        return np.asarray(middle[:, None] + half[:, None] * ends)
+            found = drawn[0] <= 0.25 and drawn[1] >= 0.75
+            warnings.warn(
+                _ALARM.format(
+                    low=low,
+                    high=high,
+                    rank=rank,
+                    size=size,
+                    units="records" if persons is None else "persons",
+                    width=shape[1],
+                    epsilon=float(epsilon),
+                    remedy=_INNER.format(*drawn) if found else _OUTER,
+                ),
+                UserWarning,
+                stacklevel=2,
+            )
+            if not found:
+                return ranges
+        plan = replace(plan, quantiles=drawn)
+        spend(plan.event, accountant, label="private_ranges")
+        with without_warnings():  # the ranges are paid for
+            ends = plan.run(columns, Run("auto", rng, noise)).point
+            ends.sort(axis=1)
+            step = 2.0 / (n_candidates - 1)
+            narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
+            ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
+            if any(is_close):
+                ends = np.clip(_widened(ends, drawn, (low, high)), -1.0, 1.0)
+            middle, half = middle_and_half(*ranges.T)
+            return np.asarray(middle[:, None] + half[:, None] * ends)
 
 
 def _widened(

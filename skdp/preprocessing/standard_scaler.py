@@ -13,13 +13,13 @@ from skdp._estimator import PrivateEstimator, staged
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import ReplaceOne, Self
-from skdp._units import person_codes, take_user_ids
+from skdp._units import take_user_ids
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
+from skdp.data.collections import over_chunks
+from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.preprocessing.ranges import (
     check_ranges,
     middle_and_half,
-    ranges_per_feature,
-    to_unit_interval,
     validated_inverse,
 )
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -147,19 +147,15 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         return self
 
     def _fit(self, X: Any, user_ids: Any) -> None:
-        X = validate_records(self, X)
-        self.ranges_ = ranges_per_feature(self)
-        persons = None if user_ids is None else person_codes(user_ids, len(X))
         relation = Neighbouring(self.neighbouring)
-        plan = ColumnMomentsPlan(
-            n_records=len(X) if persons is None else int(persons.max()) + 1,
-            n_features=X.shape[1],
-            budget=self._budget,
-            neighbouring=relation if persons is None else relation.of_persons,
-        )
-        with without_warnings():
-            X = to_unit_interval(X, self.ranges_)
-        means, squares = np.split(self._pay_and_run(plan, (X, persons)).point, 2)
+        with unit_columns(self, X, user_ids, type(self).__name__) as (columns, shape):
+            plan = ColumnMomentsPlan(
+                n_records=shape[0],
+                n_features=shape[1],
+                budget=self._budget,
+                neighbouring=relation if columns[1] is None else relation.of_persons,
+            )
+            means, squares = np.split(self._pay_and_run(plan, columns).point, 2)
         means = np.clip(means, -1.0, 1.0)
         least = min(1.0, plan.noise_deviations[1])
         variances = np.clip(squares - means**2, least, 1.0)
@@ -175,6 +171,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             plan={**plan.to_dict(), "least_scale": math.sqrt(least)},
         )
 
+    @over_chunks
     def transform(self, X: Any) -> np.ndarray:
         """Clip each feature to its range, subtract its mean, divide by its standard deviation.
 

@@ -113,23 +113,15 @@ class ChunkTask:
             return Partial(0, 0, None)
         with without_warnings():  # they depend on records; settings of numpy belong to a thread
             chunk = source.read(k) if rows is None else source.read(k, rows)
-            X, targets, groups = self.bounding.encoded(chunk)
-            _check_length(X, positions)
-            return merged(
-                [
-                    self._partial(
-                        X[part],
-                        targets[part],
-                        None if groups is None else groups[part],
-                        positions[part],
-                    )
-                    for part in _pieces(X)
-                ]
+            columns = (*self.bounding.encoded(chunk), positions)
+            _check_length(columns[0], positions)
+            pieces = (
+                [None if column is None else column[part] for column in columns]
+                for part in _pieces(columns[0])
             )
+            return merged([self._partial(*piece) for piece in pieces])
 
-    def _partial(
-        self, X: Any, targets: np.ndarray, groups: np.ndarray | None, positions: np.ndarray
-    ) -> Partial:
+    def _partial(self, X: Any, targets: Any, groups: Any, positions: Any) -> Partial:
         mark = total_mark(self.key.marks(X, targets, groups, positions))
         sums = self.function(self.bounding.records(X, targets, groups))
         return Partial(len(positions), mark, sums)

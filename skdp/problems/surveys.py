@@ -65,8 +65,8 @@ class SurveyTask:
         None before labels are known.
     labels, groups : callable or None
         Return the distinct targets and groups of a chunk.
-    has_groups : bool
-        Whether the source must have groups.
+    has_targets, has_groups : bool
+        Whether the source must have targets and groups.
     """
 
     check: Callable[[Chunk], tuple[int, tuple[str, ...] | None]]
@@ -75,6 +75,7 @@ class SurveyTask:
     bounding: Bounding | None
     labels: Callable[[Any], np.ndarray] | None = None
     groups: Callable[[Any], np.ndarray] | None = None
+    has_targets: bool = True
     has_groups: bool = False
     pass_number: int = 1
     name: str = "skdp"
@@ -102,7 +103,7 @@ class SurveyTask:
     def _seen(self, k: int, where: str, chunk: Chunk) -> Seen:
         n = chunk.X.shape[0]
         for name, column, is_needed in (
-            ("targets", chunk.y, True),
+            ("targets", chunk.y, self.has_targets),
             ("groups", chunk.groups, self.has_groups),
         ):
             if is_needed and column is None:
@@ -211,7 +212,7 @@ class Surveyor:
     names : sequence of str, optional
         Of features whose chunks are no frames.
     **parts : dict
-        `check`, `labels`, `groups`, `has_groups` and `name` of :class:`SurveyTask`.
+        `check`, `labels`, `groups`, `has_targets`, `has_groups` and `name` of :class:`SurveyTask`.
     """
 
     def __init__(

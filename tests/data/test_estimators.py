@@ -11,9 +11,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLogisticRegression, DPRidge
-from skdp.data import ArrayRecords, ChunkSource, ParquetRecords
+from skdp.data import (
+    ArrayRecords,
+    ChunkSource,
+    DataError,
+    ParquetRecords,
+    RecordsChangedError,
+)
 from skdp.data.collections import first_rows
-from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
+from skdp.preprocessing import (
+    BoundedScaler,
+    BoundedSplineTransformer,
+    DPStandardScaler,
+    private_ranges,
+)
+from skdp.privacy import BudgetAccountant
 
 N = 300
 SIZES = ((100, 0, 150, 50),)
@@ -55,6 +67,85 @@ def test_transformers_map_sources(frame, parquet, transformer):
     on_source = vars(transformer if not hasattr(transformer, "steps") else transformer[0])
     assert on_source.keys() == in_memory.keys()
     assert list(on_source["feature_names_in_"]) == list(frame.columns)
+
+
+WIDE = {"age": (-8, 8), "size": (-8, 8), "speed": (-8, 8)}
+
+
+def test_private_scalers_and_ranges_are_those_in_memory(frame, parquet):
+    """With the same draws, of a source that is read twice and has targets that do not matter."""
+    scaler = DPStandardScaler(50.0, ranges=WIDE, random_state=0)
+    expected = clone(scaler).fit(frame)
+    parquet.read = CountedReads(parquet.read)
+    found = scaler.fit(parquet)
+    assert len(parquet.read.chunks) == 1 + 2 * parquet.n_chunks  # the first rows, validity, sums
+    for name in ("mean_", "var_", "scale_", "ranges_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert list(found.feature_names_in_) == list(frame.columns)
+    assert found.privacy_.to_dict() == expected.privacy_.to_dict()
+    scaled = np.concatenate([*found.transform(parquet).apply(np.asarray)])
+    np.testing.assert_allclose(scaled, expected.transform(frame), rtol=1e-9)
+    options = {"quantiles": (0.3, 0.7), "epsilon": 50.0, "delta": 0.0, "random_state": 0}
+    np.testing.assert_array_equal(
+        private_ranges(parquet, WIDE, **options), private_ranges(frame, WIDE, **options)
+    )
+
+
+class CountedReads:
+    def __init__(self, read):
+        self.read, self.chunks = read, []
+
+    def __call__(self, k, *rows):
+        self.chunks.append(k)
+        return self.read(k, *rows)
+
+
+def test_private_scalers_take_collections_and_end_pipelines_of_sources(client, frame):
+    X = collection("frame", frame)
+    scaler = DPStandardScaler(50.0, ranges=WIDE, random_state=0)
+    expected = clone(scaler).fit(frame)
+    found = scaler.fit_transform(X)
+    np.testing.assert_allclose(found.compute(), expected.transform(frame), rtol=1e-9)
+    y = (frame["age"] > 0).to_numpy().astype(int)
+    model = DPLogisticRegression(50.0, classes=[0, 1], data_norm=3.0, random_state=0)
+    steps = make_pipeline(scaler, model).set_params(dpstandardscaler__ranges=(-8, 8))
+    in_memory = clone(steps).fit(frame.to_numpy(), y)
+    chunks = steps.fit(ArrayRecords(frame.to_numpy(), y, chunk_rows=70))
+    np.testing.assert_allclose(chunks[-1].coef_, in_memory[-1].coef_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("release", ["scaler", "ranges"])
+@pytest.mark.parametrize(
+    ("number", "value", "error"),
+    [(1, np.nan, ValueError), (2, 0.125, RecordsChangedError), (2, np.nan, DataError)],
+)
+def test_columns_that_are_invalid_or_change(frame, release, number, value, error):
+    """Before the payment, or after it; no value of a record is said."""
+
+    class Changing(ArrayRecords):
+        n_passes = 0
+
+        def read(self, k, rows=slice(None)):
+            chunk = super().read(k, rows)
+            if k == 2 and self.n_passes == number:
+                chunk.X[5, 1] = value
+            return chunk
+
+        def reduce(self, task, merge):
+            self.n_passes += 1
+            return super().reduce(task, merge)
+
+    source, accountant = Changing(frame.to_numpy().copy(), chunk_rows=100), BudgetAccountant(60.0)
+    with pytest.raises(error, match=r"chunk 2.*NaN" if number == 1 else "pass 2|Pass 2") as caught:
+        if release == "scaler":
+            DPStandardScaler(50.0, 0.0, ranges=(-8, 8), accountant=accountant).fit(source)
+        else:
+            private_ranges(
+                source, (-8, 8), quantiles=(0.3, 0.7), epsilon=50.0, delta=0.0,
+                accountant=accountant,
+            )  # fmt: skip
+    assert accountant.total().epsilon == pytest.approx(50.0 * (number == 2))
+    assert "0.125" not in str(caught.value)
 
 
 def collection(kind, frame):

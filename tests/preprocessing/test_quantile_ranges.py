@@ -8,7 +8,7 @@ from plain_noise import seeded
 
 from skdp import BudgetAccountant, BudgetExceededError
 from skdp.algorithms import Run
-from skdp.algorithms.statistics.quantiles import QuantilesPlan
+from skdp.algorithms.statistics.quantiles import QuantilesPlan, RanksOfGrid
 from skdp.preprocessing import BoundedScaler, private_ranges
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import flatten_event
@@ -71,11 +71,21 @@ def test_bounded_range_on_neighbours(column, other, quantile):
     first, second = np.array(column), np.array([other, *column[1:]])
 
     def logs(data):
-        logs = -0.5 * plan.draw_epsilon * plan.scores(data, quantile)
+        (ranks,) = RanksOfGrid(plan.grid)(data[:, None], None)
+        logs = -0.5 * plan.draw_epsilon * plan.scores(ranks, quantile)
         return logs - np.logaddexp.reduce(logs)
 
     ratios = logs(first) - logs(second)
     assert ratios.max() - ratios.min() <= plan.draw_epsilon * (1 + 1e-12)
+
+
+@given(st.lists(st.tuples(values, st.integers(1, 9)), max_size=20))
+def test_ranks_are_weights_of_entries_below_and_up_to_points(column):
+    grid, (entries, weights) = np.linspace(-1.0, 1.0, 9), np.array(column).reshape(-1, 2).T
+    for given_, each in ((weights.astype(int), weights), (None, np.ones(len(entries)))):
+        ((below, up_to),) = RanksOfGrid(grid)(entries[:, None], given_)
+        np.testing.assert_array_equal(below, [each[entries < point].sum() for point in grid])
+        np.testing.assert_array_equal(up_to, [each[entries <= point].sum() for point in grid])
 
 
 def test_ends_differ_even_if_all_records_are_equal():

@@ -19,17 +19,28 @@ import numpy as np
 from skdp._checks import check_count
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.statistics.columns import COLUMN_BLOCK, Columns, ColumnTotal, check_shape
 from skdp.mechanisms import calibrated_mechanism
 from skdp.mechanisms.additive import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems.constants import MOST_RECORDS
-from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain, tree_sum
+from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 #: Weight of the squares, c above.
 SQUARE_WEIGHT = 1.66
-_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Sums of columns, then of their squares times `SQUARE_WEIGHT`."""
+
+    def __call__(self, block: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        block = block.astype(np.float64)
+        if weights is None:
+            return np.concatenate([block.sum(axis=0), SQUARE_WEIGHT * (block**2).sum(axis=0)])
+        return np.concatenate([weights @ block, SQUARE_WEIGHT * (weights @ block**2)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +76,7 @@ class ColumnMomentsPlan(Plan):
         # the number of records of persons is private, and weights are quotients
         size = math.sqrt(d * (1.0 + SQUARE_WEIGHT**2))
         of_persons = self.neighbouring.unit == "user"
-        terms = chain(MOST_RECORDS if of_persons else n, _BLOCK) + 2.0 * of_persons
+        terms = chain(MOST_RECORDS if of_persons else n, COLUMN_BLOCK) + 2.0 * of_persons
         rounding = 2.0 * EPS * (terms + 4.0) * size
         return calibrated_mechanism(self.budget, exact + rounding)
 
@@ -90,25 +101,12 @@ class ColumnMomentsPlan(Plan):
         return {"n_records": self.n_records, "square_weight": SQUARE_WEIGHT}
 
     @without_warnings()
-    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
-        """Release the moments; the point is means, then mean squares.
-
-        `data` holds columns in [-1, 1], and the person of each record or None.
-        """
+    def run(self, data: Columns, run: Run) -> Result:
+        """Release the moments; the point is means, then mean squares."""
+        check_shape(data, (self.n_records, self.n_features))
         columns, persons = data
-        n_units = len(columns) if persons is None else int(persons.max()) + 1
-        if (n_units, columns.shape[1]) != (self.n_records, self.n_features):
-            raise ValueError("The plan is for records of another shape.")
         shares = None if persons is None else 1.0 / np.bincount(persons)[persons]
-
-        def statistics(start: int) -> np.ndarray:
-            part = slice(start, start + _BLOCK)
-            block = columns[part].astype(np.float64)
-            if shares is None:
-                return np.concatenate([block.sum(axis=0), SQUARE_WEIGHT * (block**2).sum(axis=0)])
-            return np.concatenate([shares[part] @ block, SQUARE_WEIGHT * (shares[part] @ block**2)])
-
-        total = tree_sum(map(statistics, range(0, len(columns), _BLOCK)))
+        total = ColumnTotal(ColumnMoments()).of(columns, shares)
         point = self.mechanism.release(total / self.n_records, run.noise)
         point[self.n_features :] /= SQUARE_WEIGHT
         return Result(point=point, plan=self)

@@ -26,11 +26,35 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.statistics.columns import Columns, ColumnTotal, check_shape
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
+
+
+@dataclass(frozen=True)
+class RanksOfGrid:
+    """Weights of the entries below and up to each point of an ascending grid: (d, 2, m).
+
+    Weights are integers that add up to at most 2^52, so that the sums are exact.
+    """
+
+    grid: np.ndarray
+
+    def __call__(self, block: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        ranks = [[self._ranks(column, weights, side) for side in _SIDES] for column in block.T]
+        return np.array(ranks)
+
+    def _ranks(self, column: np.ndarray, weights: np.ndarray | None, side: Any) -> np.ndarray:
+        first = np.searchsorted(self.grid, column, side=side)
+        counts = np.bincount(first, weights, minlength=len(self.grid) + 1)
+        return np.cumsum(counts[:-1]).astype(np.int64)
+
+
+#: An entry is below the points from the right of it on, and up to those from the left of it on.
+_SIDES = "right", "left"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,42 +130,29 @@ class QuantilesPlan(Plan):
             "draw_epsilon": self.draw_epsilon,
         }
 
-    def weights(self, persons: np.ndarray | None) -> tuple[np.ndarray | None, int]:
-        """Return integer weights of records, and the most that those of a person add up to."""
+    def ranks(self, data: Columns) -> tuple[np.ndarray, int]:
+        """Return :class:`RanksOfGrid` of columns, and the rank that a person moves them by."""
+        columns, persons = data
+        total = ColumnTotal(RanksOfGrid(self.grid))
         if persons is None:
-            return None, 1
+            return total.of(columns), 1
         unit = 1 << (52 - self.n_records.bit_length())
-        return unit // np.bincount(persons)[persons], unit
+        return total.of(columns, unit // np.bincount(persons)[persons]), unit
 
-    def scores(
-        self, column: np.ndarray, quantile: float, weights: np.ndarray | None = None, unit: int = 1
-    ) -> np.ndarray:
+    def scores(self, ranks: np.ndarray, quantile: float, unit: int = 1) -> np.ndarray:
         """Compute the distance in ranks of each candidate from a quantile: not private."""
-        if weights is None:
-            column, ranks = np.sort(column), np.arange(len(column) + 1)
-        else:
-            order = np.argsort(column)
-            column, ranks = column[order], np.append(0, np.cumsum(weights[order]))
-        rank = round(quantile * self.n_records) * unit
-        below = ranks[np.searchsorted(column, self.grid, side="left")]
-        up_to = ranks[np.searchsorted(column, self.grid, side="right")]
+        rank, (below, up_to) = round(quantile * self.n_records) * unit, ranks
         distances = np.maximum(np.maximum(below - rank, rank - up_to), 0)
         return distances if unit == 1 else distances / unit
 
     @without_warnings()
-    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
-        """Draw quantiles; the point has shape (n_features, n_quantiles).
-
-        `data` holds columns in [-1, 1], and the person of each record or None.
-        """
-        columns, persons = data
-        n_units = len(columns) if persons is None else int(persons.max()) + 1
-        if (n_units, columns.shape[1]) != (self.n_records, self.n_features):
-            raise ValueError("The plan is for records of another shape.")
-        weights = self.weights(persons)
+    def run(self, data: Columns, run: Run) -> Result:
+        """Draw quantiles; the point has shape (n_features, n_quantiles)."""
+        check_shape(data, (self.n_records, self.n_features))
+        ranks, unit = self.ranks(data)
         drawn = [
-            draw_exponential(self.scores(column, quantile, *weights), self.draw_epsilon, run.noise)
-            for column in columns.T
+            draw_exponential(self.scores(column, quantile, unit), self.draw_epsilon, run.noise)
+            for column in ranks
             for quantile in self.quantiles
         ]
         return Result(point=self.grid[drawn].reshape(self.n_features, -1), plan=self)

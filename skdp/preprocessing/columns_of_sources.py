@@ -1,0 +1,97 @@
+"""Columns in their ranges, of records in memory or of a source, for what is released of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdp._records import validate_array, validate_records
+from skdp._runtime import without_warnings
+from skdp._units import person_codes
+from skdp.algorithms.statistics.columns import Columns
+from skdp.data.collections import as_source, first_rows
+from skdp.data.sources import Chunk
+from skdp.preprocessing.ranges import ranges_per_feature, to_unit_interval
+from skdp.problems.bounding import Bounding
+from skdp.problems.chunked_records import ChunkedRecords
+from skdp.problems.surveys import Surveyor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitColumns(Bounding):
+    """Rows whose columns are clipped to their ranges and mapped to [-1, 1]; nothing else."""
+
+    ranges: np.ndarray
+    data_norm: float = 1.0
+    intercept: float = 0.0
+    targets: Any = None
+
+    @property
+    def nothing(self) -> Any:
+        return None, None
+
+    def encoded(self, chunk: Chunk) -> tuple[Any, Any, Any]:
+        return to_unit_interval(validate_array(chunk.X), self.ranges), None, None
+
+    def records(self, X: Any, targets: Any, groups: Any) -> Any:
+        return X
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """Validate the rows of a chunk; return the number of features and their names."""
+
+    def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
+        table = BaseEstimator()
+        validate_records(table, chunk.X)
+        names = getattr(table, "feature_names_in_", None)
+        return table.n_features_in_, None if names is None else tuple(names.tolist())
+
+
+@contextmanager
+def unit_columns(
+    table: Any, X: Any, user_ids: Any, name: str
+) -> Iterator[tuple[Columns, tuple[int, int]]]:
+    """Validate X, tell `table` its columns and their ranges, and open it.
+
+    Parameters
+    ----------
+    table : estimator
+        Has the parameter `ranges`, and gets ``ranges_``, ``n_features_in_`` and names.
+    X : array-like, RecordSource or Dask collection
+    user_ids : array-like or None
+        None for a source.
+    name : str
+        Of passes, on dashboards.
+
+    Yields
+    ------
+    columns : Columns
+    shape : tuple of two ints
+        Numbers of units of the guarantee and of features.
+    """
+    source = as_source(X)
+    if source is not None and user_ids is not None:
+        raise ValueError("user_ids needs all records in memory.")
+    rows = validate_records(table, X if source is None else first_rows(source))
+    table.ranges_ = ranges_per_feature(table)
+    if source is None:
+        persons = None if user_ids is None else person_codes(user_ids, len(rows))
+        with without_warnings():
+            rows = to_unit_interval(rows, table.ranges_)
+        n_units = len(rows) if persons is None else int(persons.max()) + 1
+        yield (rows, persons), (n_units, rows.shape[1])
+        return
+    with source.opened() as opened:
+        surveyor = Surveyor(
+            opened, source.feature_names, check=ColumnCheck(), has_targets=False, name=name
+        )
+        bounding = UnitColumns(ranges=table.ranges_)
+        survey = surveyor.survey(bounding)
+        records = ChunkedRecords(opened, survey, bounding, name)
+        yield (records, None), (survey.n_records, survey.n_features)
