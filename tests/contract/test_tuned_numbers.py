@@ -59,7 +59,7 @@ SPECIAL = {
         "LEAST_FACTOR",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
         "noisy classes": "LEAST_SIGNAL",
-        "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE",
+        "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
     },
     "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
     "output": {

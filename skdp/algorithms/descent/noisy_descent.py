@@ -428,7 +428,8 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def distortion(self) -> float:
         """How much log odds are changed by clipping, on their log scale; less where noise rules."""
-        return rules.clipping_distortion(self.loss, self.clip, self.relative_noise)
+        of_persons = self.objective.design.of_persons
+        return rules.clipping_distortion(self.loss, self.clip, self.relative_noise, of_persons)
 
     def _rescaled(
         self, rows: CenteredRecords, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource

@@ -62,9 +62,10 @@ STEP_LIMITS = {
     "preconditioned": (1e8, 1.0, 12, 60),
     "accelerated": (2.8e15, 0.25, 40, 120),
 }
-#: Part of the squared mu for the temperature of two classes if gradients of persons are clipped,
-#: whose scale the other rules are not made for, and noise of a mean of numbers up to which it is.
-_PERSONS_TEMPERATURE, _PERSONS_NOISE = 0.2, 0.04
+#: Where gradients of persons are clipped, and not of records: part of the squared mu for the
+#: temperature of two classes, noise of a mean of numbers up to which there is one, and part of the
+#: distortion by clipping, since means of several gradients are clipped less.
+_PERSONS_TEMPERATURE, _PERSONS_NOISE, _PERSONS_DISTORTION = 0.3, 0.04, 0.5
 #: Rarest class that paths are made longer for.
 RAREST = 0.02
 #: Least factor of margins of squares that is corrected, and part of the distortion by which offsets
@@ -244,10 +245,10 @@ def odds_factor(loss: Loss, signal: float, error: float) -> float:
     return float(max(signal, LEAST_SIGNAL) ** power)
 
 
-def clipping_distortion(loss: Loss, clip: float, error: float) -> float:
+def clipping_distortion(loss: Loss, clip: float, error: float, of_persons: bool = False) -> float:
     """How much log odds are changed by clipping, on their log scale; less where noise rules."""
     lost = max(0.0, -math.log(clip)) if loss.has_odds else 0.0
-    return lost * min(1.0, 0.06 / error)
+    return lost * min(1.0, 0.06 / error) * (_PERSONS_DISTORTION if of_persons else 1.0)
 
 
 def clipping_factor(distortion: float, slowness: float, square: float) -> float:
