@@ -218,14 +218,25 @@ class PrivateModel(PrivateEstimator):
         return None
 
     def _plan_of_shape(
-        self, n_samples: int, n_features: int, n_classes: int | None, n_groups: int | None
+        self,
+        n_samples: int,
+        n_features: int,
+        n_classes: int | None,
+        n_groups: int | None,
+        n_users: int | None = None,
     ) -> tuple[Choice, Design]:
         """Plan a fit on records of a shape; see :func:`skdp.inspection.plan_fit`."""
         self._check_parameters()
-        n_public = self._public_size(n_samples)
+        n_units = n_samples if n_users is None else n_users
+        n_public = self._public_size(n_units)
         # no row at all: the bounds of rows, and the size of a block, follow from the width
         empty = Design.of(self._records(np.zeros((0, n_features)), np.zeros(0)), n_public)
-        design = replace(empty, n_records=n_public or n_samples, directions=self._directions)
+        design = replace(
+            empty,
+            n_records=n_public or n_units,
+            of_persons=n_users is not None,
+            directions=self._directions,
+        )
         return self._planned(design, self._public_risk(n_classes), n_groups), design
 
     @abstractmethod

@@ -170,6 +170,7 @@ def plan_fit(
     *,
     n_classes: int | None = None,
     n_groups: int | None = None,
+    n_users: int | None = None,
 ) -> FitPlan:
     """Plan a fit from public numbers, before there are any data.
 
@@ -195,6 +196,9 @@ def plan_fit(
         Of models for the worst group. None: those of `group_names`; the classes of a classifier and
         one group of a regressor if there are none. With ``group_mode="public"``, whose noise
         depends on the sizes of the groups, they are taken to be equal.
+    n_users : int or None, default=None
+        Number of persons of a fit with `user_ids`, which takes the place of `n_samples` in all
+        releases. None: a fit without.
 
     Returns
     -------
@@ -231,11 +235,16 @@ def plan_fit(
         )
     check_count("n_samples", n_samples)
     check_count("n_features", n_features)
-    for name, value, least in (("n_classes", n_classes, 2), ("n_groups", n_groups, 1)):
+    for name, value, least in (
+        ("n_classes", n_classes, 2),
+        ("n_groups", n_groups, 1),
+        ("n_users", n_users, 1),
+    ):
         if value is not None:
             check_count(name, value, least)
     staged = clone(estimator)
-    choice, design = staged._plan_of_shape(int(n_samples), int(n_features), n_classes, n_groups)
+    shape = int(n_samples), int(n_features), n_classes, n_groups, n_users
+    choice, design = staged._plan_of_shape(*shape)
     plan = choice.plan
     numbers = plan.to_dict()
     radius = numbers.get("radius", math.inf)

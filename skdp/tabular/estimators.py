@@ -142,7 +142,12 @@ class TabularModel(PrivateEstimator):
         return plan_of_parts(size, parts, n_records, is_pure=self.delta == 0)
 
     def _plan_of_shape(
-        self, n_samples: int, n_features: int, n_classes: int | None, n_groups: int | None
+        self,
+        n_samples: int,
+        n_features: int,
+        n_classes: int | None,
+        n_groups: int | None,
+        n_users: int | None = None,
     ) -> tuple[Choice, Design]:
         """Plan a fit on a table of a shape; see :func:`skdp.inspection.plan_fit`."""
         linear = self._checked_model()
@@ -156,9 +161,9 @@ class TabularModel(PrivateEstimator):
                 "of columns of the table."
             )
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
-        features = RowFeatures(parts, self._planned_features(parts, n_samples))
+        features = RowFeatures(parts, self._planned_features(parts, n_users or n_samples))
         linear._directions = features.directions
-        return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups)
+        return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
 
     def _of_rows(self, method: str, X: Any) -> np.ndarray:
         """Call a method of the linear model on the features of some rows after the other."""

@@ -11,6 +11,7 @@ from plain_noise import seeded
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.inspection import plan_fit
 from skdp.mechanisms import SecretLabels
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Records
@@ -289,3 +290,16 @@ def test_ids_from_a_column_of_a_frame():
     assert list(model.feature_names_in_) == list("abc")
     assert "for persons" in str(model.privacy_) and "100 persons" in str(model.privacy_)
     assert model.privacy_.unit == "user"
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_plan_of_persons_is_that_of_a_fit(relation):
+    X, y, ids = persons(np.random.default_rng(8), 150)
+    model = declared("two classes", relation)
+    if relation == "add_remove":
+        model.set_params(n_public=150)
+    plan = plan_fit(model, len(y), D, n_users=150)
+    model.fit(X, y, user_ids=ids)
+    assert plan.releases[0].release == model.privacy_.releases[0]
+    assert plan.event.neighbouring is RELATIONS[relation]
+    assert plan.total_epsilon == pytest.approx(model.epsilon, rel=1e-6)
