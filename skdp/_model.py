@@ -154,6 +154,16 @@ class PrivateModel(PrivateEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Compute scores of the bounded rows, shape (n_samples, n_outputs)."""
 
+    def _score_noise(self, X: Any, slopes: np.ndarray | None = None) -> np.ndarray:
+        """Return standard deviations of the noise in the scores, or in functions of them.
+
+        Parameters and result are those of :meth:`skdp.algorithms.weight_noise.WeightNoise.scores`.
+        """
+        raise ValueError(
+            f"What method={self.privacy_.method!r} releases does not tell how far noise moves "
+            "predictions: return_std must be False."
+        )
+
     def _warn_undeclared(self) -> None:
         """Warn of each bound that was not declared, for any records."""
         for consequence in self._undeclared():
@@ -416,24 +426,37 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         return tags
 
     @over_chunks
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Compute the linear scores: coefficients times the bounded row, plus the intercept.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows longer than `data_norm` are scaled down to it, as in `fit`.
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each score, too. It costs no
+            budget. A ValueError for methods whose releases do not tell it.
 
         Returns
         -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        scores : ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        std : ndarray of the same shape
+            Standard deviations, with `return_std`.
         """
         scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+        is_binary = len(self.classes_) == 2
+        scores = scores[:, 0] if is_binary else scores
+        if not return_std:
+            return scores
+        std = self._score_noise(X)
+        return scores, std[:, 0] if is_binary else std
 
-    def _log_odds(self, X: Any) -> np.ndarray:
-        """Compute the log odds of two classes, or scores whose softmax are the probabilities."""
-        scores = self.decision_function(X)
+    def _log_odds(self, X: Any, moved: float = 0.0) -> np.ndarray:
+        """Compute the log odds of two classes, or scores whose softmax are the probabilities.
+
+        `moved` is added to the scores.
+        """
+        scores = self.decision_function(X) + moved
         clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
         return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
 
@@ -455,21 +478,36 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     @over_chunks
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
         """Compute class probabilities; only with the log loss.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each probability, too, to first
+            order. It costs no budget. A ValueError for methods whose releases do not tell it.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        std : ndarray of shape (n_samples, n_classes)
+            Standard deviations, with `return_std`.
         """
         scores = self._log_odds(X)
         if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
+            chances = np.column_stack([expit(-scores), expit(scores)])
+        else:
+            chances = np.asarray(softmax(scores, axis=1))
+        if not return_std:
+            return chances
+        if scores.ndim == 1:
+            steep = (self._log_odds(X, 1e-6) - scores) * 1e6  # 1 but for clipped log odds
+            slopes = (steep * chances[:, 0] * chances[:, 1])[:, None, None] * [[-1.0], [1.0]]
+        else:
+            slopes = chances[:, :, None] * (np.eye(scores.shape[1]) - chances[:, None, :])
+        return chances, self._score_noise(X, slopes)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     @over_chunks

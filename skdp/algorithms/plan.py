@@ -89,10 +89,13 @@ class Result:
     point : ndarray of shape (dimension,)
     plan : Plan
         With the numbers that follow from earlier releases.
+    noise : WeightNoise or None, default=None
+        How far the noise moves the weights of a linear model, where releases tell it.
     """
 
     point: np.ndarray
     plan: Any
+    noise: Any = None
 
 
 class Plan(ABC):

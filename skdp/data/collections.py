@@ -67,12 +67,14 @@ def over_chunks(method: Method) -> Method:
     """
 
     @functools.wraps(method)
-    def chunked(model: Any, X: Any) -> Any:
+    def chunked(model: Any, X: Any, return_std: bool = False) -> Any:
         if isinstance(X, RecordSource) and method.__name__ == "transform":
             return X.map(model)
         if hasattr(X, "__dask_graph__"):
+            if return_std:
+                raise ValueError("return_std=True needs rows in memory.")
             lazily = importlib.import_module("skdp.data.dask").over_partitions
             return lazily(X, getattr(model, method.__name__))
-        return method(model, X)
+        return method(model, X, return_std=True) if return_std else method(model, X)
 
     return cast(Method, chunked)

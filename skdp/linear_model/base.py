@@ -19,6 +19,7 @@ from skdp._runtime import without_warnings
 from skdp._types import Auto, Calibration, Risk
 from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose, named
 from skdp.algorithms.plan import Run
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
@@ -50,6 +51,8 @@ class DPLinearModel(PrivateModel):
     calibration: str
     #: The private algorithms by name; the first is the choice where no other competes.
     _methods: Mapping[str, Any] = METHODS
+    #: Of the coefficients of the last fit.
+    _noise: WeightNoise | None = None
     #: Set by the estimators that have the parameters.
     preparation: str | None = None
     tilt: float = 0.0
@@ -84,6 +87,28 @@ class DPLinearModel(PrivateModel):
             records = Records(X, self.data_norm_)
             return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
+    def _score_noise(self, X: Any, slopes: np.ndarray | None = None) -> np.ndarray:
+        check_is_fitted(self)
+        if self._noise is None:
+            return super()._score_noise(X, slopes)
+        X = validate_records(self, X, accept_sparse="csr", reset=False)
+        with without_warnings():
+            return self._noise.scores(Records(X, self.data_norm_), slopes)
+
+    def _keep_noise(self, noise: WeightNoise | None) -> None:
+        """Set the noise of the coefficients, where the method tells it."""
+        for name in ("coef_noise_", "intercept_noise_"):
+            self.__dict__.pop(name, None)
+        self._noise = noise
+        if noise is not None:
+            self.privacy_ = replace(self.privacy_, noise=noise.margins.to_dict())
+            intercept = noise.intercept() * bool(self.fit_intercept)
+            self.coef_noise_, self.intercept_noise_ = self._of_scores(noise.coef(), intercept)
+
+    def _of_scores(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Give arrays of one row per score the shapes of ``coef_`` and ``intercept_``."""
+        return coef, intercept
+
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
@@ -106,6 +131,7 @@ class DPLinearModel(PrivateModel):
         caveats += self._caveats()
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
+        self._keep_noise(result.noise)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _check_chunked(self) -> None:

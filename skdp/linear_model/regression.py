@@ -82,8 +82,11 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         tags.regressor_tags.poor_score = True
         return tags
 
+    def _of_scores(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, Any]:
+        return coef[0], float(intercept[0])
+
     @over_chunks
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets, in the units of y.
 
         They are clipped to the `target_range` of the fit, as targets were. This is post-processing
@@ -93,12 +96,25 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows longer than `data_norm` are scaled down to it, as in `fit`.
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each prediction, too, but for the
+            clipping. It costs no budget, and says nothing of the targets' own scatter.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        predictions : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Standard deviations, with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            With `return_std`, for methods whose releases do not tell it.
         """
-        return np.clip(self._scores(X)[:, 0], *self.target_range_)
+        predictions = np.clip(self._scores(X)[:, 0], *self.target_range_)
+        if not return_std:
+            return predictions
+        return predictions, self._score_noise(X)[:, 0]
 
 
 def _checked_range(target_range: Any) -> tuple[float, float]:

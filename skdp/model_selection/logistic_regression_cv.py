@@ -120,6 +120,11 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    coef_noise_ : ndarray of the shape of `coef_`
+        Standard deviations of what the noise adds to the coefficients, from what was released;
+        missing for methods that do not tell it (docs/guide/noise_of_a_fit.md).
+    intercept_noise_ : float or ndarray of the shape of `intercept_`
+        The same of the intercept.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen; with "rounds" and no candidates the one that shrinking by the
         noise is equivalent to. If there are groups, one per group, in the order of the sorted

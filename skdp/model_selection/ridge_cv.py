@@ -110,6 +110,11 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
+    coef_noise_ : ndarray of the shape of `coef_`
+        Standard deviations of what the noise adds to the coefficients, from what was released;
+        missing for methods that do not tell it (docs/guide/noise_of_a_fit.md).
+    intercept_noise_ : float or ndarray of the shape of `intercept_`
+        The same of the intercept.
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)

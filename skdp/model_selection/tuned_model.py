@@ -58,13 +58,14 @@ class TunedLinearModel(DPLinearModel):
         self._warn_of_solver()
         self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
-        remarks, public = result.plan.remarks(), {}
+        remarks = result.plan.remarks()
+        public: dict[str, Any] = {}
         if isinstance(result, TunedResult):
             several = self.penalty_groups is not None
             self.alpha_ = result.alpha if several else float(result.alpha[0])
             self.alpha_path_ = result.path if several else result.path[:, 0]
             low, high = self._bounds()
-            public = {"alpha_bounds": [low, high], "n_penalty_groups": result.path.shape[1]}
+            public |= {"alpha_bounds": [low, high], "n_penalty_groups": result.path.shape[1]}
         else:
             remarks += self._untuned(choice.method, risk)
         caveats += self._caveats()
@@ -72,6 +73,7 @@ class TunedLinearModel(DPLinearModel):
         if not isinstance(result, TunedResult):
             self.alpha_ = float(self.privacy_.plan["alpha"])
             self.alpha_path_ = np.array([self.alpha_])
+        self._keep_noise(result.noise)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _untuned(self, method: str, risk: EmpiricalRisk) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ class PrivacyReport:
         Of the plan, about the quality of the result.
     noise_source : str
         "skdp", or "opendp" if the normal noise was drawn by OpenDP.
+    noise : dict of {str: float} or None
+        Of linear models: standard deviations of what the noise adds, `coef` in the root mean square
+        over the coefficients, `average_row` and `rare_row` in the margins of an average row and of
+        one in the direction where noise is largest. Functions of what was released; no part of the
+        statement, of comparisons and of :meth:`to_dict`. None where releases do not tell it.
     """
 
     epsilon: float
@@ -99,6 +104,7 @@ class PrivacyReport:
     caveats: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     noise_source: str = "skdp"
+    noise: dict[str, float] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         relation = common_relation([self.event], self.neighbouring)

@@ -165,16 +165,20 @@ class TabularModel(PrivateEstimator):
         linear._directions = features.directions
         return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
 
-    def _of_rows(self, method: str, X: Any) -> np.ndarray:
+    def _of_rows(self, method: str, X: Any, return_std: bool = False) -> Any:
         """Call a method of the linear model on the features of some rows after the other."""
         check_is_fitted(self)
         table = table_of(self, X, reset=False)
-        compute: Callable[[Any], np.ndarray] = getattr(self.model_, method)
-        return np.concatenate([compute(rows) for rows in self.encoder_._slabs(table)])
+        compute: Callable[..., Any] = getattr(self.model_, method)
+        slabs = self.encoder_._slabs(table)
+        if not return_std:
+            return np.concatenate([compute(rows) for rows in slabs])
+        parts = [compute(rows, return_std=True) for rows in slabs]
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
     @over_chunks
     def predict(self, X: Any) -> np.ndarray:
-        """Predict the target of each row, in the units of y; of a classifier its class.
+        """Predict the class of each row.
 
         Parameters
         ----------
@@ -310,32 +314,38 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         return self.model_.classes_
 
     @over_chunks
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Compute the log odds of two classes, or the scores of several.
 
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_columns)
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each score, too, as an array of
+            the same shape. It costs no budget.
 
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
         """
-        return self._of_rows("decision_function", X)
+        return self._of_rows("decision_function", X, return_std)
 
     @over_chunks
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
         """Compute class probabilities.
 
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_columns)
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each probability, too, as an array
+            of the same shape. It costs no budget.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
         """
-        return self._of_rows("predict_proba", X)
+        return self._of_rows("predict_proba", X, return_std)
 
     @over_chunks
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -461,6 +471,25 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
             accountant=self.accountant,
             random_state=self.random_state,
         )
+
+    @over_chunks
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the target of each row, in the units of y.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+        return_std : bool, default=False
+            Whether to return how far the noise of the fit moves each prediction, too. It costs no
+            budget.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,)
+            Standard deviations, with `return_std`.
+        """
+        return self._of_rows("predict", X, return_std)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

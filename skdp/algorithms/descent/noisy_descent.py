@@ -23,6 +23,7 @@ from scipy.special import expit
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent import rules
+from skdp.algorithms.descent.noise import DescentNoise
 from skdp.algorithms.descent.schedule import (
     Schedule,
     descend,
@@ -340,14 +341,18 @@ class NoisyGradientDescentPlan(Plan):
             plan, rows = descent.plan, descent.rows
             raw = weights
             weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
+            shift = float((offsets - descent.offsets)[0])
             spread = self.loss.target_bound * math.sqrt(plan.target_variance) or 1.0
+            scaled = weights
             weights, offsets = penalised_rows(
                 self.objective, rows, weights, offsets, descent.spectrum, spread
             )
             if self.is_balanced:
                 weights = balanced(raw, plan.noise_variance(), weights, rows)
                 offsets = np.zeros_like(offsets)
-            return Result(point=rows.coefficients(weights, offsets, data.intercept), plan=plan)
+            noise = DescentNoise(descent, raw, scaled, weights, shift).weights()
+            point = rows.coefficients(weights, offsets, data.intercept)
+            return Result(point=point, plan=plan, noise=noise)
 
     def prepare(self, data: Records, noise: NoiseSource) -> Descent:
         """Release what the steps need to know of the records."""

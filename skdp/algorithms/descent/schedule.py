@@ -105,18 +105,16 @@ class Schedule:
         -------
         ndarray of shape (n_steps, m)
         """
-        return np.column_stack([self._noise_weights(each) for each in curvatures.tolist()])
-
-    def _noise_weights(self, curvature: float) -> np.ndarray:
-        """Derivatives for one direction, shape (n_steps,)."""
-        weights, weight, change, share = np.empty(self.n_steps), 0.0, 0.0, 1.0 / self.n_averaged
+        weights = np.empty((self.n_steps, len(curvatures)))
+        weight, change = np.zeros(len(curvatures)), np.zeros(len(curvatures))
+        share = 1.0 / self.n_averaged
         momenta, sizes = self.recursion
         for step in range(self.n_steps - 1, -1, -1):  # the adjoint recursion of the steps
-            weight += share if step >= self.n_skipped else 0.0
-            change += weight
+            weight = weight + (share if step >= self.n_skipped else 0.0)
+            change = change + weight
             weights[step] = -sizes[step] * change
-            weight += curvature * weights[step]
-            change *= momenta[step]
+            weight = weight + curvatures * weights[step]
+            change = change * momenta[step]
         return weights
 
     def average_variance(self, curvature: float, unit: float) -> float:

@@ -8,13 +8,14 @@ one release of the first and second derivatives of the loss in them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.preparation.penalty import normal_law
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -24,6 +25,8 @@ from skdp.problems.rounding import two_margins
 
 #: Largest quotient of the factors of squares after and before.
 _LARGEST = 20.0
+#: Prior variance of the shift.
+_SHIFT_PRIOR = 0.09
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,24 @@ class TemperatureDerivatives:
         return vectors @ block.weighted(1.0 / np.maximum(lengths, 1.0))
 
 
+@dataclass(frozen=True)
+class TemperatureNoise:
+    """What the release does to the noise of the margins.
+
+    Attributes
+    ----------
+    kept_factor, kept_shift : float
+        Part of the errors of factor and shift that it takes away.
+    factor_variance, shift_variance : float
+        Of its own noise.
+    """
+
+    kept_factor: float
+    factor_variance: float
+    kept_shift: float = 0.0
+    shift_variance: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class TemperaturePlan:
     """The release of derivatives; every record adds a vector of norm 1 at most.
@@ -131,8 +152,7 @@ class TemperaturePlan:
         factor, shift : float
         """
         norm, d = float(np.linalg.norm(weights)), self.sum.design.n_features
-        unit = 2.0 * norm / math.sqrt(d)
-        unit = max(unit, 3.0 if self.loss.has_odds else 1e-3 * spread)
+        unit = self._unit(norm, spread)
         derivatives = TemperatureDerivatives(
             loss=self.loss,
             weights=rows.weights(weights),
@@ -157,9 +177,57 @@ class TemperaturePlan:
             change = -float(q[0]) * h / (h * h + (scale * 4.0 / unit) ** 2)
             shift = 0.0
         else:
-            change, shift = _step(q, np.diag([(unit / 4.0) ** 2, 0.09]), scale)
+            change, shift = _step(q, np.diag([(unit / 4.0) ** 2, _SHIFT_PRIOR]), scale)
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
+
+    def _unit(self, norm: float, spread: float) -> float:
+        """Unit of the scores of weights of a norm."""
+        least = 3.0 if self.loss.has_odds else 1e-3 * spread
+        return max(2.0 * norm / math.sqrt(self.sum.design.n_features), least)
+
+    def noise(
+        self,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        covariance: np.ndarray,
+        factors: tuple[float, float],
+        shift: float = 0.0,
+        spread: float = 1.0,
+    ) -> TemperatureNoise:
+        """Predict the noise that is left after a release, for normal scores.
+
+        Parameters
+        ----------
+        weights, offsets, spread
+            As of :meth:`release`.
+        covariance : ndarray of shape (n_outputs, n_outputs)
+            Of the scores.
+        factors : tuple of two floats
+            Before and after.
+        shift : float
+            Found.
+        """
+        unit = self._unit(float(np.linalg.norm(weights)), spread)
+        n, scale, k = self.sum.design.n_records, self.sum.mechanism().noise_scale, len(weights)
+        moved, residual = (factors[1] - factors[0]) * unit, 1.0
+        if not self.loss.has_odds:
+            h, residual, prior = n * float(covariance[0, 0]) / unit**2, spread, 1.0
+        else:
+            nodes, shares = normal_law(k)
+            values, vectors = np.linalg.eigh(covariance)
+            scores = nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
+            margins, targets = offsets + factors[0] * scores, np.zeros(len(scores), dtype=np.intp)
+            margins = margins[:, 0] if k == 1 else margins
+            second = self.loss.second_derivative(margins, targets).reshape(-1, k, k)
+            squares = np.einsum("ia,iab,ib->i", scores, second, scores) / unit**2
+            h, prior = n * float(shares @ squares), (unit / 4.0) ** 2
+        kept, variance = _left(h, scale, prior, moved / residual)
+        found = TemperatureNoise(kept, variance * (residual / unit) ** 2)
+        if not self._has_shift:
+            return found
+        kept, variance = _left(n * float(shares @ second[:, 0, 0]), scale, _SHIFT_PRIOR, shift)
+        return replace(found, kept_shift=kept, shift_variance=variance)
 
     def _steepness(
         self, factor: float, bound: float, size: float, unit: float, spread: float
@@ -173,6 +241,17 @@ class TemperaturePlan:
             return (1.0 + factor) * (1.0 + bound / unit) ** 2
         residual = (1.0 + factor) * size / spread
         return (residual + (factor / spread) * bound + 2.0 * bound / unit) / unit
+
+
+def _left(h: float, scale: float, prior: float, moved: float) -> tuple[float, float]:
+    """Part of an error that a noisy Newton step takes away, and the variance that it adds.
+
+    The step is ``-q h / (h^2 + scale^2 / prior)`` with noise in both derivatives q and h.
+    """
+    square = h * h + scale**2 / prior
+    gain, slope = h / square, (scale**2 / prior - h * h) / square**2
+    of_second = moved / max(gain, 1e-300) * slope
+    return gain * h, (gain**2 + of_second**2) * scale**2
 
 
 def _step(q: np.ndarray, prior: np.ndarray, scale: float) -> np.ndarray:

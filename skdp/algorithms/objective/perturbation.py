@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.descent.noise import clipped_curvature
 from skdp.algorithms.objective import rules
 from skdp.algorithms.objective.theorems import (
     gradient_bound,
@@ -29,6 +30,7 @@ from skdp.algorithms.objective.theorems import (
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import certifiable_accuracy
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.mechanisms import (
     AdditiveMechanism,
     GaussianMechanism,
@@ -194,7 +196,41 @@ class ObjectivePerturbationPlan(Plan):
             point = point.ravel()
             if objective.coef_norm is not None:
                 point = Ball(objective.coef_norm).project(point)
-            return Result(point=point, plan=self)
+            return Result(point=point, plan=self, noise=self.noise(point))
+
+    def noise(self, point: np.ndarray) -> WeightNoise:
+        """Covariance of the weights around a released point.
+
+        No second moments are released: rows are taken to be isotropic, of the largest norm.
+        """
+        design, k = self.design, self.loss.n_outputs
+        d = design.n_features
+        weights = point.reshape(k, -1)
+        moment = (design.feature_norm**2 - design.intercept**2) / d
+        offsets = np.zeros(k)
+        if design.intercept:
+            offsets = weights[:, -1] * self.objective.design.intercept
+        covariance = moment * (weights[:, :d] @ weights[:, :d].T)
+        spread = self.loss.margin_scale
+        curvatures, outputs = np.linalg.eigh(
+            clipped_curvature(
+                self.loss, offsets, covariance, math.inf, np.ones(1), spread=spread
+            ).mean
+        )
+        moments = np.append(np.full(d, moment), np.full(design.width - d, design.intercept**2))
+        size, n = self.objective.dimension, self.design.n_records
+        squares = self.linear.mean_square(size) / size
+        variances = squares / (n * np.outer(curvatures, moments) + self.penalty) ** 2
+        variances += self.output.mean_square(size) / size
+        mix = np.asarray(self.loss.class_weights(np.eye(k))) @ outputs
+        return WeightNoise.isotropic(
+            variances[:, 0],
+            d,
+            design.intercept,
+            design.feature_norm,
+            mix,
+            of_intercept=variances[:, -1],
+        )
 
     def problem(self, records: Records, center: np.ndarray) -> FiniteSumProblem:
         """Make the perturbed problem: a penalty around ``center = -b / Lambda``.

@@ -23,10 +23,11 @@ from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.centered_noise import centered_noise
 from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows, typical_curvature
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
-from skdp.algorithms.preparation.undo import Curvature, shrunk
+from skdp.algorithms.preparation.undo import Curvature, LeftNoise, shrunk
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -243,29 +244,54 @@ class PreparedOutputPlan(Plan):
             plan = replace(self, spread=prepared.spread, curvature=float(prepared.moments.mean()))
             if self.risk.loss.has_odds:
                 plan = replace(plan, odds=tuple(prepared.centering.offsets.tolist()))
-            weights, plan = plan._solved(data, prepared, run)
+            weights, left, plan = plan._solved(data, prepared, run)
             centered = prepared.centered_weights(weights)
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
             if self.temperature is not None:
                 if self.risk.loss.has_odds and self._noise > rules.FACTOR_NOISE:
                     factor = rules.FIRST_FACTOR
+                start = factor
                 factor, shift = self.temperature.release(
                     prepared.rows, centered, offsets, factor, run.noise, prepared.spread
                 )
+            raw, scaled = centered, factor * centered
             centered, offsets = penalised_rows(
                 self.objective,
                 prepared.rows,
-                factor * centered,
+                scaled,
                 offsets + shift,
                 prepared.spectrum,
                 prepared.spread,
             )
             point = prepared.rows.coefficients(centered, offsets, data.intercept)
-            return Result(point=point, plan=plan)
+            tempered = None
+            if self.temperature is not None:
+                tempered = self.temperature.noise(
+                    raw,
+                    prepared.centering.offsets,
+                    prepared.spectrum.covariance(raw[:, : len(prepared.moments)]),
+                    (start, factor),
+                    float(np.ravel(shift)[0]),
+                    prepared.spread,
+                )
+            noise = centered_noise(
+                prepared,
+                left,
+                (raw, scaled, centered),
+                to_scores=np.asarray(self.risk.loss.class_weights(np.eye(len(raw)))),
+                tempered=tempered,
+                offset_variance=plan._constant_variance,
+                moments_noise=(
+                    self.preparation.moments_noise(prepared.centering)
+                    if self.objective.is_penalised
+                    else None
+                ),
+            )
+            return Result(point=point, plan=plan, noise=noise)
 
     def _solved(
         self, data: Records, prepared: Preparation, run: Run
-    ) -> tuple[np.ndarray, PreparedOutputPlan]:
+    ) -> tuple[np.ndarray, LeftNoise, PreparedOutputPlan]:
         """Release solutions, each around the one before; undo and shrink."""
         objective, alpha, clip = self.objective, self.penalty, self.clip
         nominal = not objective.neighbouring.is_replaced
@@ -299,8 +325,9 @@ class PreparedOutputPlan(Plan):
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
             variances = (mechanism.noise_scale * factors) ** 2 * squares
+            mean = curvature.rotated(total / counted)
             beta, _ = shrunk(
-                curvature.rotated(total / counted),
+                mean,
                 variances,
                 curvature,
                 cap=self._cap,
@@ -308,7 +335,8 @@ class PreparedOutputPlan(Plan):
                 constant_variance=self._constant_variance,
             )
             weights = curvature.rotated_back(beta)
-        return weights, replace(self, sensitivity=least_moved)
+        left = LeftNoise.of(curvature, variances, mean, beta)
+        return weights, left, replace(self, sensitivity=least_moved)
 
     @property
     def _cap(self) -> float:

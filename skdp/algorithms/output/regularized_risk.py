@@ -22,6 +22,7 @@ from skdp.algorithms.output.one_shot import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -64,12 +65,24 @@ class RegularizedRiskPlan(Plan):
     def to_dict(self) -> dict[str, Any]:
         return self.step.to_dict()
 
+    def noise(self) -> WeightNoise:
+        """Covariance of the released weights, but for the projection onto the ball."""
+        design, loss = self.objective.design, self.risk.loss
+        dimension = self.step.constants.dimension
+        return WeightNoise.isotropic(
+            self.step.mechanism.mean_square(dimension) / dimension,
+            design.n_features,
+            design.intercept,
+            design.feature_norm,
+            np.asarray(loss.class_weights(np.eye(loss.n_outputs))),
+        )
+
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
         radius = self.step.constants.domain_radius
         assert radius is not None
         problem = self.objective.problem(data, self.alpha, radius)
-        return Result(point=self.step.run(problem, run).point, plan=self)
+        return Result(point=self.step.run(problem, run).point, plan=self, noise=self.noise())
 
 
 def plan_regularized_risk(

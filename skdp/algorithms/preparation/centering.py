@@ -275,6 +275,12 @@ class CenteringPlan:
         """Describe the release."""
         return self.sum.describe()
 
+    def scale_error(self, centering: Centering) -> float:
+        """Noise of the squared scale of rows, relative to it; no more than 1."""
+        n = centering.n_records or self.sum.design.n_records
+        deviation = self.sum.mechanism().noise_scale / n / _SQUARE_WEIGHT
+        return min(deviation / centering.scale**2, 1.0)
+
     def release(self, records: Records, noise: NoiseSource) -> Centering:
         """Release the means of the records; the result is a function of them."""
         design, unit = self.sum.design, records.data_norm

@@ -59,6 +59,42 @@ class Spectrum:
         moments = np.maximum(moments, floor)
         return cls(moments=moments * max(1.0, 1.0 / moments.sum()), directions=directions)
 
+    def covariance(self, weights: np.ndarray) -> np.ndarray:
+        """Covariance of the margins of weights, shape (n_outputs, n_outputs)."""
+        turned = self.turned(weights)
+        return np.asarray((turned * self.moments) @ turned.T)
+
+    def penalised(self, functions: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Shrink functions of the features as a penalty has shrunk weights, by direction.
+
+        All of shape (m, n_features).
+        """
+        return self.turned_back(self.turned(functions) * self._left(before, after))
+
+    def _left(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        before, after = self.turned(before), self.turned(after)
+        return np.asarray(
+            (before * after).sum(axis=0) / np.maximum((before**2).sum(axis=0), 1e-300)
+        )
+
+    def penalty_noise(
+        self, before: np.ndarray, after: np.ndarray, deviation: float, error: float
+    ) -> np.ndarray:
+        """Return R with ``R' R`` the covariance of weights by the noise of the moments H.
+
+        With the penalty they are ``v = (C H + alpha)^-1 C H w``, which an error E of H moves by
+        ``(C H + alpha)^-1 C E (w - v)``. Parameters `before` and `after`, of shape (1, n_features),
+        are w and v; a diagonal entry of E has a `deviation`, and all of H the relative `error`.
+        """
+        left, away = self._left(before, after), self.turned(before - after)[0]
+        length, d = float(np.linalg.norm(away)), len(away)
+        unit = away / max(length, 1e-300)
+        # a root of the covariance of E (w - v): (deviation^2 / 2) (|u|^2 + u u')
+        root = np.eye(d) + (math.sqrt(2.0) - 1.0) * np.outer(unit, unit)
+        root *= deviation * length / math.sqrt(2.0)
+        rows = np.vstack([root / self.moments, error * away]) * left
+        return self.turned_back(rows)
+
     def turned(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of features, shape (n_outputs, n_features), into those of directions."""
         return weights if self.directions is None else weights @ self.directions
@@ -183,7 +219,7 @@ class _Shrinkage:
     ) -> None:
         self.loss, self.moments = loss, moments
         self.offsets = offsets if first is None else first
-        self._nodes, self._shares = _normal_law(len(weights))
+        self._nodes, self._shares = normal_law(len(weights))
         self.first_curvature, k = 1.0, len(weights)
         if loss.has_odds:
             covariance = np.zeros((k, k))
@@ -237,7 +273,7 @@ class _Shrinkage:
         return self._shares @ first, (self._shares @ second).reshape(k, k)
 
 
-def _normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
+def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes of a normal law of k margins, shape (m, k), and their weights."""
     if k == 1:
         return _NODES[:, None], _WEIGHTS

@@ -92,6 +92,15 @@ class PreparationPlan:
         plans = self.centering, self.spread, self.moments
         return tuple(plan.describe() for plan in plans if plan is not None)
 
+    def moments_noise(self, centering: Centering) -> tuple[float, float]:
+        """Deviation of a diagonal second moment, and relative error of all of them by the scale."""
+        deviation, error = 0.0, 0.0
+        if self.moments is not None:
+            deviation = self.moments.sum.mechanism().noise_scale / self.design.n_records
+        if self.centering is not None:
+            error = self.centering.scale_error(centering)
+        return deviation, error
+
     def prepare(self, records: Records, noise: NoiseSource) -> Preparation:
         """Release what there is to learn."""
         d = self.design.n_features

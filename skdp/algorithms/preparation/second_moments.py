@@ -36,10 +36,13 @@ class Preconditioner:
         Directions, one per column.
     values : ndarray of shape (width,)
         Second moments in these directions plus the ridge, > 0.
+    level : float
+        Mean second moment of the features, as released: noise may make it negative.
     """
 
     vectors: np.ndarray
     values: np.ndarray
+    level: float
 
     def matrix(self, floor: float = 0.0) -> np.ndarray:
         """Return the inverse, with values that are raised to a floor."""
@@ -125,7 +128,12 @@ class RowMomentsPlan:
         factor = self._long_rows(rows, moments, 0.5)
         values, vectors = np.linalg.eigh(factor * moments)
         ridge, smallest = factor * self._noise(rows), max(float(values[0]), 0.0)
-        preconditioner = Preconditioner(vectors=vectors, values=np.maximum(values, 0.0) + ridge)
+        d = self.sum.design.n_features
+        preconditioner = Preconditioner(
+            vectors=vectors,
+            values=np.maximum(values, 0.0) + ridge,
+            level=factor * float(np.trace(moments[:d, :d])) / d,
+        )
         return preconditioner, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
     def release(self, rows: CenteredRecords, noise: NoiseSource) -> np.ndarray:

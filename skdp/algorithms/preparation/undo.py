@@ -64,6 +64,64 @@ class Curvature:
         return (self.floored + alpha) / self.floored
 
 
+@dataclass(frozen=True, kw_only=True)
+class LeftNoise:
+    """Noise of shrunk weights, in coordinates of the directions of a :class:`Curvature`.
+
+    Attributes
+    ----------
+    outputs : ndarray of shape (n_outputs, n_outputs)
+        Directions of outputs, one per column.
+    functions : ndarray of shape (n_features, n_features)
+        Linear functions of whitened rows, one per row, ...
+    variances : ndarray of shape (n_outputs, n_features)
+        ... and the variances of their weights.
+    constant : ndarray of shape (n_outputs,)
+        Variance of the weight of the constant.
+    kept : ndarray of shape (n_outputs,)
+        Part of that weight that shrinkage has left.
+    """
+
+    outputs: np.ndarray
+    functions: np.ndarray
+    variances: np.ndarray
+    constant: np.ndarray
+    kept: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        curvature: Curvature,
+        variances: np.ndarray,
+        before: np.ndarray,
+        after: np.ndarray,
+        response: np.ndarray | None = None,
+    ) -> LeftNoise:
+        """Make it from noisy weights and what shrinkage has made of them.
+
+        Parameters
+        ----------
+        curvature : Curvature
+        variances, before, after : ndarray of shape (n_outputs, width)
+        response : ndarray of shape (n_features, n_features), optional
+            The matrix that has turned the weights of the features of one output.
+        """
+        d = len(curvature.moments)
+        kept = after / np.where(before == 0.0, 1.0, before)
+        functions, of_features = curvature.directions.T, variances[:, :d] * kept[:, :d] ** 2
+        if response is not None:
+            functions, of_features = response.T @ curvature.directions.T, variances[:, :d]
+        last = np.zeros(len(variances)) if not curvature.constant else kept[:, d]
+        constant = np.zeros(len(variances)) if not curvature.constant else variances[:, d]
+        return cls(
+            outputs=curvature.outputs,
+            functions=functions,
+            variances=of_features,
+            constant=constant * last**2,
+            kept=last,
+        )
+
+
 def shrunk(
     weights: np.ndarray,
     variances: np.ndarray,

@@ -27,6 +27,7 @@ from skdp.algorithms.tuning.objective import (
     TuningPlan,
     event_of_share,
 )
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
@@ -103,7 +104,16 @@ class FinalFitPlan(Plan):
 
     def run(self, data: Records, run: Run) -> Result:
         point = self.step.run(self.objective.problem(data, self.alpha), run).point
-        return Result(point=point * self.objective.whitening(self.alpha), plan=self)
+        whitening, objective = self.objective.whitening(self.alpha), self.objective
+        variance = self.step.mechanism.mean_square(len(whitening)) / len(whitening)
+        design = objective.design
+        noise = WeightNoise.dense(
+            np.diag(math.sqrt(variance) * whitening),
+            design.second_moment * np.eye(len(whitening)),
+            data.intercept,
+            np.ones((1, 1)),
+        )
+        return Result(point=point * whitening, plan=self, noise=noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +180,11 @@ class SplitPlan(TuningPlan):
         self.objective.check(data)
         path, releases = self.choose(data, run)
         plan = self.final_fit(path[-1])
-        point = plan.run(data, run).point
+        found = plan.run(data, run)
         done = replace(self, releases=(*releases, *plan.releases))
-        return TunedResult(point=point, plan=done, alpha=path[-1], path=path)
+        return TunedResult(
+            point=found.point, plan=done, alpha=path[-1], path=path, noise=found.noise
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,9 +57,10 @@ from skdp.algorithms.tuning.moments import (
 )
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.objective import TunedResult
-from skdp.algorithms.tuning.positive_factor import rounding_floor
+from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
 from skdp.algorithms.tuning.splits import folds
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -233,7 +234,13 @@ class NewtonPlan(MomentsTuningPlan):
             w, alpha = _fit(statistics, point, penalties, 2.0 * bound, fixed)
             path.append(alpha)
         found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
-        return TunedResult(point=w / unit, plan=self, alpha=found[-1], path=found)
+        noise = WeightNoise.dense(
+            statistics.noise_factor(w) / unit,
+            statistics.moments * unit**2,
+            data.intercept,
+            np.ones((1, 1)),
+        )
+        return TunedResult(point=w / unit, plan=self, alpha=found[-1], path=found, noise=noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,6 +409,16 @@ class LogLossModel:
             vector=pooled.vector - pooled.matrix @ self.center,
             vector_deviation=math.sqrt(self.variance),
         )
+
+    @property
+    def moments(self) -> np.ndarray:
+        """Second moments of the rows."""
+        return self.margins.covariance + np.outer(self.margins.mean, self.margins.mean)
+
+    def noise_factor(self, w: np.ndarray) -> np.ndarray:
+        """Return F with ``F' F`` the covariance of the minimiser w, by the noise of c."""
+        hessian = self.curvature * self.margins.hessian(w) + np.diag(self.omega)
+        return math.sqrt(self.variance) * PositiveFactor(hessian).inverse()
 
     def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""

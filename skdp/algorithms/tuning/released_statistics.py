@@ -89,7 +89,8 @@ class ReleasedStatisticsPlan(Plan):
         if design.intercept:
             point[-1] *= given.intercept / design.intercept
         alpha = float(found.alpha[0]) if self.objective.alpha == 0.0 else self.objective.alpha
-        return Result(point=point, plan=replace(self, tuner=tuner, alpha=alpha))
+        done = replace(self, tuner=tuner, alpha=alpha)
+        return Result(point=point, plan=done, noise=found.noise)
 
 
 def is_best(objective: Objective, budget: PrivacyBudget) -> bool:

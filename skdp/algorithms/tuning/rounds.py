@@ -26,7 +26,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.plan import Preparation
 from skdp.algorithms.preparation.prepared_records import ClippedSlopes
-from skdp.algorithms.preparation.undo import shrunk
+from skdp.algorithms.preparation.undo import LeftNoise, shrunk
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
@@ -133,11 +133,13 @@ class RoundsPlan(PreparedOutputPlan):
     def run(self, data: Records, run: Run) -> TunedResult:
         done = super().run(data, run)
         path = np.array(done.plan.path)
-        return TunedResult(point=done.point, plan=done.plan, alpha=path[-1], path=path)
+        return TunedResult(
+            point=done.point, plan=done.plan, alpha=path[-1], path=path, noise=done.noise
+        )
 
     def _solved(
         self, data: Records, prepared: Preparation, run: Run
-    ) -> tuple[np.ndarray, RoundsPlan]:
+    ) -> tuple[np.ndarray, LeftNoise, RoundsPlan]:
         """Release mean gradients, each at the private weights before it; average and shrink."""
         design, clip, d = self.objective.design, self.clip, len(prepared.moments)
         # without a solver nothing has to be smooth: no row is shortened
@@ -180,6 +182,7 @@ class RoundsPlan(PreparedOutputPlan):
             )
             weights = curvature.rotated_back(beta)
             path.append((float((penalties / squares).mean()),))
+        response = None
         if self.candidates is not None:
             risk = PenaltyRisk(
                 weights=mean[0, :d],
@@ -192,7 +195,9 @@ class RoundsPlan(PreparedOutputPlan):
             alpha, found = _chosen(risk, self.grid)
             beta[0, :d] = risk.model(alpha)
             weights, path = curvature.rotated_back(beta), [tuple(row) for row in found.tolist()]
-        return weights, replace(self, sensitivity=least, path=tuple(path))
+            response = risk.response(alpha)
+        left = LeftNoise.of(curvature, variances, mean, beta, response)
+        return weights, left, replace(self, sensitivity=least, path=tuple(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +236,10 @@ class PenaltyRisk(Risk):
     def _inverse(self, alpha: np.ndarray) -> np.ndarray:
         hessian = np.diag(self.curvature + self.known)
         return PositiveFactor(hessian + np.tensordot(alpha, self._matrices, axes=1)).inverse()
+
+    def response(self, alpha: np.ndarray) -> np.ndarray:
+        """The matrix that turns z into the weights for a penalty."""
+        return self._inverse(alpha) * self.curvature
 
     def model(self, alpha: np.ndarray) -> np.ndarray:
         """The weights for a penalty."""

@@ -12,6 +12,7 @@ See :mod:`skdp.algorithms.tuning.alpha_search`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,7 @@ from skdp.algorithms.tuning.moments import (
 )
 from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
 from skdp.algorithms.tuning.splits import check_folds, folds
+from skdp.algorithms.weight_noise import WeightNoise
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 
@@ -146,4 +148,25 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
             plan=self,
             alpha=clipped(alpha * unit * unit),
             path=clipped(path * unit * unit),
+            noise=WeightNoise.dense(
+                noise_factor(ridge, alpha) * (target_bound / unit),
+                ridge.convex * unit**2,
+                data.intercept,
+                np.ones((1, 1)),
+            ),
         )
+
+
+def noise_factor(ridge: RidgeModels, alpha: np.ndarray) -> np.ndarray:
+    """Return F with ``F' F`` the covariance of the coefficients for a penalty, shape (p, p).
+
+    The noise of ``Q (c - E w)``, with the noise of c and the symmetric noise E of the moments; the
+    choice of the penalty is left out (docs/theory/tuning.md, "The noise that is left").
+    """
+    w, moments = ridge.coefficients(alpha), ridge.moments
+    square = moments.vector_deviation**2 + 0.5 * moments.deviation**2 * float(w @ w)
+    # a root of square I + deviation^2 w w' / 2
+    along = math.sqrt(square + 0.5 * moments.deviation**2 * float(w @ w)) - math.sqrt(square)
+    unit = w / max(float(np.linalg.norm(w)), 1e-300)
+    root = math.sqrt(square) * np.eye(len(w)) + along * np.outer(unit, unit)
+    return root @ ridge.inverse(alpha)

@@ -20,7 +20,7 @@ from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 def test_a_floor_raises_small_values_alone():
     rng = np.random.default_rng(0)
     vectors, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    preconditioner = Preconditioner(vectors=vectors, values=np.array([0.01, 0.2, 3.0]))
+    preconditioner = Preconditioner(vectors=vectors, values=np.array([0.01, 0.2, 3.0]), level=1.0)
     for floor, values in ((0.0, [0.01, 0.2, 3.0]), (0.1, [0.1, 0.2, 3.0]), (5.0, [5.0] * 3)):
         exact = np.linalg.inv(vectors @ np.diag(values) @ vectors.T)
         np.testing.assert_allclose(preconditioner.matrix(floor), exact, rtol=1e-9, atol=1e-12)

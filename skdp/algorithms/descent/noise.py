@@ -1,0 +1,503 @@
+"""How far the noise of planned noisy gradient descent moves its coefficients.
+
+Everything is a function of what was released: the second moments tell the curvature of every
+direction, the schedule how much of each step's noise is left in it, the weights how many gradients
+are clipped (docs/theory/noisy_gradient_descent.md, section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import chi2
+
+from skdp.algorithms.descent import rules
+from skdp.algorithms.descent.temperature import TemperatureNoise
+from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
+from skdp.algorithms.preparation.penalty import Spectrum, normal_law, typical_curvature
+from skdp.algorithms.weight_noise import WeightNoise
+from skdp.problems import Loss
+from skdp.problems.multiclass_losses import OneVsRestLoss
+
+if TYPE_CHECKING:
+    from skdp.algorithms.descent.noisy_descent import Descent
+
+#: Least part of the variance of numeric targets that residuals have.
+_LEAST_RESIDUAL = 0.01
+#: Least mean square distance of centered rows from 0.
+_LEAST_TRACE = 0.1
+#: Variance of margins that is none.
+_LEAST_MARGIN = 1e-12
+#: Halvings of the range of a factor.
+_HALVINGS = 12
+#: Number of quantiles of the lengths of rows.
+_QUANTILES = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedCurvature:
+    """Means over records of the derivative of clipped residuals in the margins.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (k, k)
+        Its mean, for directions that the margins do not depend on.
+    along : ndarray of shape (k, n_axes, k, n_axes)
+        Its mean times the products of the standardised margins.
+    squares : ndarray of shape (k, k)
+        Mean products of clipped residuals.
+    axes : ndarray of shape (k, n_axes)
+        Combinations of margins that are standardised.
+    """
+
+    mean: np.ndarray
+    along: np.ndarray
+    squares: np.ndarray
+    axes: np.ndarray
+
+
+def clipped_curvature(
+    loss: Loss,
+    offsets: np.ndarray,
+    covariance: np.ndarray,
+    clip: float,
+    rest: np.ndarray,
+    *,
+    moments: np.ndarray | None = None,
+    spread: float = 1.0,
+    factor: float | None = None,
+) -> ClippedCurvature:
+    """Compute the curvature that clipping leaves, for normal margins.
+
+    Parameters
+    ----------
+    loss : Loss
+    offsets : ndarray of shape (k,)
+        Mean of the margins.
+    covariance : ndarray of shape (k, k)
+        Of the margins.
+    clip : float
+        Largest norm of a gradient.
+    rest : ndarray of shape (m,)
+        Quantiles of the squared lengths of rows, but for the directions that margins depend on.
+    moments : ndarray of shape (k, k), optional
+        Of gradients: ``W M^2 W'`` for margins of the covariance ``W M W'``. Default: 0.
+    spread : float
+        Standard deviation of numeric residuals, or of the margins of other losses.
+    factor : float, optional
+        Of the margins, in the odds that classes are taken to have. Default: that for which the mean
+        clipped gradient along the margins is 0.
+    """
+    k = len(offsets)
+    values, vectors = np.linalg.eigh(covariance)
+    used = values > _LEAST_MARGIN
+    axes = vectors[:, used] / np.sqrt(values[used])
+    if not loss.has_odds:
+        clips = clip / np.sqrt(rest)
+        of_clips = [typical_curvature(loss, spread, clip) for clip in clips.tolist()]
+        mean = float(np.mean(of_clips)) * np.eye(k)
+        of_clips = [_mean_square(loss, spread, clip) for clip in clips.tolist()]
+        square = float(np.mean(of_clips)) * np.eye(k)
+        along = np.einsum("ab,jl->ajbl", mean, np.eye(axes.shape[1]))
+        return ClippedCurvature(mean=mean, along=along, squares=square, axes=axes)
+    nodes, shares = normal_law(k)
+    away = nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
+    margins = offsets + away
+    margins = margins[:, 0] if k == 1 else margins
+    derivative, square = np.zeros((len(nodes), k, k)), np.zeros((k, k))
+    squares = np.zeros(int(used.sum())) if moments is None else np.diag(axes.T @ moments @ axes)
+    clips = clip / np.sqrt((nodes[:, used] ** 2 @ squares)[:, None] + rest)
+    parts = []
+    for code in range(loss.n_outputs + 1 if k > 1 else 2):
+        targets = np.full(len(margins), code, dtype=np.intp)
+        first = loss.derivative(margins, targets).reshape(-1, k)
+        second = loss.second_derivative(margins, targets).reshape(-1, k, k)
+        lengths = np.maximum(np.sqrt((first**2).sum(axis=1)), 1e-300)
+        cuts = np.minimum(1.0, clips / lengths[:, None])
+        unit = first / lengths[:, None]
+        turned = second - unit[:, :, None] * np.einsum("ia,iab->ib", unit, second)[:, None, :]
+        free = (cuts == 1.0).mean(axis=1)
+        turning = np.where(cuts < 1.0, cuts, 0.0).mean(axis=1)  # what is clipped still turns
+        own = free[:, None, None] * second + turning[:, None, None] * turned
+        parts.append((own, first, (cuts**2).mean(axis=1), cuts.mean(axis=1)))
+    pulls = np.stack([cut * (first * away).sum(axis=1) for _, first, _, cut in parts], axis=1)
+    chances = _chances(loss, offsets, away, shares, pulls, factor)
+    for code, (own, first, cut, _) in enumerate(parts):
+        derivative += chances[:, code, None, None] * own
+        square += np.einsum("i,ia,ib->ab", shares * chances[:, code] * cut, first, first)
+    derivative = 0.5 * (derivative + derivative.transpose(0, 2, 1)) * shares[:, None, None]
+    along = np.einsum("iab,ij,il->ajbl", derivative, nodes[:, used], nodes[:, used], optimize=True)
+    return ClippedCurvature(mean=derivative.sum(axis=0), along=along, squares=square, axes=axes)
+
+
+def _chances(
+    loss: Loss,
+    offsets: np.ndarray,
+    away: np.ndarray,
+    shares: np.ndarray,
+    pulls: np.ndarray,
+    factor: float | None,
+) -> np.ndarray:
+    """Probabilities of the classes at nodes, shape (m, n_classes), of margins times a factor.
+
+    `pulls` are the clipped gradients of the classes along the margins; without a factor it is found
+    by bisection, since its mean falls as the factor rises.
+    """
+
+    def at(factor: float) -> np.ndarray:
+        likely = offsets + factor * away
+        if len(offsets) > 1:
+            return np.asarray(loss.probabilities(likely))  # type: ignore[attr-defined]
+        odds = expit(likely[:, 0])
+        return np.column_stack([1.0 - odds, odds])
+
+    if factor is not None:
+        return at(factor)
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if float(shares @ (at(middle) * pulls).sum(axis=1)) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return at(high)
+
+
+def _mean_square(loss: Loss, spread: float, clip: float) -> float:
+    """Mean square of the clipped slopes of a loss without odds, for residuals of a spread."""
+    z = spread * np.linspace(-8.0, 8.0, 401)
+    density = np.exp(-0.5 * (z / spread) ** 2)
+    target = 0.0 if loss.target_bound else 1.0
+    base = loss.base if isinstance(loss, OneVsRestLoss) else loss
+    slopes = np.clip(base.derivative(z, np.full(len(z), target)), -clip, clip)
+    return float((density * slopes**2).sum() / density.sum())
+
+
+def _squares(moments: np.ndarray, trace: float) -> np.ndarray:
+    """Quantiles of squared lengths of normal rows, each of which counts by its square.
+
+    `trace` is their mean, in place of the sum of the `moments`, which tell how far they scatter.
+    """
+    total = float(moments.sum())
+    freedom = max(total**2 / float((moments**2).sum()) * min(trace / total, 1.0), 1.0)
+    # weighted by its value, a chi-squared variable has two more degrees of freedom
+    quantiles = chi2.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, freedom + 2.0)
+    return np.asarray(trace / freedom * quantiles)
+
+
+class DescentNoise:
+    """Covariance of the weights of a descent.
+
+    Parameters
+    ----------
+    descent : Descent
+    raw, scaled, final : ndarray of shape (n_outputs, width)
+        Weights of centered rows as averaged, with the factor of their margins, and with a penalty.
+    shift : float
+        Of the log odds, as released.
+    """
+
+    def __init__(
+        self,
+        descent: Descent,
+        raw: np.ndarray,
+        scaled: np.ndarray,
+        final: np.ndarray,
+        shift: float = 0.0,
+    ) -> None:
+        self.descent, self.plan, self.rows = descent, descent.plan, descent.rows
+        self.raw, self.scaled, self.final, self.shift = raw, scaled, final, shift
+        self.d = self.plan.objective.design.n_features
+        self.moments, self.gains, self.vectors = self._spectrum()
+        features = raw[:, : self.d]
+        square = float((features**2).sum())
+        self.factor = float((scaled[:, : self.d] * features).sum()) / square if square else 1.0
+        turned = self._turned(features)
+        self.covariance = np.asarray((turned * self.moments) @ turned.T)
+        self.constant_moment = self.rows.constant**2
+        self.constant_gain = 1.0
+        if self.vectors is not None:
+            self.constant_gain /= max(self.constant_moment + self.plan.ridge, self.plan.floor)
+
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Second moments and factors of gradients in directions, one per column; None: as is."""
+        known, d = self.descent.preconditioner, self.d
+        # the scale is that of an upper bound: rows are shorter by one deviation of its noise
+        error = self._scale_error()
+        trace = max(1.0 - error, _LEAST_TRACE)
+        if known is None:
+            return np.full(d, trace / d), np.ones(d), None
+        ridge = self.plan.ridge
+        matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
+        values, vectors = np.linalg.eigh(matrix[:d, :d])
+        # the released moments are those of rows that are shortened to norm 1
+        squares = _squares(np.maximum(values, 0.0) + _LEAST_TRACE / d, trace)
+        squares += self.rows.constant**2
+        left = float(np.minimum(1.0, 1.0 / squares).mean())
+        other = ridge**2 * d / (2.0 * len(known.values)) / left**2
+        shown = known.level * d / left
+        trace = (trace * other + shown * error**2) / max(other + error**2, 1e-300)
+        # eigenvalues of noisy moments are further apart than those without noise
+        level = float(values.mean())
+        apart, noise = float(((values - level) ** 2).mean()), 0.25 * ridge**2
+        moments = level + max(1.0 - noise / max(apart, noise), 0.0) * (values - level)
+        trace = max(trace, _LEAST_TRACE)
+        moments = np.maximum(moments * (trace / (d * max(level, 1e-3 / d))), 1e-3 * trace / d)
+        gains = 1.0 / np.maximum(np.maximum(values, 0.0) + ridge, self.plan.floor)
+        return moments, gains, vectors
+
+    def _scale_error(self) -> float:
+        """Noise of the mean square distance of rows from their mean, relative to it."""
+        plan = self.plan
+        return 0.0 if plan.centering is None else plan.centering.scale_error(self.rows.centering)
+
+    def _turned(self, weights: np.ndarray) -> np.ndarray:
+        return weights if self.vectors is None else weights @ self.vectors
+
+    def _noise(
+        self, curvatures: np.ndarray, squares: np.ndarray, moments: Any, gains: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of weights, and what is learnt, by output and direction.
+
+        Parameters
+        ----------
+        curvatures, squares : ndarray of shape (k,)
+            Curvature of the losses, and mean square of residuals.
+        moments, gains : ndarray of shape (m,)
+        """
+        plan = self.plan
+        unit, n_blocks = plan.sums.bound() / plan.n_records, plan.schedule.n_blocks
+        preconditioned = np.outer(curvatures, moments * gains)
+        distinct, where = np.unique(preconditioned.ravel(), return_inverse=True)
+        weights = plan.schedule.noise_weights(distinct)
+        variances = ((weights * (plan.schedule.multipliers * unit * n_blocks)[:, None]) ** 2).sum(
+            axis=0
+        )
+        # blocks are drawn by chance: what differs between them does not cancel at once
+        of_blocks = weights.reshape(-1, n_blocks, len(distinct)).sum(axis=0).var(axis=0)
+        of_blocks *= n_blocks**2 / plan.n_records
+        learnt = -distinct * weights.sum(axis=0)
+        shape = preconditioned.shape
+        total = variances[where].reshape(shape)
+        total = total + of_blocks[where].reshape(shape) * np.outer(squares, moments)
+        return total * gains**2, learnt[where].reshape(shape)
+
+    def _rest(self, taken: float) -> np.ndarray:
+        """Squared lengths of normal rows without a part of them, at quantiles of second moments."""
+        left = max(float(self.moments.sum()) - taken, 0.0)
+        return _squares(self.moments, left) + self.constant_moment + 1e-12
+
+    def curvature(self) -> ClippedCurvature:
+        """Mean curvature of the clipped losses in the margins."""
+        plan = self.plan
+        spread = math.sqrt(max(float(np.trace(self.covariance)) / len(self.raw), 1e-2))
+        turned = self._turned(self.raw[:, : self.d])
+        moments = (turned * self.moments**2) @ turned.T
+        taken = 0.0
+        if plan.loss.has_odds:
+            taken = float(np.trace(np.linalg.pinv(self.covariance, hermitian=True) @ moments))
+        rest = self._rest(taken)
+
+        likely = None if plan.temperature is None else self.factor
+
+        def at(spread: float) -> ClippedCurvature:
+            return clipped_curvature(
+                plan.loss,
+                self.descent.offsets,
+                self.covariance,
+                plan.clip_norm,
+                rest,
+                moments=moments,
+                spread=spread,
+                factor=likely,
+            )
+
+        if not plan.loss.target_bound:
+            return at(spread)
+        variance = plan.loss.target_bound**2 * plan.target_variance
+        found = at(math.sqrt(variance))
+        sizes = np.diag(found.mean), np.diag(found.squares)
+        noise = float(self._noise(*sizes, self.moments, self.gains)[0][0] @ self.moments)
+        # explained is what the margins have beyond noise, and noise adds to residuals
+        left = variance - float(self.covariance[0, 0]) + 2.0 * noise
+        return at(math.sqrt(max(left, _LEAST_RESIDUAL * variance)))
+
+    def offset_variance(self) -> float:
+        """Variance of the margins of a constant model at the mean row, from its release."""
+        plan, offset = self.plan, float(self.descent.offsets[0])
+        if plan.centering is None:
+            return 0.0
+        deviation = plan.centering.sum.mechanism().noise_scale / plan.n_records
+        moved = 0.0
+        if plan.centering.moves_rows:
+            scale = self.rows.centering.scale
+            moved = (deviation / scale) ** 2 * float(
+                (self.raw[:, : self.d] ** 2).sum(axis=1).mean()
+            )
+        if plan.loss.target_bound:
+            own = deviation * plan.centering.target_clip * plan.loss.target_bound
+        elif plan.loss.link == "logit":
+            share = float(expit(offset))
+            own = deviation / preparation_rules.LABEL_WEIGHT / (share * (1.0 - share))
+        elif plan.loss.has_odds:
+            own = deviation * math.sqrt(2.0) * (plan.loss.n_outputs + 1)
+        else:
+            own = 0.0
+        return own**2 + moved
+
+    def weights(self) -> WeightNoise:
+        """Return the covariance of the coefficients."""
+        plan, rows, d = self.plan, self.rows, self.d
+        found = self.curvature()
+        curvatures, outputs = np.linalg.eigh(found.mean)
+        squares = np.einsum("ak,ab,bk->k", outputs, found.squares, outputs)
+        k = len(curvatures)
+        variances, _ = self._noise(curvatures, squares, self.moments, self.gains)
+        plain = np.zeros(k)
+        # linear functions of the features of A and of 1, one per row
+        if self.vectors is not None:
+            factors = np.column_stack([self.vectors.T, np.zeros(d)])
+            factors, mixed = self._along(factors, variances, found, outputs)
+        else:
+            plain, variances = variances[:, 0], np.zeros((k, 0))
+            factors, mixed = self._along(np.zeros((0, d + 1)), variances, found, outputs)
+        factors[:, :d] *= self.factor
+        mixed[:, :, :d] *= self.factor
+        plain = plain * self.factor**2
+        if rows.has_intercept and not plan.is_balanced:
+            variances = np.column_stack([variances, self._constant(curvatures, squares)])
+            factors = np.vstack([factors, np.eye(1, d + 1, d)])
+        left = self._penalised(np.concatenate([factors, mixed.reshape(-1, d + 1)]))
+        factors, mixed = left[: len(factors)], left[len(factors) :].reshape(mixed.shape)
+        if plan.objective.is_penalised and k == 1:
+            more = self._penalty_noise()
+            mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
+        to_scores = np.asarray(plan.loss.class_weights(np.eye(k)))
+        mixed, kept = np.einsum("sa,qai->qsi", to_scores, mixed), self._kept()
+        return WeightNoise(
+            directions=of_rows(rows, factors),
+            variances=variances,
+            plain=plain * (kept / rows.unit) ** 2,
+            center=rows.shift * rows.unit,
+            mix=to_scores @ outputs,
+            mixed=of_rows(rows, mixed),
+            margins=margin_noise(
+                factors,
+                variances,
+                plain * kept**2,
+                to_scores @ outputs,
+                mixed,
+                Spectrum(moments=self.moments, directions=self.vectors),
+                rows.unit,
+            ),
+        )
+
+    def _constant(self, curvatures: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Variances of the margin of the mean row, shape (k,)."""
+        plan = self.plan
+        moment, gain = np.array([self.constant_moment]), np.array([self.constant_gain])
+        own, learnt = self._noise(curvatures, squares, moment, gain)
+        variances = own[:, 0] * moment[0] * self.factor**2
+        variances += (1.0 - self.factor * learnt[:, 0]) ** 2 * self.offset_variance()
+        if plan.temperature is not None:
+            found = self._tempered()
+            variances = (1.0 - found.kept_shift) ** 2 * variances + found.shift_variance
+        return np.asarray(variances)
+
+    def _tempered(self) -> TemperatureNoise:
+        plan = self.plan
+        assert plan.temperature is not None
+        spread = plan.loss.target_bound * math.sqrt(plan.target_variance) or 1.0
+        start = plan.shrinkage(self.raw, plan.noise_variance())
+        if plan.is_squared:
+            start = max(start, rules.LEAST_FACTOR)
+        return plan.temperature.noise(
+            self.raw,
+            self.descent.offsets,
+            self.covariance,
+            (start, self.factor),
+            self.shift,
+            spread,
+        )
+
+    def _along(
+        self,
+        factors: np.ndarray,
+        variances: np.ndarray,
+        found: ClippedCurvature,
+        outputs: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Split off the noise along the margins, where the curvature is another one.
+
+        Returns
+        -------
+        factors : ndarray of shape (n_directions, d + 1)
+            Without it.
+        mixed : ndarray of shape (n_mixed, n_outputs, d + 1)
+            It.
+        """
+        k, d, axes = len(self.raw), self.d, found.axes
+        m = axes.shape[1]
+        functions = np.zeros((m, d + 1))
+        functions[:, :d] = axes.T @ self.raw[:, :d]  # standardised margins
+        turned = self._turned(functions[:, :d]) * self.moments
+        pulled = turned if self.vectors is None else turned @ self.vectors.T
+        components = factors[:, :d] @ pulled.T
+        covariance = np.einsum(
+            "ak,bk,kq,qj,ql->ajbl",
+            outputs,
+            outputs,
+            variances,
+            components,
+            components,
+            optimize=True,
+        ).reshape(k * m, k * m)
+        along = found.along.reshape(k * m, k * m)
+        if len(factors):
+            level = np.einsum("ab,jl->ajbl", found.mean, np.eye(m)).reshape(k * m, k * m)
+            least = 1e-2 * max(float(np.trace(level)) / max(k * m, 1), 1e-12)
+            values, vectors = np.linalg.eigh(along)
+            other = (vectors / np.maximum(values, least)) @ vectors.T @ level
+            covariance = other @ covariance @ other.T
+        if self.plan.temperature is not None:
+            tempered = self._tempered()
+            scale = np.einsum("ab,bj->aj", self.covariance, axes).ravel()
+            pull = along @ scale
+            pull /= max(float(pull @ scale), 1e-300)
+            taken = np.eye(k * m) - tempered.kept_factor * np.outer(scale, pull)
+            covariance = taken @ covariance @ taken.T
+            relative = tempered.factor_variance / max(self.factor, 1e-12) ** 2
+            covariance += relative * np.outer(scale, scale)
+        values, vectors = np.linalg.eigh(covariance)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T.reshape(k * m, k, m)
+        return factors - components @ functions, np.einsum("qaj,ji->qai", root, functions)
+
+    def _kept(self) -> float:
+        """What a penalty leaves of the weights, on average."""
+        before, after = self.scaled[:, : self.d], self.final[:, : self.d]
+        square = float((before**2).sum())
+        return float((before * after).sum()) / square if square else 1.0
+
+    def _penalised(self, factors: np.ndarray) -> np.ndarray:
+        """Shrink directions as the penalty has shrunk the weights."""
+        factors, d = factors.copy(), self.d
+        if not self.plan.objective.is_penalised:
+            factors[:, :d] *= self._kept()
+            return factors
+        factors[:, :d] = self.descent.spectrum.penalised(
+            factors[:, :d], self.scaled[:, :d], self.final[:, :d]
+        )
+        return factors
+
+    def _penalty_noise(self) -> np.ndarray:
+        """Noise of the features' weights by that of the moments a penalty goes by."""
+        known, deviation = self.descent.preconditioner, 0.0
+        if known is not None:  # the ridge is the spectral norm of the noise
+            deviation = self.plan.ridge / math.sqrt(2.0 * len(known.values))
+        before, after = self.scaled[:, : self.d], self.final[:, : self.d]
+        return self.descent.spectrum.penalty_noise(before, after, deviation, self._scale_error())

@@ -1,0 +1,121 @@
+"""The noise of weights of centered rows, as one of coefficients: post-processing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp.algorithms.descent.temperature import TemperatureNoise
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
+from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.preparation.plan import Preparation
+from skdp.algorithms.preparation.undo import LeftNoise
+from skdp.algorithms.weight_noise import MarginNoise, WeightNoise, spectral_norm
+
+
+def of_rows(rows: CenteredRecords, functions: np.ndarray) -> np.ndarray:
+    """Turn functions of the features of A and of 1, shape (..., d + 1), into those of (x, 1)."""
+    out, d = functions.copy(), functions.shape[-1] - 1
+    out[..., :d] /= rows.unit
+    out[..., d] -= functions[..., :d] @ rows.shift
+    return out
+
+
+def centered_noise(
+    prepared: Preparation,
+    left: LeftNoise,
+    weights: tuple[np.ndarray, np.ndarray, np.ndarray],
+    *,
+    to_scores: np.ndarray,
+    tempered: TemperatureNoise | None,
+    offset_variance: np.ndarray,
+    moments_noise: tuple[float, float] | None,
+) -> WeightNoise:
+    """Return the covariance of the coefficients of a model of prepared rows.
+
+    Parameters
+    ----------
+    prepared : Preparation
+    left : LeftNoise
+        Of weights of prepared rows.
+    weights : tuple of three ndarray of shape (k, width)
+        Of centered rows, as released, with the factor of their margins, and with a penalty.
+    to_scores : ndarray of shape (n_scores, k)
+    tempered : TemperatureNoise or None
+        Of the release that found the factor.
+    offset_variance : ndarray of shape (k,)
+        Of the margins of a constant model, which the weight of the constant corrects in part.
+    moments_noise : tuple of two floats or None
+        Deviation and relative error of the moments, as of :meth:`Spectrum.penalty_noise`; None
+        without a penalty.
+    """
+    rows, spectrum, (raw, scaled, final) = prepared.rows, prepared.spectrum, weights
+    d, k = len(rows.shift), len(raw)
+    square = max(float((raw[:, :d] ** 2).sum()), 1e-300)
+    factor = float((raw[:, :d] * scaled[:, :d]).sum()) / square
+    functions = factor * left.functions @ prepared.whitener
+    constant = left.constant * (factor * prepared.affine.constant) ** 2
+    constant = constant + (1.0 - left.kept) ** 2 * offset_variance * rows.has_intercept
+    mixed = np.zeros((0, k, d))
+    if tempered is not None:
+        mixed = math.sqrt(tempered.factor_variance) * raw[None, :, :d]
+        constant = (1.0 - tempered.kept_shift) ** 2 * constant + tempered.shift_variance
+    if tempered is not None and k == 1:  # of several classes it is one direction of many
+        explained = max(float(spectrum.covariance(raw[:, :d])[0, 0]), 1e-300)
+        pulled = spectrum.turned_back(spectrum.turned(raw[:, :d]) * spectrum.moments)
+        along = functions @ pulled.T / explained
+        functions = functions - tempered.kept_factor * along * raw[:, :d]
+    if moments_noise is not None:
+        before, after = scaled[:, :d], final[:, :d]
+        functions = spectrum.penalised(functions, before, after)
+        mixed = spectrum.penalised(mixed.reshape(-1, d), before, after).reshape(mixed.shape)
+        if k == 1:
+            more = spectrum.penalty_noise(before, after, *moments_noise)
+            mixed = np.concatenate([mixed, more[:, None, :]])
+    extended = np.zeros((len(functions) + 1, d + 1))
+    extended[:-1, :d], extended[-1, d] = functions, 1.0
+    variances = np.column_stack([left.variances, constant])
+    mix, of_scores = to_scores @ left.outputs, np.einsum("sk,qki->qsi", to_scores, mixed)
+    of_scores = np.pad(of_scores, ((0, 0), (0, 0), (0, 1)))
+    return WeightNoise(
+        directions=of_rows(rows, extended),
+        variances=variances,
+        plain=np.zeros(k),
+        center=np.zeros(d),
+        mix=mix,
+        mixed=of_rows(rows, of_scores),
+        margins=margin_noise(extended, variances, np.zeros(k), mix, of_scores, spectrum, rows.unit),
+    )
+
+
+def margin_noise(
+    functions: np.ndarray,
+    variances: np.ndarray,
+    plain: np.ndarray,
+    mix: np.ndarray,
+    mixed: np.ndarray,
+    spectrum: Spectrum,
+    unit: float,
+) -> MarginNoise:
+    """Noise of the coefficients and of the margins of an average and of a rare unit row.
+
+    Parameters
+    ----------
+    functions, variances, plain, mix, mixed
+        As of :class:`WeightNoise`, but of the features of A and of 1.
+    spectrum : Spectrum
+    unit : float
+        Of the features of A.
+    """
+    d, shares = functions.shape[1] - 1, (mix**2).mean(axis=0)
+    rows = np.sqrt(shares @ variances)[:, None] * functions
+    rows = np.concatenate([rows, mixed.reshape(-1, d + 1) / math.sqrt(len(mix))])
+    isotropic = float(shares @ plain)
+    average = float((spectrum.turned(rows[:, :d]) ** 2 @ spectrum.moments).sum())
+    average += float((rows[:, d] ** 2).sum())
+    return MarginNoise(
+        coef=math.sqrt(float((rows[:, :d] ** 2).sum()) / d + isotropic) / unit,
+        average_row=math.sqrt(average + isotropic * float(spectrum.moments.sum())),
+        rare_row=math.sqrt(spectral_norm(rows[:, :d]) ** 2 + isotropic),
+    )

@@ -1,0 +1,216 @@
+"""How far the noise of a fit moves its weights: post-processing of what was released.
+
+The covariance is that of fits on the same records, to first order in the noise. It says nothing
+about the sampling of the records, nor about what early stopping or a penalty leaves unlearnt.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.preparation.centered_rows import squared_norms
+from skdp.problems import Records
+from skdp.problems.records import Block
+
+#: Largest number that a square of is finite.
+_LARGEST = 1e150
+
+
+def spectral_norm(matrix: np.ndarray) -> float:
+    """Largest singular value, of every matrix: what is released may be no number."""
+    matrix = np.clip(np.nan_to_num(matrix), -_LARGEST, _LARGEST)
+    size = float(np.abs(matrix).max(initial=0.0))
+    if not size:
+        return 0.0
+    matrix = matrix / size
+    gram = matrix @ matrix.T if matrix.shape[0] < matrix.shape[1] else matrix.T @ matrix
+    return size * math.sqrt(max(float(np.linalg.eigvalsh(gram)[-1]), 0.0))
+
+
+@dataclass(frozen=True)
+class MarginNoise:
+    """Standard deviations of the noise, of one number each.
+
+    Attributes
+    ----------
+    coef : float
+        Root mean square over the coefficients.
+    average_row : float
+        In the margin of an average row.
+    rare_row : float
+        In the margin of a row of the same length in the direction where noise is largest.
+    """
+
+    coef: float
+    average_row: float
+    rare_row: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return it as plain Python types."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightNoise:
+    """Covariance of released weights of rows ``(x, 1)``.
+
+    Score s of row x has the variance
+    ``sum_k mix[s, k]^2 (sum_q variances[k, q] (directions[q] . (x, 1))^2 + plain[k] |x - c|^2)
+    + sum_q (mixed[q, s] . (x, 1))^2``.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (n_directions, n_features + 1)
+    variances : ndarray of shape (n_outputs, n_directions)
+    plain : ndarray of shape (n_outputs,)
+        Variance of every coefficient, the same in all directions; 0 for none.
+    center : ndarray of shape (n_features,)
+        c, the row where that part vanishes.
+    mix : ndarray of shape (n_scores, n_outputs)
+        From independent outputs to scores of the decision function.
+    mixed : ndarray of shape (n_mixed, n_scores, n_features + 1)
+        Few directions in which outputs depend on each other.
+    margins : MarginNoise
+        Of average and rare rows, in the mean over scores.
+    """
+
+    directions: np.ndarray
+    variances: np.ndarray
+    plain: np.ndarray
+    center: np.ndarray
+    mix: np.ndarray
+    mixed: np.ndarray
+    margins: MarginNoise
+
+    @classmethod
+    def dense(
+        cls, factor: np.ndarray, moments: np.ndarray, intercept: float, mix: np.ndarray
+    ) -> WeightNoise:
+        """Make it from a square root of the covariance, for weights of ``(x, intercept)``.
+
+        Parameters
+        ----------
+        factor : ndarray of shape (n_directions, width)
+            ``factor' factor`` is the covariance.
+        moments : ndarray of shape (width, width)
+            Second moments of rows, for what an average one is.
+        intercept : float
+        mix : ndarray of shape (n_scores, 1)
+        """
+        d = len(moments) - bool(intercept)
+        directions = np.zeros((len(factor), d + 1))
+        directions[:, : len(moments)] = factor
+        directions[:, d] *= intercept
+        average = float(np.einsum("qi,ij,qj->", factor, moments, factor, optimize=True))
+        length = float(np.trace(moments[:d, :d]))
+        largest = spectral_norm(factor[:, :d]) ** 2
+        size = np.sqrt((mix**2).sum(axis=1).mean())
+        return cls(
+            directions=directions,
+            variances=np.ones((1, len(factor))),
+            plain=np.zeros(1),
+            center=np.zeros(d),
+            mix=mix,
+            mixed=np.zeros((0, len(mix), d + 1)),
+            margins=MarginNoise(
+                coef=float(size * np.linalg.norm(factor[:, :d]) / math.sqrt(max(d, 1))),
+                average_row=float(size) * math.sqrt(max(average, 0.0)),
+                rare_row=float(size) * math.sqrt(largest * max(length, 0.0)),
+            ),
+        )
+
+    @classmethod
+    def isotropic(
+        cls,
+        variance: Any,
+        n_features: int,
+        intercept: float,
+        norm: float,
+        mix: np.ndarray,
+        of_intercept: Any = None,
+    ) -> WeightNoise:
+        """Make it from variances that are the same for all features.
+
+        Parameters
+        ----------
+        variance : float or ndarray of shape (n_outputs,)
+        n_features : int
+        intercept : float
+            Value of the constant feature; 0 for none.
+        norm : float
+            Of rows, for average and rare ones.
+        mix : ndarray of shape (n_scores, n_outputs)
+        of_intercept : ndarray of shape (n_outputs,), optional
+            Variance of the weight of the constant feature. Default: `variance`.
+        """
+        plain = np.full(mix.shape[1], 1.0) * variance
+        last = plain if of_intercept is None else of_intercept
+        size = float(np.sqrt((mix**2 @ plain).mean()))
+        return cls(
+            directions=np.eye(1, n_features + 1, n_features) * intercept,
+            variances=np.asarray(last)[:, None],
+            plain=plain,
+            center=np.zeros(n_features),
+            mix=mix,
+            mixed=np.zeros((0, len(mix), n_features + 1)),
+            margins=MarginNoise(coef=size, average_row=size * norm, rare_row=size * norm),
+        )
+
+    def coef(self) -> np.ndarray:
+        """Standard deviations of the coefficients, shape (n_scores, n_features)."""
+        squares = self.variances @ self.directions[:, :-1] ** 2 + self.plain[:, None]
+        squares = self.mix**2 @ squares + (self.mixed[:, :, :-1] ** 2).sum(axis=0)
+        return np.asarray(np.sqrt(squares))
+
+    def intercept(self) -> np.ndarray:
+        """Standard deviations of the scores of the row 0, shape (n_scores,)."""
+        squares = self.variances @ self.directions[:, -1] ** 2
+        squares += self.plain * float(self.center @ self.center)
+        squares = self.mix**2 @ squares + (self.mixed[:, :, -1] ** 2).sum(axis=0)
+        return np.asarray(np.sqrt(squares))
+
+    def scores(self, rows: Records, slopes: np.ndarray | None = None) -> np.ndarray:
+        """Standard deviations of scores, or to first order of functions of them.
+
+        Parameters
+        ----------
+        rows : Records
+            Without an intercept feature.
+        slopes : ndarray of shape (n_rows, n_functions, n_scores), optional
+            Derivatives of the functions. Default: the scores themselves.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_functions)
+        """
+        n_scores = len(self.mix)
+        squares, start = [np.zeros((0, n_scores if slopes is None else slopes.shape[1]))], 0
+        for block in rows.blocks():
+            end = start + len(squared_norms(block))
+            of_block = np.eye(n_scores)[None] if slopes is None else slopes[start:end]
+            squares.append(self._squares(block, of_block))
+            start = end
+        return np.asarray(np.sqrt(np.concatenate(squares)))
+
+    def _squares(self, block: Block, slopes: np.ndarray) -> np.ndarray:
+        """Variances of functions of the scores, shape (n_rows, n_functions)."""
+        own = self._along(block, self.directions) ** 2 @ self.variances.T
+        if self.plain.any():
+            lengths = squared_norms(block) + float(self.center @ self.center)
+            lengths -= 2.0 * block.margins(self.center[None, :])
+            own += np.maximum(lengths, 0.0)[:, None] * self.plain
+        slopes = np.broadcast_to(slopes, (len(own), *slopes.shape[1:]))
+        squares = np.einsum("ifk,ik->if", (slopes @ self.mix) ** 2, own)
+        for of_scores in self.mixed:
+            along = self._along(block, of_scores)
+            squares += np.einsum("ifs,is->if", slopes, along) ** 2
+        return np.asarray(squares)
+
+    @staticmethod
+    def _along(block: Block, directions: np.ndarray) -> np.ndarray:
+        margins = block.margins(directions[:, :-1]).reshape(-1, len(directions))
+        return np.asarray(margins + directions[:, -1])
