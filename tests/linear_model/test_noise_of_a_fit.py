@@ -79,7 +79,7 @@ CASES = {
         {"n": 20_000, "decay": 0.7},
     ),
     "ridge, output": (DPRidge(method="output", **NUMBERS), "numbers", {}),
-    "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {"d": 40}),
+    "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {}),
     "output, printed": (DPRidge(method="output", preparation=None, **NUMBERS), "numbers", {}),
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
     "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
