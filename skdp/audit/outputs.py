@@ -30,6 +30,15 @@ def released_parameters(fitted: Any) -> np.ndarray:
     ------
     AttributeError
         Without ``coef_``: other models need a function of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skdp.audit import released_parameters
+    >>> X = np.arange(6.0).reshape(3, 2) ** 2
+    >>> released_parameters(LinearRegression(fit_intercept=False).fit(X, X @ [1.0, 2.0])).round(6)
+    array([1., 2.])
     """
     if not hasattr(fitted, "coef_") and hasattr(fitted, "model_"):
         return released_parameters(fitted.model_)

@@ -141,6 +141,13 @@ def calibrated_mechanism(
     the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares,
     in (0, 1], add up to 1 cost the budget together: ``share * epsilon`` each, or
     ``c / sqrt(share)``, because the squares of the Gaussian DP parameters ``1 / c`` add.
+
+    Examples
+    --------
+    >>> from skdp.mechanisms import calibrated_mechanism
+    >>> from skdp.privacy import PrivacyBudget
+    >>> calibrated_mechanism(PrivacyBudget(1.0), sensitivity=0.1)
+    SphericalLaplaceMechanism(sensitivity=0.1, epsilon=1.0)
     """
     check_real("share", share, 0.0, 1.0, closed="right")
     if budget.is_pure:

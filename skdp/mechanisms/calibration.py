@@ -37,6 +37,12 @@ def gaussian_noise_multiplier(
     ------
     ValueError
         Where the chosen calibration has no proof.
+
+    Examples
+    --------
+    >>> from skdp.mechanisms import gaussian_noise_multiplier
+    >>> round(gaussian_noise_multiplier(1.0, 1e-6), 2)
+    4.22
     """
     check_positive(epsilon=epsilon)
     check_real("delta", delta, 0.0, 1.0, closed="neither")

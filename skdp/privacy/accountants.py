@@ -141,6 +141,14 @@ class GaussianDPAccountant(PrivacyAccountant):
     ----------
     neighbouring : Neighbouring or str, default=None
         The relation of all events. None: that of the first one.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianDPAccountant, GaussianEvent
+    >>> accountant = GaussianDPAccountant()
+    >>> _ = accountant.compose(GaussianEvent(4.0, "replace_one"), 4)
+    >>> round(accountant.get_epsilon(1e-6), 2)
+    2.25
     """
 
     @property
@@ -180,6 +188,14 @@ class ZCDPAccountant(PrivacyAccountant):
     ----------
     neighbouring : Neighbouring or str, default=None
         The relation of all events. None: that of the first one.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianEvent, ZCDPAccountant
+    >>> accountant = ZCDPAccountant()
+    >>> _ = accountant.compose(GaussianEvent(4.0, "replace_one"), 4)
+    >>> round(accountant.get_epsilon(1e-6), 2)
+    2.42
     """
 
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
@@ -226,6 +242,14 @@ class PureAccountant(PrivacyAccountant):
     ----------
     neighbouring : Neighbouring or str, default=None
         The relation of all events. None: that of the first one.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PureAccountant, PureEvent
+    >>> accountant = PureAccountant()
+    >>> _ = accountant.compose(PureEvent(0.5, "replace_one"), 4)
+    >>> accountant.get_epsilon(0.0)
+    2.0
     """
 
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
@@ -286,6 +310,13 @@ def tightest_epsilon(
     ------
     UnsupportedEventError, ValueError
         If no proof covers a part of the event, or if it was measured under another relation.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianEvent, RepeatedEvent, tightest_epsilon
+    >>> fit = GaussianEvent(4.22, "replace_one")
+    >>> [round(tightest_epsilon(event, 1e-6), 2) for event in (fit, RepeatedEvent(fit, 5))]
+    [1.0, 2.4]
     """
     relation = common_relation([event], neighbouring)
     check_real("delta", delta, 0.0, 1.0)

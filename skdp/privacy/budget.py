@@ -22,6 +22,12 @@ class PrivacyBudget:
     ------
     TypeError, ValueError
         For values of the wrong kind or out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyBudget
+    >>> PrivacyBudget(1.0, 1e-6)
+    PrivacyBudget(epsilon=1.0, delta=1e-06)
     """
 
     epsilon: float

@@ -96,6 +96,12 @@ class GaussianEvent(PrivacyEvent):
         Standard deviation per coordinate over the l2 sensitivity of the vector; finite and > 0.
     neighbouring : Neighbouring or str
         The relation that the cost holds under.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianEvent, tightest_epsilon
+    >>> round(tightest_epsilon(GaussianEvent(4.0, "replace_one"), 1e-6), 2)
+    1.06
     """
 
     noise_multiplier: float
@@ -254,6 +260,13 @@ class ComposedEvent(PrivacyEvent):
     ----------
     events : sequence of PrivacyEvent
         All under the same relation; kept as a tuple. Empty: nothing was released.
+
+    Examples
+    --------
+    >>> from skdp.privacy import ComposedEvent, GaussianEvent, PureEvent, tightest_epsilon
+    >>> both = ComposedEvent([GaussianEvent(4.0, "replace_one"), PureEvent(0.1, "replace_one")])
+    >>> round(tightest_epsilon(both, 1e-6), 2)
+    1.13
     """
 
     events: Sequence[PrivacyEvent]
@@ -275,6 +288,12 @@ class RepeatedEvent(PrivacyEvent):
         What is released each time.
     count : int
         >= 0.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PureEvent, RepeatedEvent, tightest_epsilon
+    >>> round(tightest_epsilon(RepeatedEvent(PureEvent(0.1, "replace_one"), 10), 1e-6), 2)
+    1.0
     """
 
     event: PrivacyEvent

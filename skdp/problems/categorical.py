@@ -10,7 +10,14 @@ import numpy as np
 
 
 def universe_size(sizes: Sequence[int]) -> int:
-    """Return the number of conceivable records, exactly."""
+    """Return the number of conceivable records, exactly.
+
+    Examples
+    --------
+    >>> from skdp.problems import universe_size
+    >>> universe_size([2, 3, 4])
+    24
+    """
     return math.prod(int(size) for size in sizes)
 
 

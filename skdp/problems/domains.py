@@ -71,7 +71,15 @@ class WholeSpace(Domain):
 
 @dataclass(frozen=True)
 class Ball(Domain):
-    """The Euclidean ball of a radius around the origin."""
+    """The Euclidean ball of a radius around the origin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import Ball
+    >>> Ball(1.0).project(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
 
     radius: float
 
@@ -97,7 +105,15 @@ class Ball(Domain):
 
 @dataclass(frozen=True, eq=False)
 class Box(Domain):
-    """``{w: lower <= w <= upper}`` for arrays of shape (dimension,), with infinite bounds, too."""
+    """``{w: lower <= w <= upper}`` for arrays of shape (dimension,), with infinite bounds, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import Box
+    >>> Box(np.zeros(2), np.ones(2)).project(np.array([-1.0, 0.5]))
+    array([0. , 0.5])
+    """
 
     lower: np.ndarray
     upper: np.ndarray
@@ -140,7 +156,15 @@ class Box(Domain):
 
 @dataclass(frozen=True)
 class Simplex(Domain):
-    """``{w >= 0: sum(w) = 1}``, the probability vectors of a length."""
+    """``{w >= 0: sum(w) = 1}``, the probability vectors of a length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import Simplex
+    >>> Simplex(2).project(np.array([0.8, 0.8]))
+    array([0.5, 0.5])
+    """
 
     dimension: int
 

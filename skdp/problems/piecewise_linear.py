@@ -263,5 +263,12 @@ class SmoothedLoss(Loss):
 
 
 def huber_loss(target_bound: float, threshold: float) -> SmoothedLoss:
-    """Return ``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond."""
+    """Return ``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond.
+
+    Examples
+    --------
+    >>> from skdp.problems import huber_loss
+    >>> huber_loss(target_bound=1.0, threshold=0.5).base
+    AbsoluteLoss(target_bound=1.0, factor=0.5)
+    """
     return AbsoluteLoss(target_bound, threshold).smoothed(1.0)

@@ -130,6 +130,18 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     Certificate
         Every gradient norm is increased by the rounding bound of the problem, every step
         by that of the step and of the projection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import Ball, DeclaredProblem
+    >>> from skdp.solvers import certify
+    >>> problem = DeclaredProblem(
+    ...     lambda w: (0.5 * float(w @ w), w), dimension=2, lipschitz=1.0, smoothness=1.0,
+    ...     strong_convexity=1.0, domain=Ball(1.0),
+    ... )
+    >>> 0.3 <= certify(problem, np.array([0.3, 0.0])).distance < 0.31
+    True
     """
     if gradient is None:
         gradient = problem.gradient(point)

@@ -171,6 +171,19 @@ def solve_certified(
         If the solver is not made for the problem, or the problem is not smooth.
     RuntimeError
         If double precision cannot certify `accuracy`. Plans rule this out from public numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import Ball, DeclaredProblem
+    >>> from skdp.solvers import solve_certified
+    >>> problem = DeclaredProblem(
+    ...     lambda w: (0.5 * float((w - 0.5) @ (w - 0.5)), w - 0.5), dimension=2, lipschitz=2.5,
+    ...     smoothness=1.0, strong_convexity=1.0, domain=Ball(2.0),
+    ... )
+    >>> solution = solve_certified(problem, 1e-6, "lbfgs")
+    >>> solution.point.round(4), solution.distance <= 1e-6
+    (array([0.5, 0.5]), True)
     """
     chosen = resolve_solver(solver, isinstance(problem, SaddleProblem))
     return certified_solve(problem, accuracy, chosen, start, rng, verbose)

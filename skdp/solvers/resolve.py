@@ -42,6 +42,12 @@ def resolve_solver(
     ------
     ValueError
         For an unknown name or anything else.
+
+    Examples
+    --------
+    >>> from skdp.solvers import resolve_solver
+    >>> type(resolve_solver("lbfgs")).__name__
+    'LBFGS'
     """
     names: dict[str, Any] = {**(SADDLE_SOLVERS if saddle else SOLVERS)}
     kind: Any = SaddleSolver if saddle else Solver

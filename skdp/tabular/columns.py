@@ -311,6 +311,13 @@ class Flag(Declaration):
     ----------
     missing : bool, default=False
         Whether values may be missing. They then have a feature of their own.
+
+    Examples
+    --------
+    >>> from skdp.tabular import Flag, check_columns
+    >>> import pandas as pd
+    >>> check_columns(pd.DataFrame({"vip": ["yes", "no", "no"]}), {"vip": Flag()}).rows
+    ()
     """
 
     missing: bool = field(default=False, kw_only=True)

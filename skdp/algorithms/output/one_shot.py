@@ -123,6 +123,20 @@ def output_perturbation(
         Solver, randomness and noise.
     **options
         `calibration` and `accuracy_fraction` of :func:`plan_output_perturbation`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.algorithms import output_perturbation
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.problems import Ball, DeclaredProblem
+    >>> problem = DeclaredProblem(
+    ...     lambda w: (0.5 * float(w @ w), w), dimension=2, lipschitz=2.0, smoothness=1.0,
+    ...     strong_convexity=1.0, domain=Ball(2.0),
+    ... )
+    >>> result = output_perturbation(problem, PrivacyBudget(1.0, 1e-6))
+    >>> result.point.shape
+    (2,)
     """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
