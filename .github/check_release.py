@@ -45,6 +45,8 @@ def problems(root: Path, tag: str | None = None) -> list[str]:
         found.append(f"CITATION.cff has version {cited and cited[1]}, the package {version}.")
     if tag is None:
         return found
+    if "/OWNER/" in read(root / "pyproject.toml"):
+        found.append("pyproject.toml has OWNER in place of the owner of the repository.")
     if tag != f"v{version}":
         found.append(f"The tag is {tag!r}, the package needs 'v{version}'.")
     newest, date, _ = next(iter(sections(read(root / "CHANGELOG.md"))), ("none", "", ""))

@@ -20,6 +20,8 @@ release = version = skdp.__version__
 #: Addresses of the project, from ``[project.urls]`` of pyproject.toml, where they are once known.
 urls = dict(url.split(", ", 1) for url in metadata("skdp").get_all("Project-URL") or ())
 project_repository = urls.get("Source", "").rstrip("/")
+if "/OWNER/" in project_repository:  # not known yet
+    project_repository = ""
 site_url = os.environ.get("SKDP_DOCS_URL", "")
 published = os.environ.get("SKDP_DOCS_VERSION", "")
 

@@ -1,8 +1,7 @@
-"""Differentially private estimators for scikit-learn.
+"""Differentially private estimators for scikit-learn: declare what is public, choose epsilon, fit.
 
-Privacy comes from the solution, not from the solver: the exact optimum of a strongly convex
-problem moves by a known amount when one record changes; so it is computed to a proven
-accuracy with any solver, and released with noise of that size.
+Every noise scale names its theorem, and any solver may be used where one is: privacy comes from a
+certificate of the solution.
 """
 
 from __future__ import annotations

@@ -380,9 +380,7 @@ def test_readme_example(capsys):
     )
     assert len(block.splitlines()) <= 15
     exec(compile(block, "README.md", "exec"), {})
-    accuracy, report = capsys.readouterr().out.split("\n", 1)
-    assert float(accuracy) > 0.6
-    assert report.startswith("(3, 1e-06)-differentially private")
+    assert capsys.readouterr().out in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

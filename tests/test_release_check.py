@@ -26,6 +26,7 @@ def project(tmp_path):
         "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.0\n",
         "CHANGELOG.md": "## 1.2.0 - 2030-01-31\n\n- New.\n\n## 1.1.0 - 2029-01-31\n\n- Old.\n",
         "changelog.d/README.md": "",
+        "pyproject.toml": 'Source = "https://github.com/somebody/skdp"\n',
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -55,6 +56,7 @@ def test_a_release_goes_on(check, project, monkeypatch, capsys):
         ("CHANGELOG.md", "## ", "### ", "newest section of CHANGELOG.md is none"),
         ("CHANGELOG.md", "2030-01-31", "unreleased", "has no date: 'unreleased'"),
         ("changelog.d/README.md", "", "", "not in CHANGELOG.md yet: 7.fixed.md"),
+        ("pyproject.toml", "somebody", "OWNER", "OWNER in place of the owner"),
     ],
 )
 def test_a_release_stops(check, project, name, old, new, message, monkeypatch, capsys):

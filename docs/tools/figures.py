@@ -3,6 +3,7 @@
 At most two panels, and letters of at least 9 points on a picture as wide as the text.
 """
 
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -59,7 +60,17 @@ def curves(
     }
 
 
+def comparison() -> None:
+    """The picture of README.md: that of the gallery."""
+    plt.switch_backend("agg")
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "skdp", "font.size": 9}):
+        runpy.run_path(str(ROOT / "examples" / "plot_comparison.py"))
+        plt.savefig(ROOT / "docs" / "images" / "comparison.svg", metadata={"Date": None})
+        plt.close("all")
+
+
 if __name__ == "__main__":
+    comparison()
     groups = {
         "plain": "DPLogisticRegression",
         "private sizes": "DPMaxGroupLossClassifier",
