@@ -43,6 +43,9 @@ def problems(root: Path, tag: str | None = None) -> list[str]:
     cited = CITED.search(read(root / "CITATION.cff"))
     if not cited or cited[1] != version:
         found.append(f"CITATION.cff has version {cited and cited[1]}, the package {version}.")
+    recipe = root / "recipe" / "meta.yaml"
+    if recipe.exists() and f'version = "{version}"' not in read(recipe):
+        found.append(f"recipe/meta.yaml has another version than the package, {version}.")
     if tag is None:
         return found
     if "/OWNER/" in read(root / "pyproject.toml"):

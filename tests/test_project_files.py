@@ -116,3 +116,29 @@ def test_published_pages_stand_beside_each_other(tmp_path):
     assert [entry["version"] for entry in listed] == ["dev", "0.10", "0.9"]
     assert listed[1]["url"] == "https://x.org/0.10/" and listed[1]["preferred"]
     assert "stable/" in (site / "index.html").read_text()
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    """recipe/meta.yaml lists the dependencies of pyproject.toml and every package."""
+    path = ROOT / "recipe" / "meta.yaml"
+    if not path.exists():
+        pytest.skip("a source distribution has no recipe")
+    recipe = path.read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = re.findall(r'"(.+)"', re.search(r"\ndependencies = \[\n(.*?)\]", project, re.S)[1])
+    assert len(needed) >= 5 and all(f"- {name.replace('>=', ' >=')}\n" in recipe for name in needed)
+    packages = {path.parent.name for path in (ROOT / "skdp").glob("*/__init__.py")}
+    assert {f"skdp.{name}" for name in packages} <= set(re.findall(r"- (skdp\.\w+)", recipe))
+
+
+def test_one_sentence_says_what_the_package_is():
+    sentence = "Differentially private estimators for scikit-learn: declare what is public, choose "
+    for name in (
+        "README.md",
+        "docs/index.md",
+        "skdp/__init__.py",
+        "pyproject.toml",
+        "CITATION.cff",
+    ):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert sentence + "epsilon, fit" in text, name
