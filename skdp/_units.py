@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp._records import has_column, is_missing, without_column
 from skdp.problems import Records
+from skdp.problems.persons import person_starts, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,36 @@ class Units:
         if self.persons is not None:
             records = records.of_persons(self.persons, self.max_records)
         return records
+
+
+class Persons:
+    """Who the records of a table are of.
+
+    Parameters
+    ----------
+    user_ids : array-like of shape (n_samples,)
+    n_samples : int
+
+    Attributes
+    ----------
+    codes : ndarray of int, shape (n_samples,)
+    number : int
+    """
+
+    def __init__(self, user_ids: Any, n_samples: int) -> None:
+        self.codes = person_codes(user_ids, n_samples)
+        self._order = np.argsort(self.codes, kind="stable")
+        self._starts = person_starts(self.codes[self._order])
+        self.number = len(self._starts) - 1
+
+    def rows_of(self, units: np.ndarray) -> np.ndarray:
+        """Return the positions of the records of some persons, person by person."""
+        return self._order[rows_of(self._starts, units)]
+
+    def means(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Average one value for each of some rows over the records of each person in them."""
+        codes = np.unique(self.codes[rows], return_inverse=True)[1]
+        return np.asarray(np.bincount(codes, values) / np.bincount(codes))
 
 
 def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from skdp._checks import InvalidTypeError, check_count, check_lengths, shown
 from skdp._estimator import check_random_state, randomness
 from skdp._records import take_rows
 from skdp._runtime import without_warnings
+from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource, random_order
 from skdp.model_selection.rehearsal import rehearse
@@ -40,6 +43,7 @@ def dp_cross_validate(
     delta: float = 0.0,
     accountant: BudgetAccountant | None = None,
     params: Mapping[str, Any] | None = None,
+    user_ids: Any = None,
     return_estimator: bool = False,
     random_state: Any = None,
 ) -> dict[str, Any]:
@@ -91,6 +95,12 @@ def dp_cross_validate(
         Is charged for everything, besides those of the estimator and of the open ``with`` blocks.
     params : dict or None, default=None
         Passed to ``fit``. Arrays with one entry per record, such as groups, are split like X.
+    user_ids : array-like of shape (n_samples,), str or None, default=None
+        Whose record each is: integers or strings, or the name of a column of a data frame X, which
+        is then left out. Folds are of persons, their number must be `cv`; the score of a person is
+        the mean of those of its records. All private parts of the estimator get the ids of their
+        records; where it is neither one of them nor a pipeline, as `user_ids`. For means of scores
+        of records.
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None
@@ -111,7 +121,8 @@ def dp_cross_validate(
     Raises
     ------
     ValueError
-        For invalid parameters or records, before anything is paid for; for an estimator without a
+        For invalid parameters or records, before anything is paid for; for parts that are fitted
+        for records if `user_ids` is given, and the other way round; for an estimator without a
         private part; for add/remove neighbours, under which a record more or less moves the others
         to other folds.
     BudgetExceededError
@@ -155,13 +166,22 @@ def dp_cross_validate(
             "neighbouring == 'add_remove': a record more or less moves the others to other folds. "
             "Cross-validation is for neighbouring='replace_one'."
         )
+    X, user_ids = take_user_ids(X, user_ids)
     check_lengths(X, y)
     y = np.asarray(y)
+    persons = None if user_ids is None else Persons(user_ids, len(y))
+    n_units = len(y) if persons is None else persons.number
+    if persons is not None:
+        if not isinstance(cv, numbers.Integral):
+            raise ValueError("cv must be a number with user_ids: folds are of persons.")
+        params = {**with_ids(estimator, persons.codes), **(params or {})}
     scoring_ = resolve_scoring(parts, y, scoring, score_range, score_groups, group_names)
     rng, noise = randomness(random_state)
-    folds = _folds(cv, len(y), noise)
-    overlap = OverlappingParts(_members(folds, len(y)))
-    plans = [scoring_.plan(len(test), budget) for _, test in folds]
+    folds = _folds(cv, n_units, noise)
+    overlap = OverlappingParts(_members(folds, n_units))
+    plans = [scoring_.plan(len(test), budget, persons) for _, test in folds]
+    if persons is not None:
+        folds = [(persons.rows_of(train), persons.rows_of(test)) for train, test in folds]
     events = [plan.event for plan in plans]  # their noise may be out of range
     # keeps what all of it cost, also that of fits in other processes
     recorder = BudgetAccountant(math.inf)
@@ -176,7 +196,7 @@ def dp_cross_validate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(checked(estimator))
         parts_of_records = (np.arange(len(y)), *(train for train, _ in folds))
-        rehearse(estimator, (fit_on(rows) for rows in parts_of_records))
+        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), plans[0].neighbouring)
         for each in accountants:
             stack.enter_context(each)
         stack.enter_context(without_warnings())  # they came with the rehearsals
@@ -187,12 +207,20 @@ def dp_cross_validate(
             plan = plans[number]
             with overlap.part(2 * number + 1):
                 spend(events[number], label=f"score of fold {number + 1}")
-            data = scoring_.data(model, take_rows(X, test), y[test], test)
+            data = scoring_.data(model, take_rows(X, test), y[test], test, persons)
             point = plan.run(data, Run("auto", rng, noise)).point
             released.append(scoring_.released(plan, point))
             models.append(model)
     found = {name: np.array([each[name] for each in released]) for name in released[0]}
     return {**found, "event": recorder.event, **({"estimator": models} if return_estimator else {})}
+
+
+def with_ids(estimator: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parameters of ``fit`` that give ids of persons to all private parts."""
+    if not isinstance(estimator, Pipeline) or get_config()["enable_metadata_routing"]:
+        return {"user_ids": ids}
+    steps = estimator.steps
+    return {f"{name}__user_ids": ids for name, step in steps if isinstance(step, AccountedMixin)}
 
 
 def _folds(cv: Any, n: int, noise: NoiseSource) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -15,14 +15,17 @@ from skdp._checks import check_lengths, check_real, shown
 from skdp._estimator import declared_labels, encode, warn_inferred
 from skdp._records import refuse_without_values
 from skdp._runtime import without_warnings
+from skdp._units import Persons
 from skdp.algorithms.statistics.noisy_score import (
     AUCPlan,
     F1ScorePlan,
     LabelledScoresPlan,
     MeanScorePlan,
     ScorePlan,
+    in_unit_interval,
 )
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.robust.group_labels import as_labels
 
 #: One score per record, the larger the better.
@@ -81,19 +84,37 @@ class Scoring:
     high: float = 1.0
     is_grouped: bool = False
 
-    def plan(self, n_records: int, budget: PrivacyBudget) -> ScorePlan:
-        """Plan the release of the score of one test set."""
-        return self.plan_kind(n_records=n_records, budget=budget)
+    def plan(
+        self, n_units: int, budget: PrivacyBudget, persons: Persons | None = None
+    ) -> ScorePlan:
+        """Plan the release of the score of one test set, of so many records or persons."""
+        if persons is None:
+            return self.plan_kind(n_records=n_units, budget=budget)
+        if self.labels is not None:
+            raise ValueError(
+                "user_ids: proven for means of scores of records, without score_groups, such as "
+                "'accuracy', 'neg_log_loss' and 'neg_mean_squared_error'."
+            )
+        return self.plan_kind(
+            n_records=n_units, budget=budget, neighbouring=Neighbouring.REPLACE_USER
+        )
 
     @without_warnings()
     def data(
-        self, model: Any, X: Any, y: np.ndarray, rows: np.ndarray
+        self,
+        model: Any,
+        X: Any,
+        y: np.ndarray,
+        rows: np.ndarray,
+        persons: Persons | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return what the plan makes sums of: not private."""
         values = np.asarray(self.values(model, X, y), dtype=np.float64)
         if values.shape != y.shape:
             raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
         values = (values - self.low) / (self.high - self.low)
+        if persons is not None:
+            return persons.means(in_unit_interval(values), rows), None
         return values, None if self.labels is None else self.labels[rows]
 
     def released(self, plan: ScorePlan, point: np.ndarray) -> dict[str, Any]:

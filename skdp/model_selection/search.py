@@ -20,10 +20,11 @@ from skdp._checks import check_count, check_lengths, check_positive, check_real
 from skdp._estimator import check_random_state, plain_labels, randomness, staged
 from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
+from skdp._units import Persons
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
-from skdp.model_selection.cross_validation import split_params
+from skdp.model_selection.cross_validation import split_params, with_ids
 from skdp.model_selection.rehearsal import without_private_scalers
 from skdp.model_selection.scoring import Scoring, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
@@ -160,13 +161,17 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         self.accountant = accountant
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **params: Any) -> DPSearchCV:
+    def fit(self, X: Any, y: Any, *, user_ids: Any = None, **params: Any) -> DPSearchCV:
         """Draw, fit and score candidates, and keep the best.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        user_ids : array-like of shape (n_samples,) or None, default=None
+            Whose record each is: integers or strings. Persons are held out with all their records,
+            the score of a person is the mean of those of its records, and all private parts of a
+            candidate get the ids of theirs. For means of scores of records.
         **params
             Passed to the ``fit`` of candidates. Arrays with one entry per record are split like X.
 
@@ -184,10 +189,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             If an accountant refuses the search.
         """
         with staged(self) as fitted, _global_generator():
-            fitted._fit(X, y, params)
+            fitted._fit(X, y, user_ids, params)
         return self
 
-    def _fit(self, X: Any, y: Any, params: Mapping[str, Any]) -> None:
+    def _fit(self, X: Any, y: Any, user_ids: Any, params: Mapping[str, Any]) -> None:
         check_accountant(self.accountant)
         check_random_state(self.random_state)
         check_real("test_size", self.test_size, 0.0, 1.0, closed="neither")
@@ -199,35 +204,46 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
         scoring = self._resolved(self.estimator, y)
-        n_test = max(1, round(float(self.test_size) * len(y)))
-        if n_test >= len(y):
+        persons = None if user_ids is None else Persons(user_ids, len(y))
+        n_units = len(y) if persons is None else persons.number
+        n_test = max(1, round(float(self.test_size) * n_units))
+        if n_test >= n_units:
             raise ValueError(
-                f"test_size == {self.test_size!r} leaves no record to fit on (n_samples={len(y)})."
+                f"test_size == {self.test_size!r} leaves no record to fit on (n_samples={n_units})."
             )
-        plan = scoring.plan(n_test, share.budget)
+        plan = scoring.plan(n_test, share.budget, persons)
         rng, noise = randomness(self.random_state)
         self.candidates_ = self._candidates(rng)
-        order = random_order(len(y), noise)
+        order = random_order(n_units, noise)
         test, train = order[:n_test], order[n_test:]
-        rows = take_rows(X, train), y[train], split_params(params, train, len(y))
+        if persons is not None:
+            test, train = persons.rows_of(test), persons.rows_of(train)
+
+        def fit_on(rows: np.ndarray, model: Any) -> tuple[Any, np.ndarray, dict[str, Any]]:
+            ids = {} if persons is None else with_ids(model, persons.codes[rows])
+            return take_rows(X, rows), y[rows], {**ids, **split_params(params, rows, len(y))}
+
         models = [self._candidate(each, share.budget) for each in self.candidates_]
         with without_warnings():  # that of the search has given them
             for model in models:
                 self._resolved(model, y)
         with checked(*models):
             for model in models:  # all records are valid, and the part that is fitted suffices
-                self._rehearse(model, share, X, y, params)
-                self._rehearse(model, share, *rows)
-        self._spend(self._event)
+                for rows in (np.arange(len(y)), train):
+                    self._rehearse(model, share, plan.neighbouring, *fit_on(rows, model))
+        self._spend(self._event(plan.neighbouring))
         best: tuple[float, dict[str, Any], Any, int] | None = None
         held_out = take_rows(X, test), y[test], test
         with without_warnings():
             for _ in range(law.number(lambda chance: bool(noise.bernoulli(1, chance)[0]))):
                 number = int(rng.integers(len(models)))
                 model = self._seeded(clone(models[number]), rng)
-                with Prepaid(share.limit, share.is_pure).paying():
-                    model.fit(rows[0], rows[1], **rows[2])
-                point = plan.run(scoring.data(model, *held_out), Run("auto", rng, noise)).point
+                X_train, y_train, options = fit_on(train, model)
+                relation = plan.neighbouring
+                with Prepaid(share.limit, share.is_pure, neighbouring=relation).paying():
+                    model.fit(X_train, y_train, **options)
+                scored = scoring.data(model, *held_out, persons)
+                point = plan.run(scored, Run("auto", rng, noise)).point
                 score = scoring.released(plan, point)
                 rank = _rank(score["test_score"])
                 if best is None or rank > best[0]:
@@ -300,7 +316,15 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             part.set_params(random_state=seed)
         return model
 
-    def _rehearse(self, model: Any, share: DrawBudget, X: Any, y: Any, params: Any) -> None:
+    def _rehearse(
+        self,
+        model: Any,
+        share: DrawBudget,
+        neighbouring: Neighbouring,
+        X: Any,
+        y: Any,
+        params: Any,
+    ) -> None:
         """Fit a candidate up to its first payment: errors and warnings come before the charge.
 
         What comes after a release could tell of it by an error, which nobody would have paid for.
@@ -310,15 +334,13 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             if not _private_parts(each):
                 continue
             try:
-                with Prepaid(share.limit, share.is_pure, is_rehearsal=True).paying():
+                with Prepaid(share.limit, share.is_pure, True, neighbouring).paying():
                     clone(each).fit(X, y, **params)
             except Rehearsed:
                 continue
             raise ValueError(f"No private part of {model!r} is fitted in its own thread.")
 
-    @property
-    def _event(self) -> PrivacyEvent:
-        relation = Neighbouring.REPLACE_ONE
+    def _event(self, relation: Neighbouring) -> PrivacyEvent:
         if self.delta == 0:
             return PureEvent(self.epsilon, relation)
         return ApproximateEvent(self.epsilon, relation, self.delta)
@@ -333,12 +355,12 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             dimension=score.dimension,
             n_records=plan.n_records,
             reference="docs/theory/accounting.md, section 11",
-            event=self._event,
+            event=self._event(plan.neighbouring),
         )
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
-            neighbouring=Neighbouring.REPLACE_ONE,
+            neighbouring=plan.neighbouring,
             method="selection",
             releases=(release,),
             plan={

@@ -25,6 +25,7 @@ from skdp.privacy.accountants import (
 from skdp.privacy.blocks import Block, active_blocks, remember_closed
 from skdp.privacy.events import (
     ComposedEvent,
+    Neighbouring,
     PrivacyEvent,
     RepeatedEvent,
     common_relation,
@@ -164,13 +165,22 @@ class Prepaid:
     is_pure : bool
     is_rehearsal : bool, default=False
         Raise :class:`Rehearsed` instead of a payment that is within the limit.
+    neighbouring : Neighbouring
+        The relation that releases must have.
     """
 
     _current: ClassVar[contextvars.ContextVar[tuple[Prepaid, int, int] | None]]
 
-    def __init__(self, limit: float, is_pure: bool, is_rehearsal: bool = False) -> None:
+    def __init__(
+        self,
+        limit: float,
+        is_pure: bool,
+        is_rehearsal: bool = False,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    ) -> None:
         self._limit, self._is_pure, self._is_rehearsal = limit, is_pure, is_rehearsal
-        self._spent = PureAccountant() if is_pure else GaussianDPAccountant()
+        kind = PureAccountant if is_pure else GaussianDPAccountant
+        self._spent: PureAccountant | GaussianDPAccountant = kind(neighbouring)
 
     @contextlib.contextmanager
     def paying(self) -> Iterator[None]:

@@ -24,6 +24,13 @@ def person_starts(persons: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], changes, [len(persons)]]) if len(persons) else np.zeros(1, int)
 
 
+def rows_of(starts: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return the positions of the records of some persons, person by person."""
+    first, numbers = starts[units], np.diff(starts)[units]
+    ends = np.cumsum(numbers)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + numbers, numbers)
+
+
 def person_sums(matrix: Any, factors: np.ndarray, starts: np.ndarray) -> Any:
     """Sum the rows of a matrix times factors over the records of each person.
 

@@ -23,7 +23,7 @@ from sklearn.utils.extmath import row_norms
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
-from skdp.problems.persons import person_starts, person_sums
+from skdp.problems.persons import person_starts, person_sums, rows_of
 from skdp.problems.rounding import tree_sum
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
@@ -433,10 +433,7 @@ class Records:
         """Return the positions of the records of some units, unit by unit."""
         if self.persons is None:
             return units
-        starts = self.starts
-        first, numbers = starts[units], np.diff(starts)[units]
-        ends = np.cumsum(numbers)
-        return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + numbers, numbers)
+        return rows_of(self.starts, units)
 
     @property
     def n_records(self) -> int:

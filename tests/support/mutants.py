@@ -1517,8 +1517,8 @@ MUTANTS = (
     Mutant(
         "a search whose draws may cost more",
         "model_selection/search.py",
-        "with Prepaid(share.limit, share.is_pure).paying():",
-        "with Prepaid(9.0 * share.limit, share.is_pure).paying():",
+        "with Prepaid(share.limit, share.is_pure, neighbouring=relation).paying():",
+        "with Prepaid(9.0 * share.limit, share.is_pure, neighbouring=relation).paying():",
         "tests/model_selection/test_search.py -k fitted_twice",
     ),
     Mutant(

@@ -16,26 +16,31 @@ import numpy as np
 
 from skdp._checks import check_count
 from skdp._runtime import without_warnings
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import calibrated_mechanism
 from skdp.mechanisms.additive import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScorePlan(Plan):
-    """Release sums that a score follows from; replace-one neighbours.
+    """Release sums that a score follows from.
 
     Parameters
     ----------
     n_records : int
+        Or the number of persons, with the mean score of each.
     budget : PrivacyBudget
+    neighbouring : Neighbouring
+        A record or a person is replaced.
     """
 
     n_records: int
     budget: PrivacyBudget
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     #: What one record moves the exact sums by at most, and where that is proven.
     sensitivity: ClassVar[float]
@@ -45,6 +50,7 @@ class ScorePlan(Plan):
 
     def __post_init__(self) -> None:
         check_count("n_records", self.n_records)
+        require_replace_one(self.neighbouring, type(self).__name__)
 
     @property
     @abstractmethod
@@ -77,7 +83,8 @@ class ScorePlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         reference = f"docs/theory/scores.md, {self.statement}"
         sizes = self.dimension, self.n_records
-        return (self.mechanism.describe("sums of scores", *sizes, reference),)
+        where = reference, self.neighbouring
+        return (self.mechanism.describe("sums of scores", *sizes, *where),)
 
     def to_dict(self) -> dict[str, Any]:
         return {"n_records": self.n_records}
@@ -91,7 +98,7 @@ class ScorePlan(Plan):
         return Result(point=self.mechanism.release(self.sums(values, labels), run.noise), plan=self)
 
 
-def _in_unit_interval(values: np.ndarray) -> np.ndarray:
+def in_unit_interval(values: np.ndarray) -> np.ndarray:
     """Clip scores to [0, 1]; NaN counts as 0."""
     return np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), 0.0, 1.0)
 
@@ -104,7 +111,7 @@ class MeanScorePlan(ScorePlan):
 
     def sums(self, values: np.ndarray, labels: None = None) -> np.ndarray:
         """Add up the scores."""
-        return np.array([math.fsum(_in_unit_interval(values))])
+        return np.array([math.fsum(in_unit_interval(values))])
 
     def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return point / self.n_records, np.array([self.n_records**-2.0])
@@ -130,7 +137,7 @@ class LabelledScoresPlan(ScorePlan):
 
     def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Add up, for each label, the scores and what they lack of 1."""
-        values = _in_unit_interval(values)
+        values = in_unit_interval(values)
         own = [values[labels == label] for label in range(self.n_labels)]
         return np.array(
             [math.fsum(part) for found in (own, [1.0 - v for v in own]) for part in found]

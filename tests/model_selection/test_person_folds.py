@@ -1,0 +1,121 @@
+"""Cross-validation by persons who have several records."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from skdp import BudgetAccountant, DPLogisticRegression
+from skdp._units import Persons
+from skdp.model_selection import DPSearchCV, dp_cross_validate
+from skdp.preprocessing import DPStandardScaler
+from skdp.privacy import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+
+rng = np.random.default_rng(0)
+N = 400
+IDS = rng.permutation(np.repeat(np.arange(N), rng.integers(1, 9, N)))
+X = rng.uniform(-0.5, 0.5, (len(IDS), 2))
+Y = (X[:, 0] > 0).astype(int)
+MODEL = DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+
+
+FITS = []
+
+
+class Seen(DPLogisticRegression):
+    """Whose records a fit has seen."""
+
+    def fit(self, X, y, *, user_ids=None):
+        """As of its base."""
+        super().fit(X, y, user_ids=user_ids)
+        FITS.append(set(user_ids.tolist()))
+        return self
+
+
+def test_persons_are_in_one_test_set():
+    model = Seen(data_norm=1.0, classes=[0, 1], epsilon=100.0)
+    scored = []
+
+    def own(model, X, y):
+        scored.append(len(X))
+        return model.predict(X) == y
+
+    found = dp_cross_validate(model, X, Y, user_ids=IDS, cv=4, scoring=own, score_range=(0, 1))
+    assert [len(each) for each in FITS] == [300] * 4
+    test_sets = [set(range(N)) - each for each in FITS]
+    assert sum(map(len, test_sets)) == N == len(set.union(*test_sets))
+    numbers = np.bincount(IDS)
+    assert scored == [numbers[list(each)].sum() for each in test_sets]
+    assert found["event"].neighbouring is Neighbouring.REPLACE_USER
+
+
+def test_the_score_of_a_person_is_the_mean_of_its_records():
+    persons = Persons(["b", "a", "b", "c", "b"], 5)
+    rows = persons.rows_of(np.array([2, 1]))
+    assert rows.tolist() == [3, 0, 2, 4]
+    values = np.array([0.25, 1.0, 0.0, 0.5])
+    np.testing.assert_array_equal(persons.means(values, rows), [0.5, 0.25])  # of b, then of c
+    # one person with nearly all records counts once
+    many = np.concatenate([X, np.tile([[0.4, 0.0]], (5000, 1))])
+    targets = np.append(Y, np.zeros(5000, int))  # wrong for the model
+    ids = np.append(IDS, np.full(5000, 7))
+    model = clone(MODEL).set_params(epsilon=1e3)
+    found = dp_cross_validate(model, many, targets, user_ids=ids, cv=2, epsilon=1e3)
+    assert found["test_score"].min() > 0.9
+
+
+def test_pipelines_columns_and_price():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(person=IDS)
+    scaler = DPStandardScaler(epsilon=0.2, delta=0.0, ranges=(-0.5, 0.5))
+    model = make_pipeline(scaler, clone(MODEL))
+    with BudgetAccountant(100.0, 1e-4) as accountant:
+        found = dp_cross_validate(model, frame, Y, user_ids="person", cv=3, epsilon=0.1)
+    scores = found["score_noise"]
+    assert scores == pytest.approx([np.sqrt(2) / 0.1 / (N / 3)] * 3, rel=0.02)  # n of persons
+    assert accountant.neighbouring is Neighbouring.REPLACE_USER
+    assert tightest_epsilon(found["event"], 1e-5) < 2 * 1.2 + 0.1
+
+
+def test_fits_of_records_are_refused_before_a_charge():
+    with BudgetAccountant(100.0, 1e-4) as accountant:
+        with pytest.raises(ValueError, match="give user_ids to all of them"):
+            dp_cross_validate(MODEL, X, Y, user_ids=IDS, params={"user_ids": None})
+        with pytest.raises(ValueError, match="give user_ids to all of them"):
+            dp_cross_validate(MODEL, X, Y, params={"user_ids": IDS})
+        for options, message in (
+            ({"cv": KFold(3)}, "folds are of persons"),
+            ({"cv": N + 1}, "cv"),
+            ({"scoring": "roc_auc"}, "means of scores"),
+            ({"score_groups": Y, "group_names": [0, 1]}, "means of scores"),
+            ({"user_ids": IDS[1:]}, "one id for each row"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                dp_cross_validate(MODEL, X, Y, **{"user_ids": IDS, **options})
+    assert not accountant.entries
+
+
+def test_search_holds_persons_out():
+    FITS.clear()
+    scaler = DPStandardScaler(ranges=(-0.5, 0.5))
+    model = Pipeline([("scale", scaler), ("model", Seen(classes=[0, 1], data_norm=2.0))])
+    grid = {"scale": [scaler, "passthrough"]}
+    scored = []
+
+    def own(model, X, y):
+        scored.append(len(X))
+        return model.predict(X) == y
+
+    search = DPSearchCV(model, grid, epsilon=20.0, n_draws=2, scoring=own, score_range=(0, 1))
+    search.fit(X, Y, user_ids=IDS)
+    assert all(len(each) == 300 for each in FITS)
+    numbers = np.bincount(IDS)
+    assert scored == [numbers[list(set(range(N)) - each)].sum() for each in FITS]
+    assert search.privacy_.unit == "user" and search.privacy_.releases[0].n_records == 100
+    with BudgetAccountant(100.0, 1e-4) as accountant:
+        for ids, params in ((IDS, {"model__user_ids": None}), (None, {"model__user_ids": IDS})):
+            with pytest.raises(ValueError, match="give user_ids to all of them"):
+                search.fit(X, Y, user_ids=ids, **params)
+    assert not accountant.entries
