@@ -218,9 +218,10 @@ def _is_within(indices: np.ndarray, size: int) -> bool:
 
 def has_column(X: Any, name: str | None) -> bool:
     """Whether X is a data frame with a column of this name."""
-    return name is not None and name in list(getattr(X, "columns", ()))
+    names = X.column_names if hasattr(X, "num_rows") else getattr(X, "columns", ())
+    return name is not None and name in list(names)
 
 
 def without_column(X: Any, name: str) -> Any:
     """Return a data frame without a column."""
-    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
+    return X.drop(columns=[name]) if hasattr(X, "iloc") else X.drop([name])

@@ -404,9 +404,14 @@ GROUP_METHODS: dict[str, Method] = {
 
 #: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.
 SYNTHETIC_METHODS: dict[str, Method] = {
-    "adaptive": Method(plan=plan_adaptive_measurements, needs_delta=True),
+    "adaptive": Method(
+        plan=plan_adaptive_measurements,
+        needs_delta=True,
+        relations=(Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER),
+    ),
     "mirror_descent": Method(
         plan=plan_linear_queries,
+        relations=(Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER),
         published=partial(plan_linear_queries, calibration="paper"),
         leads=lambda objective, budget: budget.is_pure,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,10 @@ def universe_size(sizes: Sequence[int]) -> int:
     return math.prod(int(size) for size in sizes)
 
 
+#: Binary digits of the sums of weights of persons.
+_WEIGHT_BITS = 32
+
+
 @dataclass(frozen=True)
 class CategoricalRecords:
     """Records with a public number of categories per column.
@@ -31,24 +35,53 @@ class CategoricalRecords:
         Code j of column c is in ``range(sizes[c])``.
     sizes : tuple of int
         Number of categories per column.
+    shares : ndarray of shape (n_records,) or None, default=None
+        Weights of records, from :meth:`of_persons`; None where every record is a unit of its own.
+    n_persons : int or None, default=None
     """
 
     codes: np.ndarray
     sizes: tuple[int, ...]
+    shares: np.ndarray | None = None
+    n_persons: int | None = None
 
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.sizes):
             raise ValueError("codes must have one column per entry of sizes.")
 
+    def of_persons(self, persons: np.ndarray) -> CategoricalRecords:
+        """Weigh the records of each person so that their weights add up to 1, exactly.
+
+        Weights are multiples of 2^-s, as large an s that sums over all records have 32 digits. What
+        is left by division goes to the records of a person in the order of their codes, whatever
+        the order of the table (docs/theory/persons.md).
+
+        Parameters
+        ----------
+        persons : ndarray of int, shape (n_records,)
+            Codes from 0 on without a gap.
+        """
+        numbers = np.bincount(persons)
+        unit = 1 << (_WEIGHT_BITS - len(numbers).bit_length())
+        order = np.lexsort((*self.codes.T, persons))
+        first = np.cumsum(numbers) - numbers
+        place = np.arange(len(persons)) - np.repeat(first, numbers)
+        shares = np.empty(len(persons))
+        shares[order] = np.repeat(unit // numbers, numbers)
+        shares[order] += place < np.repeat(unit % numbers, numbers)
+        return replace(self, shares=shares / unit, n_persons=len(numbers))
+
     @property
     def n_records(self) -> int:
-        return len(self.codes)
+        """Number of persons, or of records where each is a unit of its own."""
+        return len(self.codes) if self.n_persons is None else self.n_persons
 
     def counts(self, columns: Sequence[int]) -> np.ndarray:
-        """Count the records of each cell of a marginal.
+        """Count the records of each cell of a marginal, with their weights.
 
-        Exact: the numbers are integers. Replacing one record moves one count up by 1 and one
-        down by 1, or nothing.
+        Exact: the numbers are integers, or multiples of a power of two. Replacing one record moves
+        one count up by 1 and one down by 1, or nothing; replacing one person moves counts by the
+        difference of two distributions on the cells.
 
         Parameters
         ----------
@@ -56,8 +89,9 @@ class CategoricalRecords:
 
         Returns
         -------
-        counts : ndarray of int64, shape ``tuple(sizes[c] for c in columns)``
+        counts : ndarray of shape ``tuple(sizes[c] for c in columns)``
+            Of int64, or of float64 with weights.
         """
         shape = tuple(self.sizes[c] for c in columns)
         cells = np.ravel_multi_index(tuple(self.codes[:, c] for c in columns), shape)
-        return np.bincount(cells, minlength=universe_size(shape)).reshape(shape)
+        return np.bincount(cells, self.shares, universe_size(shape)).reshape(shape)

@@ -19,6 +19,7 @@ from skdp._estimator import (
     warn_inferred,
 )
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
+from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
@@ -100,7 +101,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     Notes
     -----
-    As a step of a pipeline, ``fit_transform`` replaces the records by as many synthetic ones, so
+    As a step of a pipeline, ``fit_transform`` replaces the records by as many synthetic ones (with
+    `user_ids` one for each person), so
     that what follows is fitted to synthetic records and is private. ``transform`` passes records
     on as they are, so that the pipeline predicts for real ones. A target has to be a column of the
     table: rows of X and of a separate y would no longer belong together.
@@ -155,7 +157,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
         """Learn the distribution of a table privately.
 
         Parameters
@@ -164,8 +166,13 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             Every value must be among the categories of its column.
         y : None
             Ignored.
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which is then left out. The guarantee is then for a person with all its records, whose
+            weights add up to 1; synthetic records belong to nobody, and the number of records of a
+            person is not modelled.
         **fit_params : dict
-            Must be empty. `sample_weight` is refused, because the guarantee is per record.
+            Must be empty. `sample_weight` is refused.
 
         Returns
         -------
@@ -180,11 +187,14 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        column = user_ids if isinstance(user_ids, str) else None
+        X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:
-            model._fit(X)
+            model._id_column = column
+            model._fit(X, user_ids)
         return self
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Any, user_ids: Any) -> None:
         order = self._check_parameters()
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
@@ -205,17 +215,22 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             if order is None
             else Marginals(sizes, min(order, len(sizes)))
         )
-        objective = QueryObjective(workload, X.shape[0], Neighbouring(self.neighbouring))
-        choice = choose(SYNTHETIC_METHODS, self.method, objective, self._budget, self.calibration)
+        relation = Neighbouring(self.neighbouring)
         records = CategoricalRecords(encode(X, categories, self._names), sizes)
+        if user_ids is not None:
+            records = records.of_persons(person_codes(user_ids, X.shape[0]))
+            relation = relation.of_persons
+        n_units = records.n_records
+        objective = QueryObjective(workload, n_units, relation)
+        choice = choose(SYNTHETIC_METHODS, self.method, objective, self._budget, self.calibration)
         if given is None:
             warn_inferred("The categories", "categories")
-        for alarm in self._delta_alarms(X.shape[0]):
+        for alarm in self._delta_alarms(n_units):
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=3)
         result = self._pay_and_run(choice.plan, records)
-        self._model, self._workload, self._n_records = result.model, workload, X.shape[0]
+        self._model, self._workload, self._n_records = result.model, workload, n_units
         self.categories_ = [_array_of(values) for values in categories]
-        plan, caveats = result.plan, self._delta_alarms(X.shape[0])
+        plan, caveats = result.plan, self._delta_alarms(n_units)
         if given is None:
             caveats += ("categories were inferred from the data, without privacy",)
         self._set_report(
@@ -353,6 +368,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         X : ndarray or data frame of shape (n_samples, n_features)
         """
         check_is_fitted(self)
+        X = self._features_of(X)
         X = validated(self, X, allow_nan=has_missing(self._categories), reset=False)
         encode(X, self._categories, self._names)
         return X

@@ -15,6 +15,7 @@ from skdp._checks import check_option
 from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
 from skdp._model import PrivateModel
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
+from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import Choice
 from skdp.data.collections import as_source, chunk_sizes, first_rows, over_chunks
 from skdp.data.sources import RecordSource
@@ -25,7 +26,13 @@ from skdp.problems import Design
 from skdp.tabular.columns import Part
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
 from skdp.tabular.frames import Table
-from skdp.tabular.matching import as_declaration, categories_of_frame, declarations, matched
+from skdp.tabular.matching import (
+    as_declaration,
+    categories_of_frame,
+    declarations,
+    is_by_name,
+    matched,
+)
 from skdp.tabular.row_features import RowFeatures
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
@@ -43,7 +50,7 @@ class TabularModel(PrivateEstimator):
     def _linear_model(self) -> PrivateModel:
         """Make the model of the encoded rows."""
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -52,8 +59,12 @@ class TabularModel(PrivateEstimator):
             Numbers outside of their range are clipped to it. A source of `skdp.data` holds the
             targets; rows are encoded where they are read. Dask collections are taken, too.
         y : array-like of shape (n_samples,)
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which then is no feature and not declared. The guarantee is then for a person with all
+            its records, whose weights add up to 1. None: every record is a person of its own.
         **fit_params : dict
-            Must be empty. `sample_weight` is refused, because the guarantee is per record.
+            Must be empty. `sample_weight` is refused.
 
         Returns
         -------
@@ -68,21 +79,29 @@ class TabularModel(PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        column = user_ids if isinstance(user_ids, str) else None
+        if column is not None and is_by_name(self.columns) and column in self.columns:
+            raise ValueError(
+                f"columns declares {column!r}, which has the ids of persons: it is no feature. "
+                "Leave it out of columns."
+            )
+        X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y)
         with staged(self) as model:
+            model._id_column = column
             linear = model._checked_model()
             linear._sent_from, linear._charged_as = model._sent_from, type(model).__name__
             if source is None:
-                rows = model._encoded(X, y)
+                rows = model._encoded(X, y, user_ids)
             else:
                 rows, y = model._encoded_where_read(source), None
             linear._directions = model.encoder_.row_features.directions
-            linear._fit(rows, y)  # not `fit`: its warnings are of this line
+            linear._fit(rows, y, None, (user_ids, None))  # not `fit`: its warnings are of this line
             model.model_ = linear
             model.privacy_ = model._report(linear.privacy_)
         return self
 
-    def _encoded(self, X: Any, y: Any) -> Any:
+    def _encoded(self, X: Any, y: Any, user_ids: Any) -> Any:
         """Check the input, plan the features and make them."""
         if y is None:
             raise ValueError(
@@ -90,7 +109,10 @@ class TabularModel(PrivateEstimator):
             )
         table = table_of(self, X, reset=True)
         check_consistent_length(X, y)
-        self._plan_encoder(table, table.n_rows)
+        n_units = table.n_rows
+        if user_ids is not None:
+            n_units = int(person_codes(user_ids, n_units).max()) + 1
+        self._plan_encoder(table, n_units)
         return self.encoder_._fit_transform_table(table)
 
     def _encoded_where_read(self, source: RecordSource) -> RecordSource:
@@ -168,7 +190,7 @@ class TabularModel(PrivateEstimator):
     def _of_rows(self, method: str, X: Any, return_std: bool = False) -> Any:
         """Call a method of the linear model on the features of some rows after the other."""
         check_is_fitted(self)
-        table = table_of(self, X, reset=False)
+        table = table_of(self, self._features_of(X), reset=False)
         compute: Callable[..., Any] = getattr(self.model_, method)
         slabs = self.encoder_._slabs(table)
         if not return_std:

@@ -39,7 +39,7 @@ from skdp.algorithms.queries.product_mixture import ProductMixture
 from skdp.algorithms.queries.query_groups import Groups, Measurements, groups_of
 from skdp.mechanisms import GaussianMechanism, SoftmaxMechanism, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import RepeatedEvent
+from skdp.privacy.events import Neighbouring, RepeatedEvent
 from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, CategoricalRecords, QueryObjective
@@ -63,6 +63,8 @@ class AdaptiveMeasurementsPlan(Plan):
         Range of the privacy loss of a draw.
     is_complete : bool
         Whether all candidates, which are pairs of columns, are measured once, and nothing else.
+    neighbouring : Neighbouring
+        A record or a person is replaced.
     """
 
     groups: Groups
@@ -72,6 +74,7 @@ class AdaptiveMeasurementsPlan(Plan):
     multiplier: float
     draw_epsilon: float
     is_complete: bool = False
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     @property
     def first(self) -> tuple[Columns, ...]:
@@ -113,23 +116,24 @@ class AdaptiveMeasurementsPlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         groups, found = self.groups, []
         reference = "docs/theory/linear_queries.md, Theorem 2"
+        where = self.n_records, reference
         if self.first:
             cells = sum(groups.n_queries(key) for key in groups.first)
             found.append(
-                self.first_mechanism.describe("single columns", cells, self.n_records, reference)
+                self.first_mechanism.describe("single columns", cells, *where, self.neighbouring)
             )
         if self.n_rounds and not self.is_complete:
             found.append(
                 self.draw.describe(
                     "groups of queries",
                     len(groups.candidates),
-                    self.n_records,
-                    reference,
+                    *where,
                     n_draws=self.n_rounds,
+                    neighbouring=self.neighbouring,
                 )
             )
         if self.n_rounds:
-            one = self.mechanism.describe("answers", self._most, self.n_records, reference)
+            one = self.mechanism.describe("answers", self._most, *where, self.neighbouring)
             found.append(replace(one, event=RepeatedEvent(one.event, self.n_rounds)))
         return tuple(found)
 
@@ -236,8 +240,10 @@ def plan_adaptive_measurements(
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
     n_pairs = math.comb(len(groups.sizes), 2)
     if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / rules.COMPLETE_SHARE:
-        return complete_plan(groups, n_records, mu)
-    return rounds_plan(groups, n_records, mu, n_rounds)
+        plan = complete_plan(groups, n_records, mu)
+    else:
+        plan = rounds_plan(groups, n_records, mu, n_rounds)
+    return replace(plan, neighbouring=objective.neighbouring)
 
 
 def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:

@@ -68,6 +68,8 @@ class LinearQueriesPlan(Plan):
         of the current distribution alone.
     distribution_step, query_step : float
         In units of the range of the queries; the first is over sqrt(t) in round t without batches.
+    neighbouring : Neighbouring
+        A record or, without batches, a person is replaced.
     """
 
     workload: Workload
@@ -77,6 +79,7 @@ class LinearQueriesPlan(Plan):
     batch_size: int | None
     distribution_step: float
     query_step: float
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     @property
     def denominator(self) -> int:
@@ -106,7 +109,14 @@ class LinearQueriesPlan(Plan):
         size, n_draws = 2 * self.workload.n_queries, self.n_draws * self.n_charged
         reference = "docs/theory/linear_queries.md, Theorem 1"
         return (
-            self.mechanism.describe("queries", size, self.n_records, reference, n_draws=n_draws),
+            self.mechanism.describe(
+                "queries",
+                size,
+                self.n_records,
+                reference,
+                n_draws=n_draws,
+                neighbouring=self.neighbouring,
+            ),
         )
 
     def remarks(self) -> tuple[str, ...]:
@@ -210,6 +220,8 @@ def plan_linear_queries(
     log_universe = math.log(max(universe, 2))
     log_queries = math.log(2.0 * workload.n_queries)
     if calibration == "paper":
+        if objective.neighbouring.unit == "user":
+            raise ValueError("calibration='paper' has no proof for user_ids.")
         if budget.is_pure:
             raise ValueError("delta == 0: calibration='paper' needs delta > 0.")
         wanted = n_records * budget.epsilon * math.sqrt(log_universe / math.log(1.0 / budget.delta))
@@ -229,6 +241,7 @@ def plan_linear_queries(
         batch_size=batch,
         distribution_step=step,
         query_step=1.0,
+        neighbouring=objective.neighbouring,
     )
     moved = np.full(plan.n_charged, plan.sensitivity)
     query_step = _largest_step(budget, moved)
