@@ -998,7 +998,7 @@ MUTANTS = (
     Mutant(
         "scores of labels are not clipped",
         "algorithms/statistics/noisy_score.py",
-        "values = _in_unit_interval(values)\n        own",
+        "values = in_unit_interval(values)\n        own",
         "own",
         _SCORES,
     ),
