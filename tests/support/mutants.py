@@ -1007,9 +1007,9 @@ MUTANTS = (
         "model_selection/cross_validation.py",
         """            with overlap.part(2 * number + 1):
                 spend(events[number], label=f"score of fold {number + 1}")
-            data = scoring_.data(model, take_rows(X, test), y[test], test)
+            data = scoring_.data(model, take_rows(X, test), y[test], test, persons)
 """,
-        """            data = scoring_.data(model, take_rows(X, test), y[test], test)
+        """            data = scoring_.data(model, take_rows(X, test), y[test], test, persons)
             with overlap.part(2 * number + 1):
                 spend(events[number], label=f"score of fold {number + 1}")
 """,
@@ -1018,7 +1018,7 @@ MUTANTS = (
     Mutant(
         "folds are checked when their turn comes",
         "model_selection/cross_validation.py",
-        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records))\n",
+        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), plans[0].neighbouring)\n",
         "",
         f"{_FOLDS} before_the_first_charge",
     ),
