@@ -218,13 +218,15 @@ def choose(
     """
     if not in_memory:
         methods = {key: row for key, row in methods.items() if row.chunked}
-    if name == "auto" and not has_solver:
+    if name == "auto":
         proven = {
             key: row
             for key, row in methods.items()
             if objective.neighbouring in row.relations and (row.is_weighted or not is_slack)
         }
-        methods = proven or methods
+        # with a solver the first one is meant, or refused below
+        if proven and (next(iter(methods)) in proven or not has_solver):
+            methods = proven
     default, *others = methods
     replaced = None
     if name == "auto" and calibration == "analytic":
@@ -288,12 +290,16 @@ def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
 
 
+def _prepares(objective: Objective) -> bool:
+    return objective.prepares and not objective.design.is_weighted
+
+
 def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether prepared output perturbation was better than the others that use a solver.
 
     With much noise objective perturbation was, but for the log loss.
     """
-    if not (objective.prepares and covers_prepared(objective, budget)):
+    if not (_prepares(objective) and covers_prepared(objective, budget)):
         return False
     has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
     return not has_other or plan_prepared_output(objective, budget).is_best
@@ -301,7 +307,7 @@ def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:
     """Prepare, where the proof of that covers the objective."""
-    prepares = objective.prepares and covers_prepared(objective, budget)
+    prepares = _prepares(objective) and covers_prepared(objective, budget)
     return (plan_prepared_output if prepares else plan_regularized_risk)(objective, budget)
 
 
@@ -326,7 +332,8 @@ METHODS: dict[str, Method] = {
         chunked=True,
         leads_solvers=_output_leads,
         published=partial(plan_regularized_risk, calibration="paper"),
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
+        is_weighted=True,
         needs_mean=False,
     ),
     "phased": Method(

@@ -174,8 +174,7 @@ def adversarial_constants(
         steepest = loss.lipschitz(attacked_norm, 3.0 * radius) / attacked_norm
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
         smoothness = loss.smoothness(attacked_norm) + steepest * attack.radius / width
-        most = mean.n_records * mean.size_ratio
-        additions = chain(most, mean.block_size) + 32.0
+        additions = chain(mean.most_terms, mean.block_size) + 32.0
         rounding = (mean.row_width + additions) * steepest * lift
         if loss.is_quadratic:
             kink = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
@@ -246,11 +245,12 @@ class AdversarialProblem(UnbatchedProblem):
         u, targets, first, curved, shift = attacked_margins(
             self.margins(w), self.records.targets, nu, attack.radius, self.residual_width
         )
-        value = float(self.loss.value(u, targets).sum()) / n
+        weighted = self.records.weighted
+        value = float(weighted(self.loss.value(u, targets)).sum()) / n
         if not (gradient or hessian):
             return value, NOTHING, NOTHING
         derivative = self.loss.derivative(u, targets)
-        push = float((shift * derivative).sum()) / n
+        push = float(weighted(shift * derivative).sum()) / n
         total = self.pull_back(derivative * first)
         total[:d] += push * direction
         if not hessian:
@@ -261,7 +261,7 @@ class AdversarialProblem(UnbatchedProblem):
         mixed = np.outer(self.pull_back(shift * first * second), direction)
         out[:, :d] += mixed
         out[:d, :] += mixed.T
-        out[:d, :d] += float((shift**2 * second).sum()) / n * np.outer(direction, direction)
+        out[:d, :d] += float(weighted(shift**2 * second).sum()) / n * np.outer(direction, direction)
         out[:d, :d] += push * attack.surrogate_hessian(w[:d], self.width)
         return value, total, out
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdp.privacy.events import Neighbouring
-from skdp.problems.elementwise import is_finite, minimum
+from skdp.problems.elementwise import is_finite, maximum, minimum
 from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
@@ -98,6 +98,11 @@ class ProblemConstants:
         return self.total_smoothness / self.strong_convexity
 
     @property
+    def most_terms(self) -> float:
+        """Largest number of records in a sum."""
+        return self.n_records * self.size_ratio if self.n_terms is None else self.n_terms
+
+    @property
     def effective_records(self) -> float:
         """Number of records in whose mean one has the weight that it can have here."""
         return self.n_records if self.record_weight is None else 1.0 / self.record_weight
@@ -118,8 +123,7 @@ class ProblemConstants:
         `lipschitz` bounds the gradient of one record there. For a non-smooth loss it is the error
         of a combination of the rows. Proof: docs/theory/output_perturbation.md, "Rounding".
         """
-        n_terms = self.n_records * self.size_ratio if self.n_terms is None else self.n_terms
-        additions = chain(n_terms, self.block_size)
+        additions = chain(self.most_terms, self.block_size)
         losses = (0.51 * additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += 0.51 * (self.row_width + 16.0) * self.smoothness * norm
@@ -234,12 +238,15 @@ def generalised_linear_constants(
     ``||w* - center|| <= lipschitz / alpha``; `center_norm` is that of the projected center.
     """
     lipschitz = loss.lipschitz(design.feature_norm, radius)
+    diameter = loss.gradient_diameter(design.feature_norm, radius)
+    if design.is_slack:  # the difference to no gradient at all: docs/theory/persons.md, Lemma A
+        diameter = maximum(diameter, lipschitz)
     return ProblemConstants(
         n_records=design.n_records,
         dimension=loss.n_outputs * design.width,
         strong_convexity=alpha,
         lipschitz=lipschitz,
-        gradient_diameter=loss.gradient_diameter(design.feature_norm, radius),
+        gradient_diameter=diameter,
         smoothness=loss.smoothness(design.feature_norm),
         radius=minimum(radius, center_norm + design.size_ratio * lipschitz / alpha),
         row_width=design.width,

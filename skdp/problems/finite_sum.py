@@ -88,6 +88,7 @@ class FiniteSumProblem(Problem):
             self.offers = self.offers - {"records"}
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
+        self.of_persons = records.persons is not None
         self.n_public = records.n_units if n_public is None else int(n_public)
         check_nominal_size(self.n_public, records.n_units)
         self.dimension = loss.n_outputs * records.width

@@ -45,6 +45,7 @@ class Problem(ABC):
     center: np.ndarray | None = None
     offers: frozenset[str] = frozenset()
     has_nominal_size: bool = False
+    of_persons: bool = False
 
     @abstractmethod
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:

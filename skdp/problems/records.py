@@ -510,6 +510,10 @@ class Records:
             return self.matrix.T.take(rows, axis=1).T  # by rows, all of X would be copied first
         return self.matrix.take(rows, axis=0)  # faster than by brackets
 
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Multiply one value for each record by its weight."""
+        return values if self.shares is None else values * self.shares
+
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products of all rows with each weight vector, shape (n_records, k)."""
         margins = np.empty((self.n_records, len(weights)))

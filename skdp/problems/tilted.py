@@ -45,7 +45,7 @@ def tilted_constants(
     largest = loss.value_range(feature_norm, 0.0) + math.log(loss.n_outputs + 1.0)
     largest += lipschitz * radius
     error = EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
-    additions = chain(n, mean.block_size) + 32.0
+    additions = chain(mean.most_terms, mean.block_size) + 32.0
     return replace(
         mean,
         smoothness=mean.smoothness + tilt * loss.lipschitz(feature_norm, 3.0 * radius) ** 2,
@@ -77,6 +77,7 @@ class TiltedProblem(UnbatchedProblem):
         check_positive(tilt=tilt)
         if options.get("n_public") is not None:
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
+        _check_full(records.is_slack)
         super().__init__(records, loss, alpha, domain, **options)
         self.tilt = float(tilt)
         self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
@@ -85,21 +86,22 @@ class TiltedProblem(UnbatchedProblem):
         self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
         margins, targets = self.margins(w), self.records.targets
+        weighted, n = self.records.weighted, self.n_public
         losses = self.loss.value(margins, targets)
         largest = float(losses.max())
         exponents = self.tilt * (losses - largest)
-        mean = float(np.expm1(exponents).mean())  # > -1: the largest loss contributes 0
+        # > -1: the largest loss contributes 0
+        mean = float(weighted(np.expm1(exponents)).sum()) / n
         # not 1 + expm1: an absolute error of eps in each small weight would add up
         weights = np.exp(exponents)
-        tilted = math.log1p(mean) if mean > -0.5 else math.log(weights.mean())
+        tilted = math.log1p(mean) if mean > -0.5 else math.log(float(weighted(weights).sum()) / n)
         value = largest + tilted / self.tilt
         if not (gradient or hessian):
             return value, NOTHING, NOTHING
-        weights /= weights.sum()
+        weights /= weighted(weights).sum()
         residuals = self.loss.derivative(margins, targets)
         single = residuals.ndim == 1
-        weighted = residuals * (weights if single else weights[:, None])
-        total = self.n_records * self.pull_back(weighted)
+        total = n * self.pull_back(residuals * (weights if single else weights[:, None]))
         if not hessian:
             return value, total, NOTHING
         curvature = self.loss.second_derivative(margins, targets)
@@ -113,6 +115,12 @@ class TiltedProblem(UnbatchedProblem):
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
         return self.hessian(w)
+
+
+def _check_full(is_slack: bool) -> None:
+    """Refuse weights that may add up to less than 1: a person may outweigh all the others then."""
+    if is_slack:
+        raise ValueError("tilt > 0 has no proof for sample_weight, nor for max_records_per_user.")
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,7 @@ class TiltedRisk(EmpiricalRisk):
     def constants(
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
     ) -> ProblemConstants:
+        _check_full(design.is_slack)
         mean = super().constants(design, alpha, radius, center_norm)
         return tilted_constants(mean, self.loss, self.tilt, design.feature_norm)
 

@@ -569,3 +569,10 @@ def test_targets_of_any_number_type(dtype):
 def test_impossible_parameters(make):
     with pytest.raises(ValueError, match="must be"):
         make()
+
+
+@every_loss
+def test_a_record_of_weight_0_is_no_further_than_another_record(loss):
+    """The null condition of docs/theory/persons.md, Lemma A, for gradients of all losses."""
+    for radius in (1e-3, 0.1, 1.0, 10.0, 1e3):
+        assert loss.gradient_diameter(1.0, radius) >= loss.lipschitz(1.0, radius)

@@ -81,6 +81,8 @@ class OutputPerturbationPlan(Plan):
         sizes = [(each.dimension, each.n_records) for each in (planned, actual)]
         if sizes[0] != sizes[1]:
             raise ValueError(f"The plan is for (dimension, n_records) {sizes[0]}, not {sizes[1]}.")
+        if problem.of_persons != (self.neighbouring.unit == "user"):
+            raise ValueError("Records of persons go with a relation of persons.")
         if not self.neighbouring.is_replaced and not problem.has_nominal_size:
             raise ValueError("The problem needs n_public: under add/remove n is not public.")
         # points of neighbours are this far apart; constants have a slack of 1e-9 for last bits
@@ -141,6 +143,7 @@ def output_perturbation(
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     relation = Neighbouring(neighbouring)
+    relation = relation.of_persons if problem.of_persons else relation
     if not relation.is_replaced and not problem.has_nominal_size:
         raise ValueError(
             "Under add/remove the number of records is not public: the problem must be a "
