@@ -466,3 +466,9 @@ def test_plot_curves(tmp_path):
     output = succeed(tmp_path, "plot_curves.py", without=("polars",), MPLBACKEND="agg")
     sizes = dict(re.findall(r"^(tenure|contract|charges) +(\d\.\d+)$", output, re.MULTILINE))
     assert max(sizes, key=sizes.get) == "tenure" and float(sizes["contract"]) > 0.3
+
+
+@pytest.mark.slow
+def test_plot_persons(tmp_path):
+    output = succeed(tmp_path, "plot_persons.py", without=("pandas", "polars"), MPLBACKEND="agg")
+    assert "differentially private for persons" in output and "800 persons" in output
