@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 
 from skdp._units import take_user_ids
@@ -71,4 +72,7 @@ def without_private_scalers(estimator: Any) -> Iterator[Any]:
     scalers = {name: part for name, part in found if isinstance(part, DPStandardScaler)}
     if scalers:
         public = {name: _PublicScaler(part.ranges) for name, part in scalers.items()}
+        if get_config()["enable_metadata_routing"]:
+            for scaler in public.values():
+                scaler.set_fit_request(user_ids=False)
         yield clone(estimator).set_params(**public)

@@ -1046,7 +1046,8 @@ MUTANTS = (
     Mutant(
         "folds are checked when their turn comes",
         "model_selection/cross_validation.py",
-        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), plans[0].neighbouring)\n",
+        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), "
+        "plans[0].neighbouring)\n",
         "",
         f"{_FOLDS} before_the_first_charge",
     ),
