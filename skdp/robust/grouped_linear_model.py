@@ -40,7 +40,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             proven = named(self._methods, lambda method: relation in method.relations)
             raise ValueError(
                 f"method={self.method!r} has no proof for user_ids with these parameters: take "
-                f"{proven}, without a penalty, a ball and a solver."
+                f"{proven}, with delta > 0 and without a penalty, a ball and a solver."
             )
         weights, proportions = groups
         has_histogram = self._mode == "histogram" and len(weights.largest) > 1
