@@ -23,7 +23,7 @@ from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
-from skdp.tabular.columns import Part
+from skdp.tabular.columns import Declaration
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
 from skdp.tabular.frames import Table
 from skdp.tabular.matching import (
@@ -32,6 +32,7 @@ from skdp.tabular.matching import (
     declarations,
     is_by_name,
     matched,
+    paired_parts,
 )
 from skdp.tabular.row_features import RowFeatures
 from skdp.tabular.table_encoder import TableEncoder, table_of
@@ -43,6 +44,7 @@ class TabularModel(PrivateEstimator):
     neighbouring: Relation
     columns: Any
     features: TableFeatures
+    pairs: Any
     columns_left: ColumnsLeft
     n_public: int | None
 
@@ -126,10 +128,13 @@ class TabularModel(PrivateEstimator):
     def _plan_encoder(self, table: Table, n_samples: int) -> None:
         """Set the plan of the features and the encoder, which is still to be fitted."""
         found = matched(self.columns, table, self.columns_left)
-        parts = [part for each in found for part in each.declaration.expand(str(each.name))]
-        self.feature_plan_ = self._planned_features(parts, n_samples)
+        given = {column.name: column.declaration for column in found}
+        self.feature_plan_ = self._planned_features(given, n_samples)
         self.encoder_ = TableEncoder(
-            self.columns, features=self.feature_plan_, columns_left=self.columns_left
+            self.columns,
+            features=self.feature_plan_,
+            pairs=self.pairs,
+            columns_left=self.columns_left,
         )
         self._own_types = tuple(categories_of_frame(self.columns, found, table))
 
@@ -155,13 +160,15 @@ class TabularModel(PrivateEstimator):
         linear._check_parameters()
         return linear
 
-    def _planned_features(self, parts: list[Part], n_samples: int) -> FeaturePlan:
+    def _planned_features(self, given: dict[Any, Declaration], n_samples: int) -> FeaturePlan:
         """Plan the features by public numbers."""
+        pairs = paired_parts(self.pairs, given)
         if self.features != "auto":
             return FeaturePlan.fixed(self.features)
         n_records = n_samples if self.n_public is None else self.n_public
         size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
-        return plan_of_parts(size, parts, n_records, is_pure=self.delta == 0)
+        parts = [part for name, each in given.items() for part in each.expand(str(name))]
+        return plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
 
     def _plan_of_shape(
         self,
@@ -183,7 +190,8 @@ class TabularModel(PrivateEstimator):
                 "of columns of the table."
             )
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
-        features = RowFeatures(parts, self._planned_features(parts, n_users or n_samples))
+        plan = self._planned_features(given, n_users or n_samples)
+        features = RowFeatures(parts, plan, paired_parts(self.pairs, given))
         linear._directions = features.directions
         return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
 
@@ -240,6 +248,9 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
         indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
+    pairs : list of pairs of names, default=()
+        Columns whose products are always there, such as ``[("hour", "workingday")]``; see
+        :class:`TableEncoder`. Public.
     columns_left : {"error", "drop"}, default="error"
         What to do with columns of X that are not declared.
     classes : array-like or None, default=None
@@ -300,6 +311,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         *,
         columns: Any = (-1.0, 1.0),
         features: TableFeatures = "auto",
+        pairs: Any = (),
         columns_left: ColumnsLeft = "error",
         classes: Any = None,
         neighbouring: Relation = "replace_one",
@@ -311,6 +323,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.delta = delta
         self.columns = columns
         self.features = features
+        self.pairs = pairs
         self.columns_left = columns_left
         self.classes = classes
         self.neighbouring = neighbouring
@@ -406,6 +419,9 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
         indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
+    pairs : list of pairs of names, default=()
+        Columns whose products are always there, such as ``[("hour", "workingday")]``; see
+        :class:`TableEncoder`. Public.
     columns_left : {"error", "drop"}, default="error"
         What to do with columns of X that are not declared.
     target_range : tuple of two floats or None, default=None
@@ -464,6 +480,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         *,
         columns: Any = (-1.0, 1.0),
         features: TableFeatures = "auto",
+        pairs: Any = (),
         columns_left: ColumnsLeft = "error",
         target_range: tuple[float, float] | None = None,
         neighbouring: Relation = "replace_one",
@@ -475,6 +492,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.delta = delta
         self.columns = columns
         self.features = features
+        self.pairs = pairs
         self.columns_left = columns_left
         self.target_range = target_range
         self.neighbouring = neighbouring

@@ -12,7 +12,7 @@ from skdp._types import Relation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.tabular.columns import Part
-from skdp.tabular.matching import declarations
+from skdp.tabular.matching import declarations, paired_parts
 
 #: A model may have ``BUDGET (e - OFFSET)^POWER`` features at the effective size e, chosen on made
 #: families and corrected once on real tables (docs/guide/curves.md); never more than MOST, nor
@@ -21,6 +21,9 @@ BUDGET, OFFSET, POWER, MOST, CELLS = 1.2, 40.0, 2.0 / 3.0, 1000, 2**28
 #: Weights of the blocks: a number, a flag, products, the sketch, and two frequencies in it. Rows
 #: are divided by ``sqrt(SPREAD T)``, so that few are longer than 1.
 NUMBER_WEIGHT, FLAG_WEIGHT, PRODUCT_WEIGHT, SKETCH_WEIGHT = 1.25, math.sqrt(0.5), 0.35, 0.3
+#: Of the products of a declared pair of columns, and of further frequencies of numbers in them.
+PAIR_WEIGHT = 1.0
+PAIRED = {4: 0.35, 5: 0.28, 6: 0.23}
 SKETCHED = {2: 0.7, 3: 0.47}
 SPREAD = 1.15
 #: Blocks in the order in which they are added: frequencies of curves, products P, sketch C.
@@ -84,6 +87,7 @@ class FeaturePlan:
         *,
         n_records: int,
         columns: Any,
+        pairs: Any = (),
         neighbouring: Relation = "replace_one",
     ) -> FeaturePlan:
         """Plan for a budget, a public number of records and declarations.
@@ -95,6 +99,8 @@ class FeaturePlan:
         n_records : int
             Public number of records; of add/remove neighbours a nominal one.
         columns : dict or list of declarations
+        pairs : list of pairs of names, default=()
+            As of :class:`TableEncoder`.
         neighbouring : {"replace_one", "add_remove"}, default="replace_one"
 
         Returns
@@ -107,7 +113,8 @@ class FeaturePlan:
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
         check_count("n_records", n_records)
         size = effective_size(epsilon, delta, n_records, neighbouring)
-        return plan_of_parts(size, parts, n_records, is_pure=delta == 0)
+        paired = paired_parts(pairs, given)
+        return plan_of_parts(size, parts, n_records, paired, is_pure=delta == 0)
 
 
 def effective_size(epsilon: float, delta: float, n_records: int, neighbouring: str) -> float:
@@ -123,11 +130,16 @@ def effective_size(epsilon: float, delta: float, n_records: int, neighbouring: s
 
 
 def plan_of_parts(
-    size: float, parts: Sequence[Part], n_records: int, is_pure: bool = False
+    size: float,
+    parts: Sequence[Part],
+    n_records: int,
+    pairs: Sequence[tuple[int, int]] = (),
+    is_pure: bool = False,
 ) -> FeaturePlan:
-    """Plan for an effective size and the parts that declarations expand to."""
+    """Plan for an effective size, the parts that declarations expand to, and pairs of them."""
     n_numbers = sum(part.kind == "number" for part in parts)
     width = sum(part.n_counted for part in parts)
+    width += sum(n_entries(parts[i]) * n_entries(parts[j]) for i, j in pairs)
     order = tuple(step for step in ORDER if step in CURVES) if is_pure else ORDER
     return plan_features(size, n_numbers, len(parts), width, n_records, order)
 
@@ -151,7 +163,7 @@ def plan_features(
     n_numbers, n_columns : int
         Numbers, and all columns; trends and parts of dates count one each.
     width : int
-        Features of the linear block, which is always there.
+        Features of the linear block and of declared pairs, which are always there.
     n_records : int
         Public number of records.
     order : sequence
@@ -198,12 +210,20 @@ def _fast_length(m: int) -> int:
     return 1
 
 
-def squared_norm(plan: FeaturePlan, n_numbers: int, n_columns: int) -> float:
+def n_entries(part: Part) -> int:
+    """Return the number of entries that a part has in the products of declared pairs."""
+    if part.kind == "number":
+        return part.n_features + len(SKETCHED) + len(PAIRED)
+    return 0 if part.kind == "text" else part.n_features
+
+
+def squared_norm(plan: FeaturePlan, n_numbers: int, n_columns: int, n_pairs: int = 0) -> float:
     """Return the typical squared norm T of a row before it is divided, a public number."""
     share = n_numbers / n_columns
     curves = sum(curve_weight(q) ** 2 for q in plan.frequencies) * share / 2.0
     products = PRODUCT_WEIGHT**2 * share if plan.products else 0.0
-    return 1.0 + curves + products + (SKETCH_WEIGHT**2 if plan.n_sketch else 0.0)
+    sketch = SKETCH_WEIGHT**2 if plan.n_sketch else 0.0
+    return 1.0 + curves + products + PAIR_WEIGHT**2 * n_pairs / n_columns + sketch
 
 
 def curve_weight(q: int) -> float:

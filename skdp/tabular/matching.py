@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
-from skdp.tabular.columns import Category, Declaration, Flag, Number, Text, _is_real
+from skdp.tabular.columns import Category, Declaration, Flag, Number, Part, Text, _is_real
 from skdp.tabular.frames import (
     Table,
 )
@@ -109,6 +109,48 @@ def declarations(columns: Any) -> dict[Any, Declaration]:
     """Return the declarations by name, or by position; of one for all columns, nothing."""
     given = columns if is_by_name(columns) else dict(enumerate(listed(columns) or ()))
     return {name: as_declaration(each, f"Column {name!r}") for name, each in given.items()}
+
+
+def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:
+    """Return the positions of the parts that are multiplied.
+
+    Parameters
+    ----------
+    pairs : list of pairs of names
+        Of columns, or of parts of dates such as "joined_month". Columns without names are named by
+        their positions.
+    given : dict of {name: declaration}
+
+    Raises
+    ------
+    ValueError
+        If something is not a pair of two declared columns that are numbers or categories.
+    """
+    parts: list[Part] = []
+    found: dict[Any, list[int]] = {}
+    for j, (name, declared) in enumerate(given.items()):
+        own = range(len(parts), len(parts) + len(declared.expand(str(name))))
+        parts += declared.expand(str(name))
+        found.setdefault(j, [*own])
+        found.update({parts[k].name: [k] for k in own if len(own) > 1})
+        found[name] = [*own]
+    if not isinstance(pairs, (list, tuple)):
+        raise InvalidTypeError(f"pairs must be a list of pairs of names, got {shown(pairs)}.")
+    positions: dict[tuple[int, int], None] = {}
+    for pair in pairs:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
+            raise ValueError(f"pairs must hold pairs of names of columns, got {shown(pair)}.")
+        for name in pair:
+            if name not in found:
+                near = closest(name, list(found))
+                raise ValueError(f"pairs names {name!r}, which is not declared{near}.")
+            if any(parts[k].kind == "text" for k in found[name]):
+                raise ValueError(f"pairs names {name!r}, whose declaration is Text.")
+        one, other = (found[name] for name in pair)
+        if set(one) & set(other):
+            raise ValueError(f"pairs holds {tuple(pair)!r}: two columns are needed.")
+        positions.update({(min(i, j), max(i, j)): None for i in one for j in other})
+    return tuple(positions)
 
 
 def are_numbers(columns: Any) -> bool:

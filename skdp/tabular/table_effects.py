@@ -153,16 +153,21 @@ class TableEffects:
     def _quadratic_form(self) -> np.ndarray:
         """Return Q with ``phi' Q phi`` as the margin of products and of the sketch."""
         features = self.features
-        form = np.zeros((features.n_phi, features.n_phi))
+        form = np.zeros((features.n_entries, features.n_entries))
         if features.sketch is not None:
             coef = features.sketch_weight * self._coef[features.n_narrow :]
-            form += features.sketch.quadratic_form(coef)
+            n = features.n_phi
+            form[:n, :n] = features.sketch.quadratic_form(coef)
         if features.n_products:
             at = [features.phi_offsets[k] for k in features.numbers]
             entry = (NUMBER_WEIGHT * features.unit * features.divisor) ** 2  # of u_i u_j in phi
-            coef = self._coef[features.n_linear + features.n_curves : features.n_narrow]
+            first = features.n_linear + features.n_curves
+            coef = self._coef[first : first + features.n_products]
             for (i, j), weight in zip(combinations(at, 2), coef, strict=True):
                 form[i, j] += weight * features.product_weight / entry
+        coef = self._coef[features.n_narrow - features.n_paired : features.n_narrow]
+        for (a, b), weight in zip(features.paired_entries(), coef, strict=True):
+            form[a, b] += weight * features.pair_weight
         return form
 
     def _block(self, i: int, j: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from skdp._types import ColumnsLeft, Self
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
-from skdp.tabular.matching import Column, are_numbers, is_by_name, is_for_all, matched
+from skdp.tabular.matching import Column, are_numbers, is_by_name, is_for_all, matched, paired_parts
 from skdp.tabular.row_features import RowFeatures
 
 #: Rows that are read at once, and those that a fit looks at first.
@@ -41,6 +41,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "linear": the positions and indicators. "curves": these, and cosines of each number up to
         frequency 6. "pairs": also the products. :meth:`FeaturePlan.for_budget` takes what a budget
         pays for.
+    pairs : list of pairs of names, default=()
+        Columns whose products are always there, such as ``[("hour", "workingday")]``: those of
+        all features of the one and the other, with curves of numbers. A part of a date is named
+        like "joined_month", a column of an array by its position.
     columns_left : {"error", "drop"}, default="error"
         What to do with columns of X that are not declared.
     sparse_output : bool or "auto", default="auto"
@@ -85,12 +89,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns: Any = (-1.0, 1.0),
         *,
         features: Any = "curves",
+        pairs: Any = (),
         columns_left: ColumnsLeft = "error",
         sparse_output: Any = "auto",
         dtype: Any = np.float64,
     ) -> None:
         self.columns = columns
         self.features = features
+        self.pairs = pairs
         self.columns_left = columns_left
         self.sparse_output = sparse_output
         self.dtype = dtype
@@ -156,6 +162,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"dtype == {shown(self.dtype)}, must be float64 or float32.")
         found = matched(self.columns, table, self.columns_left)
         self.schema_ = {column.name: column.declaration for column in found}
+        paired_parts(self.pairs, self.schema_)
 
     @over_chunks
     def transform(self, X: Any) -> Any:
@@ -245,7 +252,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The map from columns that were read to features."""
         given = self.schema_.items()
         parts = [part for name, each in given for part in each.expand(str(name))]
-        return RowFeatures(parts, self.feature_plan_)
+        return RowFeatures(parts, self.feature_plan_, paired_parts(self.pairs, self.schema_))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the features: age, age_missing, job_clerk, age_cos2, age*pay, pairs_17, ...

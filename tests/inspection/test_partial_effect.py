@@ -58,10 +58,11 @@ def _closed():
     mpl.pyplot.close("all")
 
 
+@pytest.mark.parametrize("pairs", [(), [("age", "job"), ("joined_month", "vip")]])
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_effects_sum_to_the_margin(plan):
+def test_effects_sum_to_the_margin(plan, pairs):
     X = table()
-    encoder = TableEncoder(COLUMNS, features=plan).fit(X)
+    encoder = TableEncoder(COLUMNS, features=plan, pairs=pairs).fit(X)
     features, values = encoder.row_features, read(encoder, X)
     coef = np.random.default_rng(1).standard_normal(features.n_features)
     effects = TableEffects(encoder.schema_, features, coef, 0.3)

@@ -28,7 +28,7 @@ from skdp.audit import audit_estimator
 from skdp.inspection import plan_fit
 from skdp.model_selection import dp_cross_validate
 from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
-from skdp.tabular.feature_plan import effective_size
+from skdp.tabular.feature_plan import effective_size, feature_bound
 
 COLUMNS = {
     "age": Number(18, 90, missing=True),
@@ -74,14 +74,16 @@ def regressor(epsilon=3.0, **parameters):
 def test_the_model_is_that_of_the_encoded_rows(make, relation):
     X, score = table()
     sizes = {"n_public": 700} if relation == "add_remove" else {}
-    model = make(neighbouring=relation, **sizes)
+    pairs = [("hours", "vip")]
+    model = make(neighbouring=relation, pairs=pairs, **sizes)
     y = labels(score) if make is classifier else score
     model.fit(X, y)
     plan = FeaturePlan.for_budget(
-        3.0, 1e-6, n_records=sizes.get("n_public", 800), columns=COLUMNS, neighbouring=relation
-    )
+        3.0, 1e-6, n_records=sizes.get("n_public", 800), columns=COLUMNS, pairs=pairs,
+        neighbouring=relation,
+    )  # fmt: skip
     assert model.feature_plan_ == plan and plan.frequencies
-    rows = TableEncoder(COLUMNS, features=plan).fit_transform(X)
+    rows = TableEncoder(COLUMNS, features=plan, pairs=pairs).fit_transform(X)
     shared = {"data_norm": 1.0, "neighbouring": relation, "random_state": 0, **sizes}
     if make is classifier:
         linear = DPLogisticRegression(3.0, classes=["no", "yes"], **shared).fit(rows, y)
@@ -193,6 +195,19 @@ def test_pure_privacy_has_curves_at_most():
     plan = model.feature_plan_
     assert (plan.frequencies, plan.products, plan.n_sketch) == ((2, 3, 4, 5, 6), False, 0)
     assert model.privacy_.delta == 0 and model.score(X, score) > 0.3
+
+
+def test_declared_pairs_are_always_there():
+    X, _ = table(4000)
+    y = np.where(X["vip"], 1.0, -1.0) * np.sin(X["hours"] / 10)
+    plain, paired = (regressor(1.0, pairs=p).fit(X, y) for p in ((), [("vip", "hours")]))
+    assert paired.score(X, y) > plain.score(X, y) + 0.2
+    features = paired.privacy_.plan["features"]
+    assert features["n_paired"] == 6 and plain.privacy_.plan["features"]["n_paired"] == 0
+    size = feature_bound(paired.feature_plan_.effective_size, 4000)
+    assert features["n_features"] <= size
+    planned = plan_fit(regressor(1.0, pairs=[("vip", "hours")]), 4000, 5)
+    assert planned.releases[0].release == paired.privacy_.releases[0]
 
 
 def test_words_and_several_classes():

@@ -41,6 +41,7 @@ PLANS = [
     FeaturePlan(frequencies=(2, 3), products=True, n_sketch=45),
     FeaturePlan(n_sketch=30),
 ]
+PAIRS = [("job", "age"), ("vip", "joined_month")]
 numbers = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([5e-324, -1e308, 0.0, 54.0])
 )
@@ -91,7 +92,8 @@ def test_scikit_learn_checks(features):
 def test_every_row_has_norm_at_most_one(rows, plan, is_single):
     """Exactly, in rational arithmetic, whatever the record."""
     dtype = np.float32 if is_single else np.float64
-    encoder = TableEncoder(COLUMNS, features=plan, sparse_output=False, dtype=dtype)
+    options = {"pairs": PAIRS, "sparse_output": False, "dtype": dtype}
+    encoder = TableEncoder(COLUMNS, features=plan, **options)
     for row in encoder.fit(table(9)).transform(frame_of(rows)):
         assert sum(Fraction(float(value)) ** 2 for value in row) <= 1
 
@@ -111,7 +113,8 @@ def test_long_rows_are_shortened_to_one_and_others_are_not():
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_a_row_does_not_depend_on_others(plan):
     """Permuted, split, one by one: the same bits."""
-    X, encoder = table(700), TableEncoder(COLUMNS, features=plan, sparse_output=False)
+    X = table(700)
+    encoder = TableEncoder(COLUMNS, features=plan, pairs=PAIRS, sparse_output=False)
     Z = encoder.fit_transform(X)
     order = np.random.default_rng(1).permutation(len(X))
     np.testing.assert_array_equal(encoder.transform(X.iloc[order]), Z[order])
@@ -178,11 +181,17 @@ def test_names():
     plan = FeaturePlan(frequencies=(2,), products=True, n_sketch=2)
     columns = {n: COLUMNS[n] for n in ("age", "job", "vip")}
     columns["joined"] = Date("2020-01-01", "2021-01-01", parts=("trend", "quarter"))
-    encoder = TableEncoder(columns, features=plan).fit(table()[list(columns)])
+    pairs = [("vip", "age"), ("joined_quarter", "vip")]
+    encoder = TableEncoder(columns, features=plan, pairs=pairs).fit(table()[list(columns)])
     assert " ".join(encoder.get_feature_names_out()) == (
         "age age_missing job_clerk job_cook job_judge job_other job_missing vip vip_missing joined "
         "joined_quarter_1 joined_quarter_2 joined_quarter_3 joined_quarter_4 age_cos2 joined_cos2 "
-        "age*joined pairs_0 pairs_1"
+        "age*joined age*vip age*vip_missing age_missing*vip age_missing*vip_missing age_cos2*vip "
+        "age_cos2*vip_missing age_cos3*vip age_cos3*vip_missing age_cos4*vip age_cos4*vip_missing "
+        "age_cos5*vip age_cos5*vip_missing age_cos6*vip age_cos6*vip_missing vip*joined_quarter_1 "
+        "vip*joined_quarter_2 vip*joined_quarter_3 vip*joined_quarter_4 "
+        "vip_missing*joined_quarter_1 vip_missing*joined_quarter_2 vip_missing*joined_quarter_3 "
+        "vip_missing*joined_quarter_4 pairs_0 pairs_1"
     )
     clash = TableEncoder({"a": Category(["missing", "x"], missing=True)})
     clash.fit(pd.DataFrame({"a": ["x"]}))
@@ -211,6 +220,8 @@ def test_sparse_and_dense_features_are_the_same():
     assert found.format == "csr" and isinstance(dense, np.ndarray)
     np.testing.assert_allclose(found.toarray(), dense, rtol=0, atol=1e-15)
     assert isinstance(TableEncoder(columns).fit_transform(table()), np.ndarray)
+    curves = TableEncoder(columns, sparse_output=True).fit_transform(table())
+    np.testing.assert_array_equal(curves.toarray(), TableEncoder(columns).fit_transform(table()))
     single = TableEncoder(columns, features="linear", dtype=np.float32).fit_transform(table())
     assert single.dtype == np.float32
 
@@ -226,6 +237,19 @@ def test_the_values_of_features():
     row = [1.25 * 0.5, 0, 0, 1, *weights * np.cos([2 * angle, 5 * angle])]
     np.testing.assert_allclose(Z[0], np.array(row) / np.sqrt(2) / divisor, atol=1e-15)
     np.testing.assert_allclose(Z[1], np.eye(6)[1] / np.sqrt(2) / divisor, atol=1e-15)
+
+
+def test_declared_pairs_of_a_row():
+    """All products of features of two columns, which an array has by position."""
+    encoder = TableEncoder([(0, 4), ["a", "b"]], features="linear", pairs=[(1, 0)])
+    Z = encoder.fit_transform([[3, "b"], [1, "x"]])
+    divisor, t = np.sqrt(1.15 * 1.5), np.pi * 0.75
+    curves = np.array([0.7, 0.47, 0.35, 0.28, 0.23]) * np.cos(np.arange(2, 7) * t)
+    number = np.array([1.25 * 0.5, *curves])
+    products = np.sqrt(2) * np.outer(number, [0, 1]).ravel() / 2
+    row = [1.25 * 0.5 / np.sqrt(2), 0, 1 / np.sqrt(2), *products]
+    np.testing.assert_allclose(Z[0], np.array(row) / divisor, atol=1e-15)
+    assert not Z[1, 1:].any()
 
 
 def test_products_and_sketch_of_a_row():
@@ -356,6 +380,11 @@ def test_all_columns_at_fault_are_named_at_once():
         ({"columns_left": "keep"}, "columns_left == 'keep'"),
         ({"sparse_output": 2}, "sparse_output"),
         ({"dtype": np.int64}, "dtype"),
+        ({"pairs": "ab"}, "pairs must be a list of pairs of names, got 'ab'"),
+        ({"pairs": ["ab"]}, "pairs must hold pairs of names of columns, got 'ab'"),
+        ({"pairs": [("x0", "x1")]}, "pairs names 'x1', which is not declared"),
+        ({"pairs": [("x0", "x0")]}, r"pairs holds \('x0', 'x0'\): two columns are needed"),
+        ({"columns": [Text()], "pairs": [(0, 0)]}, "pairs names 0, whose declaration is Text"),
     ],
 )
 def test_invalid_parameters(parameters, message):
