@@ -92,6 +92,8 @@ def test_contributing_describes_every_package():
 
 def test_vendored_files_are_those_of_their_list():
     folder = ROOT / "docs" / "_static" / "katex"
+    if not folder.exists():
+        pytest.skip("the source distribution has no fonts of the site")
     page = (folder / "VENDORED.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\S+\.(?:js|css|woff2))` \| `(\w{64})` \|$", page, re.M))
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
