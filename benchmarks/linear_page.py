@@ -32,8 +32,8 @@ HEAD = """\
 
 This page compares the default estimators, `DPLogisticRegression()` and `DPRidge()`, with the
 private linear models that one could use instead, and shows every cell. `benchmarks/run.py
-linear_table --page docs/benchmarks/linear.md` writes it; `benchmarks/results/linear_table.csv` has
-all methods, settings and standard errors.
+linear_table --page docs/benchmarks/linear.md` writes it. All methods, settings and standard errors:
+{{download}}`linear_table.csv <../../benchmarks/results/linear_table.csv>`.
 
 - **Records.** Rows of unit norm, prepared with public knowledge alone, the same for every side.
   80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell use the same neighbouring relation.
@@ -71,15 +71,8 @@ all methods, settings and standard errors.
 """
 
 SEEN_TEXT = """\
-## Data sets that constants have seen
-
-Constants of the default were found on the data sets with an asterisk
-([theory](../theory/noisy_gradient_descent.md), section 5): clipping, momentum, shares of the
-budget and temperature on breast cancer, digits, Adult and synthetic logistic data; the damping
-of least squares on four sets, among them diabetes and California. Figures on these sets are no
-independent check. The method's authors looked at results on wine, on Friedman's function and on
-imbalanced clusters, too. Breast cancer and diabetes were looked at again when two rules for
-large noise were set, and "linear, d = 100" when the path of accelerated steps was bounded.
+Data sets with an asterisk were used to choose constants of the default, or looked at afterwards:
+[which, and for what](seen.md). Figures on these are no independent check.
 """
 
 
@@ -93,7 +86,9 @@ def page(table: pd.DataFrame) -> str:
         n_classification=len(linear_peers.SETTINGS["classification"]),
         n_regression=len(linear_peers.SETTINGS["regression"]),
     )
-    parts = [head, "## Summary\n", summary(table), losses(table), SEEN_TEXT]
+    text, _, below = losses(table).partition("\n\n")
+    parts = [head, "## Summary\n", summary(table), text + "\n", folded("these cells", below)]
+    parts.append(SEEN_TEXT)
     for title, metrics in (
         ("Accuracy and R2", ("accuracy", "R2")),
         ("Log loss", ("log loss",)),
@@ -102,13 +97,18 @@ def page(table: pd.DataFrame) -> str:
         parts.append(f"## {title}: ours / the best linear peer\n")
         parts.append("Losses in bold. The constant is the shares of the classes, or the mean.\n")
         for relation, name in RELATION_NAMES.items():
-            parts += [f"**{name}**\n", cells(table, relation, metrics, LINEAR, levels=True)]
+            parts.append(folded(name, cells(table, relation, metrics, LINEAR, levels=True)))
     parts += ["## DP-EBM (add/remove): ours / DP-EBM\n"]
-    parts += [cells(table, ADD_REMOVE, METRICS, ("DP-EBM",))]
+    parts += [folded("all cells", cells(table, ADD_REMOVE, METRICS, ("DP-EBM",)))]
     parts += ["## diffprivlib (delta = 0, replace-one): ours with delta = 0 / diffprivlib\n"]
-    parts += [cells(table, REPLACE_ONE, METRICS, ("diffprivlib",))]
+    parts += [folded("all cells", cells(table, REPLACE_ONE, METRICS, ("diffprivlib",)))]
     parts += [worse_than_constant(table), limit(table)]
     return "\n".join(parts)
+
+
+def folded(title: str, text: str) -> str:
+    """A part of the page that opens on a click."""
+    return f":::{{dropdown}} {title}\n{text}:::\n"
 
 
 def summary(table: pd.DataFrame) -> str:
