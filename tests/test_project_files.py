@@ -144,3 +144,25 @@ def test_one_sentence_says_what_the_package_is():
     ):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert sentence + "epsilon, fit" in text, name
+
+
+@pytest.mark.parametrize("name", ["check_pages", "check_numbers"])
+def test_pages_pass_their_checks(name):
+    if name == "check_numbers" and not (ROOT / "benchmarks" / "results").exists():
+        pytest.skip("the source distribution has no results of benchmarks")
+    script = ROOT / "docs" / "tools" / f"{name}.py"
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_page_is_in_a_table_of_contents():
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    pages = {page for page in pages if not page.startswith(("_", "tools/", "api/", "auto_"))}
+    listed = {"index.md"}
+    for index in docs.rglob("index.md"):
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", index.read_text("utf-8"), re.S):
+            folder = index.parent.relative_to(docs)
+            listed |= {f"{(folder / name).as_posix()}.md" for name in re.findall(r"<(.+)>", tree)}
+    assert pages - listed == set()
+    assert {page for page in listed - pages if not page.startswith(("api/", "auto_"))} == set()
