@@ -49,11 +49,13 @@ def test_a_row_for_every_model(case):
 
 
 def test_solvers_and_penalties_cost_nothing_in_the_table():
-    """From 3,000 records on; of 100 features a solver costs a little more."""
+    """From 3,000 records on; a solver also with fewer, but on two tables with much noise."""
     table = pd.read_csv(ROOT / "benchmarks" / "results" / "prepared.csv", skiprows=1)
     large = table[table["n"] >= 3_000]
-    solvers = large[large["given"].str.startswith("solver") & (large["epsilon"] >= 1.0)]
-    assert (solvers["over_default"] > np.where(solvers["d"] < 100, -0.02, -0.025)).all()
+    solvers = table[table["given"].str.startswith("solver") & (table["epsilon"] >= 1.0)]
+    is_behind = solvers["over_default"] <= -0.02
+    assert set(solvers["data"][is_behind]) <= {"digits", "diabetes"}
+    assert len(set(solvers["data"])) == 13 and solvers["over_default"].min() > -0.05
     given = large[large["given"].str.startswith(("alpha", "norm"))]
     assert (given["over_constant"] > -0.02).all()
     beside = given[np.isfinite(given["reference"])]
