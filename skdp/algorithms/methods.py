@@ -151,24 +151,33 @@ class Choice:
     bounds : dict of str to float
         The numbers that "auto" compared; empty if there was nothing to compare.
     replaced : str or None, default=None
-        What "auto" would have taken without a solver, if that is another method.
+        What "auto" would have taken without a solver, a penalty and a ball, if that is another
+        method.
+    given : str, default=""
+        Those of them that were given.
     """
 
     method: str
     plan: Plan
     bounds: dict[str, float]
     replaced: str | None = None
+    given: str = ""
 
     @property
     def reason(self) -> str:
         """Why "auto" took it."""
         reasons = []
         if self.replaced is not None:
-            reasons.append(f"a solver was given; without one it is {self.replaced!r}")
+            reasons.append(f"{self.given} was given; without, it is {self.replaced!r}")
         if self.bounds:
             bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
             reasons.append(f"chosen by the smallest bound on the excess loss: {bounds}")
         return "; ".join(reasons)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """For a report: what "auto" took, and why."""
+        return (f"method='auto' is {self.method!r}: {self.reason}",) if self.reason else ()
 
 
 def check_chunked(methods: Mapping[str, Any], name: str) -> None:
@@ -228,12 +237,15 @@ def choose(
         if proven and (next(iter(methods)) in proven or not has_solver):
             methods = proven
     default, *others = methods
-    replaced = None
+    usual, given = None, ""
     if name == "auto" and calibration == "analytic":
-        leading = [key for key, row in methods.items() if row.leads(objective, budget)]
-        if has_solver:
-            replaced = leading[0] if leading else None
-            leading = [key for key, row in methods.items() if row.leads_solvers(objective, budget)]
+        free, given = _without_penalty(objective, has_solver)
+        usual = next((key for key, row in methods.items() if row.leads(free, budget)), None)
+        leading = [
+            key
+            for key, row in methods.items()
+            if (row.leads_solvers if has_solver else row.leads)(objective, budget)
+        ]
         name = leading[0] if leading else name
     first = default if name == "auto" else name
     methods[first].check(first, budget, objective.neighbouring, calibration)
@@ -249,12 +261,26 @@ def choose(
         found = ((key, methods[key].candidate(objective, budget)) for key in others)
         candidates = {key: each for key, each in found if each and each[0] < math.inf}
     if not candidates:
-        return Choice(method=first, plan=plan, bounds={}, replaced=replaced)
+        replaced = None if usual == first else usual
+        return Choice(method=first, plan=plan, bounds={}, replaced=replaced, given=given)
     candidates = {default: (plan.bound(), lambda: plan), **candidates}
     bounds = {key: bound for key, (bound, _) in candidates.items()}
     best = min(bounds, key=lambda key: (bounds[key], key))
-    replaced = None if replaced == best else replaced
-    return Choice(method=best, plan=candidates[best][1](), bounds=bounds, replaced=replaced)
+    replaced, plan = None if usual == best else usual, candidates[best][1]()
+    return Choice(method=best, plan=plan, bounds=bounds, replaced=replaced, given=given)
+
+
+def _without_penalty(objective: Any, has_solver: bool) -> tuple[Any, str]:
+    """Return an objective without penalty and ball, and what was given of them and a solver."""
+    if not isinstance(objective, Objective):
+        return objective, ""
+    asked = {
+        "alpha": objective.alpha > 0.0,
+        "coef_norm": objective.coef_norm is not None,
+        "a solver": has_solver,
+    }
+    given = " and ".join(name for name, is_given in asked.items() if is_given)
+    return replace(objective, alpha=0.0, coef_norm=None), given
 
 
 def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> Any:

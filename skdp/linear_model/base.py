@@ -123,11 +123,9 @@ class DPLinearModel(PrivateModel):
         self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
-        remarks = result.plan.remarks()
+        remarks = (*result.plan.remarks(), *choice.remarks)
         if choice.bounds:
             public["method_bounds"] = choice.bounds
-        if choice.reason:
-            remarks += (f"method='auto' is {choice.method!r}: {choice.reason}",)
         caveats += self._caveats()
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]

@@ -236,6 +236,13 @@ class GroupedModel(PrivateModel):
         row = self._methods[choice.method]
         # other methods bound no solution, and later releases follow from earlier ones
         self._warn(choice.plan, records, is_planned=row.has_ball)
+        if choice.replaced is not None:
+            warnings.warn(
+                f"method='auto' is {choice.method!r}, since {choice.given} was given. It is "
+                f"expected to predict worse than {choice.replaced!r}, the choice without.",
+                UserWarning,
+                stacklevel=5,
+            )
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
         self._keep_groups(result)
@@ -246,7 +253,7 @@ class GroupedModel(PrivateModel):
             risk,
             caveats + self._group_caveats(choice.plan, are_given),
             self._public_numbers(result),
-            (*self._group_remarks(result, row.weighs_groups), *done.remarks()),
+            (*self._group_remarks(result, row.weighs_groups), *done.remarks(), *choice.remarks),
         )
         return self._unpacked(result, risk)
 

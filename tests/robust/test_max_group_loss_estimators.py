@@ -366,6 +366,29 @@ def test_units_of_the_target(loss):
     np.testing.assert_array_equal(clipped.coef_, bounded.coef_)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"solver": "gda"}, "a solver"),
+        ({"alpha": 0.1}, "alpha"),
+        ({"coef_norm": 1.0, "solver": "gda"}, "coef_norm and a solver"),
+    ],
+)
+def test_what_replaces_the_default_method_warns_and_names_both(given, words):
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.3, 0.3, (300, 2)), np.arange(300) % 2
+    shared = {"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1], "random_state": 0}
+    model = DPMaxGroupLossClassifier(**shared, **given)
+    text = f"'phased', since {words} was given. It is expected to predict worse than 'gradient'"
+    with pytest.warns(UserWarning, match=text):
+        model.fit(X, groups, groups=groups)
+    said = f"method='auto' is 'phased': {words} was given; without, it is 'gradient'"
+    assert said in model.privacy_.remarks
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="method='auto' is")
+        model.set_params(method="phased").fit(X, groups, groups=groups)
+
+
 @pytest.mark.mostly("slow", 3)
 @every_model
 @every_mode

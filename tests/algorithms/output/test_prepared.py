@@ -475,7 +475,7 @@ def test_a_solver_takes_the_prepared_method_and_says_so():
     X, y = table(20_000)
     shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
     report = DPRidge(solver="lbfgs", **shared).fit(X, y).privacy_
-    assert "'output': a solver was given; without one it is 'gradient'" in str(report)
+    assert "'output': a solver was given; without, it is 'gradient'" in str(report)
     assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
     with pytest.warns(UserWarning, match="'output'. It is expected to predict worse than 'grad"):
         DPRidge(solver="lbfgs", **shared).fit(X[:150], y[:150])
