@@ -36,13 +36,14 @@ WEAKEST = 1e-7
 #: their penalty in units of the mean curvature, with little noise and with more. Many solves with a
 #: large penalty see the clipped slopes at better and better points, and no solve has to be exact
 #: where curvatures are hardly known.
-LITTLE_NOISE, SOLVES, PENALTIES = 0.01, (3, 16), (2.0, 16.0)
+LITTLE_NOISE, SOLVES, PENALTIES = 0.004, (6, 16), (4.0, 16.0)
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
 #: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.
 SMOOTHED_SPREAD = 2.0
 #: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
-SLOPES_OF_NUMBERS = (0.015, 0.15, 2.5)
+#: Rare records have long rows, and so the smallest slopes.
+SLOPES_OF_NUMBERS = (0.015, 0.15, 6.0)
 #: Least second derivative of log odds that clipping leaves.
 LEAST_CURVATURE = 0.01
 #: Largest variance of margins: of numbers in units of that of the targets, with much noise and with
