@@ -65,3 +65,17 @@ def test_pages_sections_and_lemmas_that_are_named_exist():
         if f"\n## {match[2]}. " not in page(match[1]):
             missing.append(f"{path}: {match[0]}")
     assert not missing, "\n".join(missing)
+
+
+def test_files_that_pages_name_exist():
+    named = {
+        (path.relative_to(ROOT).as_posix(), match)
+        for path, text in TEXTS.items()
+        if path.suffix == ".md"
+        for match in re.findall(r"`((?:tests|examples|docs|benchmarks)/[\w/.]+)`", text)
+    }
+    assert len(named) > 60
+    missing = {(page, name) for page, name in named if not (ROOT / name).exists()}
+    if not (ROOT / "benchmarks" / "results").exists():  # a source distribution
+        missing = {entry for entry in missing if not entry[1].startswith("benchmarks/results")}
+    assert not missing
