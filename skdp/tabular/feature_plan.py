@@ -15,7 +15,7 @@ from skdp.tabular.columns import Part
 from skdp.tabular.matching import declarations, paired_parts
 
 #: A model may have ``BUDGET (e - OFFSET)^POWER`` features at the effective size e, chosen on made
-#: families and corrected once on real tables (docs/guide/curves.md); never more than MOST, nor
+#: families and corrected once on real tables (docs/benchmarks/tables.md); never more than MOST, nor
 #: more than fill 2 GB.
 BUDGET, OFFSET, POWER, MOST, CELLS = 1.2, 40.0, 2.0 / 3.0, 1000, 2**28
 #: Weights of the blocks: a number, a flag, products, the sketch, and two frequencies in it. Rows
