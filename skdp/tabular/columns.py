@@ -302,6 +302,15 @@ class Category(Declaration):
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return level_codes(values, self.values) >= 0
 
+    def check_readable(self, values: np.ndarray, where: str) -> None:
+        present = present_values(values)
+        if self.other or not len(present) or self.is_read(present).any():
+            return
+        hint = ""
+        if len(self.values) == 2 and all(_is_real(value) for value in self.values):
+            hint = f" A range of numbers is a pair: ({self.values[0]!r}, {self.values[1]!r})."
+        raise ValueError(f"{where} has no value that is one of the declared categories.{hint}")
+
 
 @dataclass(frozen=True, repr=False)
 class Flag(Declaration):
@@ -451,7 +460,7 @@ class Date(Declaration):
         if len(present) and np.isnat(dates_of(present)).all():
             raise ValueError(
                 f"{where} was declared Date, but no value is a date or text such as 2026-01-31 or "
-                "2026-01-31 12:00. Convert the column."
+                "2026-01-31 12:00. Convert the column, for example by pandas.to_datetime."
             )
 
 

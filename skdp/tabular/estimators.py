@@ -121,7 +121,7 @@ class TabularModel(PrivateEstimator):
         """Plan the features, and return the source of rows that are encoded where they are read."""
         sizes, first = chunk_sizes(source), first_rows(source)
         self._plan_encoder(table_of(self, first, reset=True), sum(sizes))
-        rows = source.map(self.encoder_.fit(first))
+        rows = source.map(self.encoder_.fit(source))
         rows.chunk_sizes = sizes
         return rows
 

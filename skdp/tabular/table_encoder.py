@@ -119,11 +119,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter is invalid, or if the declarations do not fit X.
         """
-        X = first_rows(X)
+        in_memory = as_source(X) is None  # the first rows of a source need not be like the others
         with staged(self) as encoder:
-            table = table_of(encoder, X, reset=True)
+            table = table_of(encoder, first_rows(X), reset=True)
             encoder._fit_table(table)
-            for _ in encoder._read(table, in_fit=True):
+            for _ in encoder._read(table, in_fit=in_memory):
                 pass
         return self
 
