@@ -33,7 +33,7 @@ from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
+from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
 
 #: A bound on the excess loss, and a function that makes the plan.
@@ -384,7 +384,8 @@ METHODS: dict[str, Method] = {
         plan=plan_released_statistics,
         chunked=True,
         leads=_statistics_leads,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
+        is_weighted=True,
         has_ball=False,
     ),
     "objective": Method(

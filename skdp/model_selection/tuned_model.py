@@ -53,6 +53,8 @@ class TunedLinearModel(DPLinearModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         design = Design.of(records, self._public_size(records.n_units))
+        if design.is_weighted:
+            self._refuse_batches("weights of records")
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
@@ -99,13 +101,10 @@ class TunedLinearModel(DPLinearModel):
                 self._budget,
                 has_solver=self._has_solver,
                 in_memory=in_memory,
+                is_slack=design.is_slack,
             )
         method = self._methods[name]
-        if design.is_weighted:
-            raise ValueError(
-                f"method={name!r} has no proof for user_ids or sample_weight; "
-                "DPRidge and DPLogisticRegression have."
-            )
+        method.check_design(name, design, self._relation(design))
         options = {
             "n_folds": None if cv is None else int(cv),
             "tune_share": float(self.tune_share),

@@ -551,6 +551,27 @@ MUTANTS = (
         "tests/problems/test_weighted_problems.py -k losses_of_others",
     ),
     Mutant(
+        "range of a loss whose weight may be 0",
+        "algorithms/tuning/exponential.py",
+        "moved = largest if objective.design.is_slack else loss.value_range(U, radius)",
+        "moved = loss.value_range(U, radius)",
+        "tests/algorithms/tuning/test_exponential.py -k whole_loss",
+    ),
+    Mutant(
+        "squares of targets without weights in second moments",
+        "algorithms/tuning/moments.py",
+        "sums[p, p] = scaled @ block.weighted(scaled)",
+        "sums[p, p] = scaled @ scaled",
+        f"{_PERSONS} -k 'no_release and statistics'",
+    ),
+    Mutant(
+        "folds of records in place of persons",
+        "algorithms/tuning/sufficient_statistics.py",
+        "parts_of_data = folds(data.n_units,",
+        "parts_of_data = folds(data.n_records,",
+        f"{_PERSONS} -k 'no_release and folds'",
+    ),
+    Mutant(
         "records for persons in a mean of losses",
         "problems/finite_sum.py",
         "records.n_units if n_public is None",

@@ -26,7 +26,7 @@ from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_spli
 from skdp.mechanisms import random_order
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
-from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
+from skdp.privacy.events import ExponentialMechanismEvent, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block
@@ -43,8 +43,8 @@ def plan_score(
 
     In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
     loss by ``L`` times that; a validation record moves the mean by the range of the loss
-    (docs/theory/hypergradient.md, section 4). To that come ``2 (L e + rounding)``, e the accuracy
-    of the minimiser.
+    (docs/theory/hypergradient.md, section 4), or by the largest loss if weights are slack. To that
+    come ``2 (L e + rounding)``, e the accuracy of the minimiser.
     """
     if not isinstance(objective.loss, HalfSquaredLoss | LogisticLoss):
         raise ValueError(f"No bound is known for {type(objective.loss).__name__}.")
@@ -54,7 +54,8 @@ def plan_score(
     loss, constants = objective.loss, objective.constants(alpha)
     lipschitz, radius = constants.lipschitz, constants.radius
     largest = loss.largest_value(U, radius)
-    exact = splits.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
+    moved = largest if objective.design.is_slack else loss.value_range(U, radius)
+    exact = splits.sensitivity(lipschitz * constants.gradient_diameter, moved)
     exact = min(exact * ROUNDING_SLACK, largest)
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
     rounding = (objective.additions + 16.0) * largest
@@ -73,9 +74,10 @@ def validation_score(
     for _, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
 
         def total(block: Block, point: np.ndarray = point) -> float:
-            return float(objective.loss.value(block.margins(point[None]), block.targets).sum())
+            values = objective.loss.value(block.margins(point[None]), block.targets)
+            return float(block.sum(values))
 
-        losses.append(held_out.records.total(total) / held_out.n_records)
+        losses.append(held_out.records.total(total) / held_out.n_public)
     return float(np.mean(losses))
 
 
@@ -134,7 +136,7 @@ class DrawPlan(HeldOutPlan):
 
     @property
     def choice_events(self) -> tuple[PrivacyEvent, ...]:
-        event = ExponentialMechanismEvent(self.draw_epsilon, Neighbouring.REPLACE_ONE)
+        event = ExponentialMechanismEvent(self.draw_epsilon, self.objective.neighbouring)
         return (event,) * self.n_draws
 
     @property
@@ -153,13 +155,13 @@ class DrawPlan(HeldOutPlan):
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         q, grid = self.objective.penalties.n_groups, self.grid
-        order = random_order(data.n_records, run.noise)
+        order = random_order(data.n_units, run.noise)
         path = [self._draw(np.repeat(grid[:, None], q, axis=1), data, order, run)]
         for group in range(q if q > 1 else 0):
             candidates = np.repeat(path[-1][None], len(grid), axis=0)
             candidates[:, group] = grid
             path.append(self._draw(candidates, data, order, run))
-        scale, n = 2.0 / self.draw_epsilon, data.n_records
+        scale, n = 2.0 / self.draw_epsilon, data.n_units
         reference = "docs/theory/hypergradient.md, Lemmas 5 and 6"
         return np.array(path), tuple(
             Release(f"alpha, draw {k + 1}", "exponential", 1.0, scale, 1, n, reference, event)

@@ -59,7 +59,10 @@ class FinalFitPlan(Plan):
     def step(self) -> OutputPerturbationPlan:
         """Plan in whitened coordinates."""
         constants = self.objective.constants(self.alpha)
-        return plan_output_perturbation(constants, self.budget, share=self.share)
+        relation = self.objective.neighbouring
+        return plan_output_perturbation(
+            constants, self.budget, neighbouring=relation, share=self.share
+        )
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -164,7 +167,8 @@ class SplitPlan(TuningPlan):
     @property
     def event(self) -> PrivacyEvent:
         """All releases as one event, known before the run."""
-        return ComposedEvent((*self.choice_events, event_of_share(self.budget, self.fit_share)))
+        fit = event_of_share(self.budget, self.fit_share, self.objective.neighbouring)
+        return ComposedEvent((*self.choice_events, fit))
 
     def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
         return FinalFitPlan(

@@ -46,6 +46,7 @@ from skdp.problems import (
     Records,
     bounded_problem_radius,
 )
+from skdp.problems.loss_sums import GradientSum
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
@@ -155,7 +156,8 @@ def hypergradient(
     """
     values = []
     for problem, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
-        gradient = held_out.residuals_and_gradient(point)[1]
+        gradient = held_out.records.total(GradientSum(held_out.loss, point[None])).ravel()
+        gradient = gradient / held_out.n_public
         hessian = _mean_hessian(problem, point) + np.eye(problem.dimension)
         turned = cho_solve(cho_factor(hessian), gradient)
         values.append(-(objective.penalties.members * 1.0) @ (point * turned))
@@ -169,7 +171,7 @@ def _mean_hessian(problem: FiniteSumProblem, point: np.ndarray) -> np.ndarray:
         margins = block.margins(point[None])
         return block.gram(problem.loss.second_derivative(margins, block.targets))
 
-    return np.asarray(problem.records.total(statistic) / problem.n_records)
+    return np.asarray(problem.records.total(statistic) / problem.n_public)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +197,8 @@ class HypergradientPlan(HeldOutPlan):
 
     @property
     def choice_events(self) -> tuple[PrivacyEvent, ...]:
-        return (event_of_share(self.budget, self.query_share),) * self.n_queries
+        event = event_of_share(self.budget, self.query_share, self.objective.neighbouring)
+        return (event,) * self.n_queries
 
     def to_dict(self) -> dict[str, Any]:
         own = {"n_queries": int(self.n_queries), "start_alpha": self.rule_alpha}
@@ -207,7 +210,7 @@ class HypergradientPlan(HeldOutPlan):
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         releases: list[Release] = []
-        order = random_order(data.n_records, run.noise)
+        order = random_order(data.n_units, run.noise)
         parts = list(self.splits.of(data, order)) if self.n_folds is None else None
 
         def answer(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
@@ -217,7 +220,8 @@ class HypergradientPlan(HeldOutPlan):
             released = query.mechanism.release(value, run.noise)
             name = f"hypergradient {len(releases) + 1}"
             reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"
-            releases.append(query.mechanism.describe(name, len(alpha), data.n_records, reference))
+            sizes, relation = (len(alpha), data.n_units), self.objective.neighbouring
+            releases.append(query.mechanism.describe(name, *sizes, reference, relation))
             return released + self.final_fit(alpha).noise_cost_gradient, query.mechanism
 
         penalties = self.objective.penalties

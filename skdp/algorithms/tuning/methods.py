@@ -21,7 +21,7 @@ from skdp.algorithms.tuning.rounds import plan_tuning_rounds
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
-from skdp.problems import Loss, PenaltyGroups, Records
+from skdp.problems import Design, Loss, PenaltyGroups, Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,8 @@ class TuningMethod:
         releases show that they hold nothing but noise may go up to a constant model.
     chunked : bool, default=False
         Whether records may be in chunks, without folds.
+    is_weighted : bool, default=False
+        Whether the weights of a record, or of a person's records, may add up to less than 1.
     """
 
     plan: Callable[..., Plan]
@@ -54,6 +56,16 @@ class TuningMethod:
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     largest: float = 10.0
     chunked: bool = False
+    is_weighted: bool = False
+
+    def check_design(self, name: str, design: Design, neighbouring: Neighbouring) -> None:
+        """Raise a ValueError where the proof does not cover persons or weights."""
+        if neighbouring not in self.relations:
+            raise ValueError(f"method={name!r} has no proof for user_ids.")
+        if design.is_slack and not self.is_weighted:
+            raise ValueError(
+                f"method={name!r} has no proof for sample_weight, nor for class_weight in the loss."
+            )
 
     def check(
         self,
@@ -88,6 +100,9 @@ class TuningMethod:
             )
 
 
+#: Relations with a public number of units.
+_REPLACED = tuple(relation for relation in Neighbouring if relation.is_replaced)
+
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
     "rounds": TuningMethod(
@@ -103,17 +118,19 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         plan=SufficientStatisticsPlan,
         options=("n_folds",),
         has_solver=False,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
         largest=1e6,
         chunked=True,
+        is_weighted=True,
     ),
     "newton": TuningMethod(
         plan=NewtonPlan,
         options=("n_folds",),
         has_solver=False,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
         largest=1e6,
         chunked=True,
+        is_weighted=True,
     ),
     "bilevel": TuningMethod(
         plan=BilevelTuningPlan, options=("tune_share", "inner"), needs_delta=True
@@ -123,9 +140,9 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=("tune_share",),
         needs_delta=True,
     ),
-    "hypergradient": TuningMethod(plan=HypergradientPlan),
-    "exponential": TuningMethod(plan=DrawPlan),
-    "public": TuningMethod(plan=PublicRulePlan, options=()),
+    "hypergradient": TuningMethod(plan=HypergradientPlan, relations=_REPLACED, is_weighted=True),
+    "exponential": TuningMethod(plan=DrawPlan, relations=_REPLACED, is_weighted=True),
+    "public": TuningMethod(plan=PublicRulePlan, options=(), relations=_REPLACED, is_weighted=True),
 }
 
 

@@ -29,10 +29,10 @@ def of_each_fold(reference: str, n_folds: int | None) -> str:
 def mean_rounding(design: Design) -> float:
     """Bound the rounding of a mean of products, relative to the bound on a product.
 
-    A fold may have one record more than the design; under add/remove, records are at most
-    ``size_ratio`` times as many as the nominal size that the sum is divided by.
+    A fold may have one unit more than the design; under add/remove they are at most ``size_ratio``
+    times as many as the nominal size that the sum is divided by.
     """
-    n = math.ceil(design.n_records * design.size_ratio) + 1
+    n = math.ceil(design.n_terms) + 1
     return float(two_sums(n, design.block_size) * design.size_ratio)
 
 
@@ -187,7 +187,7 @@ class MomentSums:
         sums = np.empty((p + 1, p + 1))
         sums[:p, :p] = gram
         sums[:p, p] = sums[p, :p] = block.pull_back(scaled)[0]
-        sums[p, p] = scaled @ scaled
+        sums[p, p] = scaled @ block.weighted(scaled)
         return sums
 
 
@@ -199,7 +199,7 @@ def private_moments(
     part: Part = slice(None),
     are_labels: bool = False,
 ) -> PrivateMoments:
-    """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
+    """Release the moments of a part of the units, at least ``plan.design.n_records`` of them.
 
     Under add/remove of all records, divided by the nominal size. Of labels, 0 and 1, with 1/2
     subtracted from them.
@@ -211,10 +211,10 @@ def private_moments(
         nothing has been released.
     """
     design = plan.design
-    count = size_of(part, records.n_records)
+    count = size_of(part, records.n_units)
     p, is_nominal = design.width, not plan.neighbouring.is_replaced
     if is_nominal:
-        if count != records.n_records:
+        if count != records.n_units:
             raise ValueError("parts of the records are for neighbouring='replace_one'.")
         design.check(records)
         count = design.n_records
@@ -250,11 +250,14 @@ def mean_over(
     statistic: Callable[[Block], np.ndarray],
     count: int | None = None,
 ) -> np.ndarray:
-    """Average a sum over records over a part of them, in blocks and without a copy; not private.
+    """Average a sum over records over a part of the units, in blocks; not private.
 
-    `count` is the number to divide by, that of the records by default.
+    `count` is the number to divide by, that of the units by default.
     """
-    count = size_of(part, records.n_records) if count is None else count
+    count = size_of(part, records.n_units) if count is None else count
+    is_all = isinstance(part, slice) and part == slice(None)
+    if records.persons is not None and not is_all:
+        part = records.records_of(np.arange(records.n_units)[part])
     return np.asarray(records.total(statistic, part=part) / count)
 
 

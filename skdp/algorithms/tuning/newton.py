@@ -208,7 +208,7 @@ class NewtonPlan(MomentsTuningPlan):
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width = self.design.feature_norm, self.design.width
         penalties = self.objective.penalties.rescaled(unit)
-        parts_of_data = folds(data.n_records, self.n_folds, run.noise)
+        parts_of_data = folds(data.n_units, self.n_folds, run.noise)
         counted = run.counted("second moments")(len(parts_of_data))
         parts = [
             private_moments(data, self.moments, run.noise, fold, are_labels=True).rescaled(unit)

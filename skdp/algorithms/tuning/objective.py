@@ -60,6 +60,8 @@ class TuningObjective:
         if records.factors is not None:
             raise ValueError("Tuning scales columns itself: the records must have none scaled.")
         relation = Neighbouring.REPLACE_ONE if n_public is None else Neighbouring.ADD_REMOVE
+        if records.persons is not None:
+            relation = relation.of_persons
         return cls(
             loss=loss,
             penalties=penalties,
@@ -112,7 +114,7 @@ class TuningObjective:
     @property
     def additions(self) -> float:
         """Additions in a chain of sums over the records."""
-        return chain(self.design.n_records, self.design.block_size)
+        return chain(self.design.n_terms, self.design.block_size)
 
     def public_alpha(self, budget: PrivacyBudget, coef_norm: float, share: float = 1.0) -> float:
         """Minimise bias plus noise over one alpha for all groups, from public numbers.
@@ -167,6 +169,6 @@ class TuningPlan(Plan):
     def run(self, data: Records, run: Run) -> TunedResult: ...
 
 
-def event_of_share(budget: PrivacyBudget, share: float) -> PrivacyEvent:
+def event_of_share(budget: PrivacyBudget, share: float, neighbouring: Neighbouring) -> PrivacyEvent:
     """Cost of an additive release with a share of the budget, whatever its sensitivity is."""
-    return calibrated_mechanism(budget, 1.0, share=share).event(Neighbouring.REPLACE_ONE)
+    return calibrated_mechanism(budget, 1.0, share=share).event(neighbouring)

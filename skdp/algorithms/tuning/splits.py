@@ -1,4 +1,4 @@
-"""Validation on held-out records: folds and splits are made in a secret random order."""
+"""Validation on held-out records: folds and splits are made in a secret random order of units."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ class Splits:
     def of(self, records: Records, order: np.ndarray) -> Iterator[tuple[Records, Records]]:
         """Copy the training and the validation records of each split, one split after another.
 
-        `order` is the position of the record at each place, drawn by :func:`random_order`.
+        `order` is the unit at each place, a person or a record, drawn by :func:`random_order`.
         """
         for train, validation in self.places():
-            yield records.take(order[train]), records.take(order[validation])
+            parts = [records.records_of(order[part]) for part in (train, validation)]
+            yield records.take(parts[0]), records.take(parts[1])
 
     def sensitivity(self, train: float, validation: float) -> float:
         """Bound how far the mean over the splits moves when one record is replaced.

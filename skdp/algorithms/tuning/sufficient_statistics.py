@@ -128,7 +128,7 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         self.objective.check(data)
         # rows and targets of at most 1 from here on: nothing overflows, and floors are public
         unit, target_bound = self.design.feature_norm, self.moments.target_bound
-        parts_of_data = folds(data.n_records, self.n_folds, run.noise)
+        parts_of_data = folds(data.n_units, self.n_folds, run.noise)
         counted = run.counted("second moments")(len(parts_of_data))
         parts = [
             private_moments(data, self.moments, run.noise, fold).rescaled(unit, target_bound)

@@ -237,3 +237,21 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="too small for a score"):
             data = Records.with_targets(*records(loss))
             tune("exponential", data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
+
+
+def test_a_record_whose_weight_may_be_0_holds_a_whole_loss():
+    """docs/theory/persons.md: with a strong penalty the range of the loss is far smaller."""
+    n, alpha, rng = 20, np.full(1, 10.0), np.random.default_rng(0)
+    penalties, splits = PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0), Splits(n_records=n)
+    given = Records(rng.normal(size=(n, 2)), 0.3, targets=rng.integers(0, 2, n) + 0.0)
+    scores, bounds = [], []
+    for weight in (0.0, 1.0):
+        weights = np.where(np.arange(n) == 1, weight, 1.0)  # of a record that validates
+        rows = given.with_weights(weights)
+        objective = TuningObjective.of(rows, LogisticLoss(), penalties)
+        parts = splits.of(rows, np.arange(n))
+        bound, accuracy = plan_score(objective, alpha, splits)
+        scores.append(validation_score(parts, objective, alpha, accuracy, Run()))
+        bounds.append(bound)
+    of_full, _ = plan_score(TuningObjective.of(given, LogisticLoss(), penalties), alpha, splits)
+    assert 3.0 * of_full < abs(scores[0] - scores[1]) <= min(bounds)
