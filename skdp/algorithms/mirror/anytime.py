@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp._checks import check_count, check_option
+from skdp._checks import check_count, check_non_negative, check_option
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.algorithms.plan import Result, Run
@@ -33,6 +33,7 @@ def plan_anytime_mirror_descent(
     mode: Literal["practical", "paper"] = "practical",
     full_batch: bool | None = None,
     smoothness: Literal["second_order", "first_order"] = "second_order",
+    constants: tuple[float, float] | None = None,
 ) -> VertexPlan:
     """Draw the indices and plan the rounds.
 
@@ -47,13 +48,16 @@ def plan_anytime_mirror_descent(
         T, q and K: a new point of K vertices in each of the first q rounds, and in each q-th one
         after. Default: the published numbers for `smoothness`.
     mode : {"practical", "paper"}, default="practical"
-        "paper": steps at most ``1 / (4 L0 q)`` and those of the theory. "practical": the steps that
-        privacy allows.
+        "paper": steps at most those of :func:`published_step`. "practical": the steps that privacy
+        allows.
     full_batch : bool, optional
         Whether rounds read all records. Default: only in "practical" mode.
     smoothness : {"second_order", "first_order"}, default="second_order"
         Utility only: the function has bounded third derivatives, or no more than a Lipschitz
         gradient.
+    constants : tuple of two floats, optional
+        L1 and L2, of utility only: bounds on second and third partial derivatives. Default: the
+        magnitude L0 for both.
 
     Raises
     ------
@@ -100,7 +104,9 @@ def plan_anytime_mirror_descent(
         for t, wanted in enumerate(requests)
     ]
     (magnitude,) = design.magnitudes
-    cap = min(math.sqrt(2.0 * log / n_rounds) / magnitude, 1.0 / (4.0 * magnitude * q))
+    l1, l2 = (magnitude, magnitude) if constants is None else constants
+    check_non_negative(L1=l1, L2=l2)
+    cap = published_step(log, n_rounds, q, k, magnitude, l1, None if first else l2)
     return finished(
         design,
         budget,
@@ -114,6 +120,24 @@ def plan_anytime_mirror_descent(
         n_vertices=k,
         period=q,
     )
+
+
+def published_step(
+    log: float, n_rounds: int, period: int, n_vertices: int, l0: float, l1: float, l2: float | None
+) -> float:
+    """Return the step of Theorem 4.2: ``min(sqrt(log d / (C T)), 1 / (4 L0 q))``.
+
+    With bounded third derivatives ``C = L0^2 + L1^2 q log(d) / K + L2^2 q / K^2``; with `l2` None
+    ``C = L0^2 + (L0^2 + L1^2) q sqrt(log(d) / K) + L1^2 q / (sqrt(log d) K^1.5)``.
+    """
+    q, k = float(period), float(n_vertices)
+    square = l0**2
+    if l2 is None:
+        square += (l0**2 + l1**2) * q * math.sqrt(log / k)
+        square += l1**2 * q / (math.sqrt(log) * k**1.5)
+    else:
+        square += l1**2 * q * log / k + l2**2 * q / k**2
+    return min(math.sqrt(log / (square * n_rounds)), 1.0 / (4.0 * l0 * q))
 
 
 def _requests(points: list[int], count: int, rng: np.random.Generator) -> list[Counter[int]]:

@@ -581,6 +581,24 @@ def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch
     assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "constants", "smoothness", "step"),
+    [  # by hand, of the table of Algorithm 5
+        ((1614, 5, 234), (1.0, 0.0), "first_order", 0.0396767),
+        ((3894, 23, 165), (1.0, 1.0), "second_order", 1.0 / 92.0),
+        ((3894, 23, 165), (10.0, 1.0), "second_order", 0.0042701),
+    ],
+)
+def test_published_step_of_the_anytime_algorithm(sizes, constants, smoothness, step):
+    """With the printed terms of L1 and L2; without them the first would be 0.0654."""
+    design, (rounds, period, draws) = VertexDesign(10**9, (1000,), (1.0,), (2.0,)), sizes
+    plan = plan_anytime_mirror_descent(
+        design, PrivacyBudget(1e3, 1e-6), rng=np.random.default_rng(0), n_rounds=rounds,
+        period=period, n_vertices=draws, mode="paper", smoothness=smoothness, constants=constants,
+    )  # fmt: skip
+    assert plan.steps == pytest.approx((step,), rel=1e-4)
+
+
 @pytest.mark.parametrize("n_rounds", [2, 3])
 def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
     """With one vertex per point all indices may name the first round, which reads no record."""
