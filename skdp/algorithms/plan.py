@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from skdp._types import Verbose
+from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -95,7 +96,7 @@ class Result:
 
     point: np.ndarray
     plan: Any
-    noise: Any = None
+    noise: WeightNoise | None = None
 
 
 class Plan(ABC):
@@ -119,6 +120,10 @@ class Plan(ABC):
     def is_level(self) -> bool:
         """Whether it was as good as planned noisy gradient descent in measurements."""
         return False
+
+    def planned_noise(self) -> PlannedNoise | None:
+        """Noise of the coefficients on a reference design; None where none is known."""
+        return None
 
     def alarms(self) -> tuple[str, ...]:
         """Warnings about the quality of the result, from public numbers."""

@@ -54,6 +54,22 @@ class MarginNoise:
         return dict(vars(self))
 
 
+@dataclass(frozen=True)
+class PlannedNoise:
+    """The noise that public numbers let expect, on isotropic rows of the largest norm.
+
+    Attributes
+    ----------
+    margins : MarginNoise
+    sampling : float
+        Standard deviation of the margin of an average row over samples of the population, for a fit
+        without noise.
+    """
+
+    margins: MarginNoise
+    sampling: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class WeightNoise:
     """Covariance of released weights of rows ``(x, 1)``.

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skdp._checks import InvalidTypeError, check_count
 from skdp._estimator import noise_alarms
 from skdp.algorithms.methods import Choice
+from skdp.algorithms.weight_noise import MarginNoise
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -79,6 +80,8 @@ class PlannedRelease:
         )
 
 
+#: Least and largest number of records that are looked at.
+_FEWEST, _MOST = 16, 1 << 30
 _NOISE = ("noise_norm", "records_of_noise", "relative_noise")
 
 
@@ -114,6 +117,20 @@ class FitPlan:
     plan : dict
         The numbers of the plan, those that are in ``privacy_.plan`` after a fit. What a method
         computes from earlier releases may be other than planned then.
+    noise : MarginNoise or None
+        Noise of the coefficients (`coef`), and of the margins of an average and of a rare row
+        (`average_row`, `rare_row`), that is to be expected on isotropic rows of the largest norm.
+        None where none is known. After a fit ``privacy_.noise`` and ``coef_noise_`` go by what was
+        released.
+    sampling_noise : float or None
+        What a fit without privacy would have from the sampling of `n_samples` records, in place of
+        `average_row`.
+    free_from : int or None
+        Fewest records for which `average_row` is not above the sampling noise, within 1 %: privacy
+        then costs less than the sample does. It grows about as ``n_features / epsilon^2``, the
+        "privacy for free" of Lowy and Razaviyayn (2021), section 4. None where it never is, as for
+        penalties that are chosen for the worst case. Of far more records the default may spend the
+        surplus on speed.
     alarms : tuple of str
         Reasons to expect a useless model.
     remarks : tuple of str
@@ -132,6 +149,9 @@ class FitPlan:
     prediction_noise: float | None
     excess_loss: float | None
     plan: dict[str, Any]
+    noise: MarginNoise | None = None
+    sampling_noise: float | None = None
+    free_from: int | None = None
     alarms: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -145,6 +165,7 @@ class FitPlan:
         values = {**vars(self)}
         values |= {"event": self.event.to_dict(), "plan": dict(self.plan)}
         values["releases"] = [release.to_dict() for release in self.releases]
+        values["noise"] = None if self.noise is None else self.noise.to_dict()
         return values | {name: list(values[name]) for name in ("alarms", "remarks")}
 
     def __str__(self) -> str:
@@ -156,6 +177,13 @@ class FitPlan:
         ]
         if self.prediction_noise is not None:
             lines.append(f"  noise in a prediction: up to {self.prediction_noise:.3g}")
+        if self.noise is not None:
+            lines.append(
+                f"  noise in the margin of an average row: {self.noise.average_row:.3g}, of a rare "
+                f"one {self.noise.rare_row:.3g} (sampling: {self.sampling_noise:.3g})"
+            )
+        if self.free_from is not None:
+            lines.append(f"  privacy costs less than sampling from {self.free_from} records on")
         if self.excess_loss is not None:
             lines.append(f"  bound on the expected excess loss: {self.excess_loss:.3g}")
         lines.extend(f"  {remark}" for remark in self.remarks)
@@ -250,7 +278,7 @@ def plan_fit(
     radius = numbers.get("radius", math.inf)
     releases = tuple(PlannedRelease.of(release, radius) for release in plan.releases)
     alarms = noise_alarms(plan.releases, design.feature_norm, radius)
-    bound = plan.bound()
+    bound, noise = plan.bound(), plan.planned_noise()
     return FitPlan(
         estimator=type(estimator).__name__,
         n_samples=int(n_samples),
@@ -265,9 +293,32 @@ def plan_fit(
         prediction_noise=_prediction_noise(plan.releases, design.feature_norm),
         excess_loss=bound if math.isfinite(bound) else None,
         plan=numbers,
+        noise=None if noise is None else noise.margins,
+        sampling_noise=None if noise is None else noise.sampling,
+        free_from=None if noise is None else _free_from(staged, *shape[1:]),
         alarms=(*plan.alarms(), *alarms),
         remarks=plan.remarks(),
     )
+
+
+def _free_from(estimator: Any, *shape: int | None) -> int | None:
+    """Fewest records for which noise is not above that of sampling, within 1 %; None if none."""
+
+    def is_free(n: int) -> bool:
+        noise = estimator._plan_of_shape(n, *shape)[0].plan.planned_noise()
+        return noise is not None and noise.margins.average_row <= noise.sampling
+
+    if estimator.neighbouring != "replace_one" and getattr(estimator, "n_public", None) is not None:
+        return None  # the number of records is given
+    low = high = _FEWEST
+    while not is_free(high):
+        low, high = high, 2 * high
+        if high > _MOST:
+            return None
+    while high > 1.01 * low + 1:
+        middle = round(math.sqrt(low * high))
+        low, high = (low, middle) if is_free(middle) else (middle, high)
+    return high
 
 
 def _reason(asked: str, choice: Choice) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from every_estimator import ESTIMATORS, declared, records
 from scipy.stats import chi
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -243,3 +244,54 @@ def test_sizes_that_no_double_holds(name, exponent):
     model = DPLogisticRegression() if name != "n_groups" else DPMaxGroupLossRegressor()
     with pytest.raises(ValueError, match=rf"{name} == .*, must be at most 2\^53"):
         plan_fit(model, **{"n_samples": N, "n_features": D, name: 10**exponent})
+
+
+NOISE_KNOWN = {
+    "ridge": DPRidge(data_norm=1.0, target_range=(-1, 1)),
+    "logistic": DPLogisticRegression(data_norm=1.0, classes=[0, 1]),
+    "three classes": DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2]),
+    "output": DPRidge(method="output", data_norm=1.0, target_range=(-1, 1)),
+    "printed": DPRidge(method="output", preparation=None, data_norm=1.0, target_range=(-1, 1)),
+    "objective": DPLogisticRegression(method="objective", data_norm=1.0, classes=[0, 1]),
+    "rounds": DPRidgeCV(method="rounds", data_norm=1.0, target_range=(-1, 1)),
+    "statistics": DPRidge(method="statistics", alpha=0.02, data_norm=1.0, target_range=(-1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", NOISE_KNOWN)
+def test_planned_noise_is_about_that_of_a_fit_on_the_reference_design(name):
+    """Isotropic rows of the largest norm; targets with the variance of the prior."""
+    rng, n, d = np.random.default_rng(0), 8000, 10
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    signal = np.sqrt(d) * X @ np.eye(d)[0]
+    y = np.clip(0.27 * signal + 0.27 * rng.normal(size=n), -1, 1)
+    model = clone(NOISE_KNOWN[name]).set_params(random_state=0)
+    classes = getattr(model, "classes", None)
+    if classes is not None:
+        y = (signal + rng.logistic(size=n) > 0).astype(int)
+        y[: n // 3] = len(classes) - 1 if len(classes) > 2 else y[: n // 3]
+    planned = plan_fit(model, n, d)
+    found = model.fit(X, y).privacy_.noise
+    for key in ("coef", "average_row"):  # rare rows have most of the factor of the margins
+        assert 0.4 < getattr(planned.noise, key) / found[key] < 2.5, key
+
+
+@pytest.mark.parametrize("name", ["ridge", "logistic", "objective", "rounds"])
+def test_privacy_is_free_from_where_noise_is_below_that_of_the_sample(name):
+    model, found = clone(NOISE_KNOWN[name]), []
+    for epsilon in (3.0, 0.3):
+        model.set_params(epsilon=epsilon)
+        first = plan_fit(model, 1000, 10).free_from
+        for n, is_free in ((first, True), (int(0.9 * first), False)):
+            plan = plan_fit(model, n, 10)
+            assert (plan.noise.average_row <= plan.sampling_noise) == is_free
+        assert f"from {first} records on" in str(plan)
+        found.append(first)
+    assert found[1] > 10 * found[0]
+
+
+def test_where_nothing_is_known_of_the_noise():
+    plan = plan_fit(DPRidge(method="phased", data_norm=1.0, target_range=(-1, 1)), 1000, 5)
+    assert plan.noise is plan.sampling_noise is plan.free_from is None
+    assert plan_fit(NOISE_KNOWN["printed"], 1000, 5).free_from is None

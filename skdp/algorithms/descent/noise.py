@@ -8,7 +8,7 @@ are clipped (docs/theory/noisy_gradient_descent.md, section 6).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +20,12 @@ from skdp.algorithms.descent.temperature import TemperatureNoise
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
 from skdp.algorithms.preparation.penalty import Spectrum, normal_law, typical_curvature
-from skdp.algorithms.weight_noise import WeightNoise
-from skdp.problems import Loss
+from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
+from skdp.problems import Design, Loss
 from skdp.problems.multiclass_losses import OneVsRestLoss
 
 if TYPE_CHECKING:
-    from skdp.algorithms.descent.noisy_descent import Descent
+    from skdp.algorithms.descent.noisy_descent import Descent, NoisyGradientDescentPlan
 
 #: Least part of the variance of numeric targets that residuals have.
 _LEAST_RESIDUAL = 0.01
@@ -190,6 +190,95 @@ def _squares(moments: np.ndarray, trace: float) -> np.ndarray:
     return np.asarray(trace / freedom * quantiles)
 
 
+def direction_noise(
+    plan: NoisyGradientDescentPlan,
+    curvatures: np.ndarray,
+    squares: np.ndarray,
+    moments: np.ndarray,
+    gains: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variances of weights, and what is learnt, by output and direction.
+
+    Parameters
+    ----------
+    plan : NoisyGradientDescentPlan
+    curvatures, squares : ndarray of shape (k,)
+        Curvature of the losses, and mean square of residuals.
+    moments, gains : ndarray of shape (m,)
+        Second moments, and what gradients are multiplied by.
+
+    Returns
+    -------
+    variances, learnt : ndarray of shape (k, m)
+    """
+    unit, n_blocks = plan.sums.bound() / plan.n_records, plan.schedule.n_blocks
+    preconditioned = np.outer(curvatures, moments * gains)
+    distinct, where = np.unique(preconditioned.ravel(), return_inverse=True)
+    weights = plan.schedule.noise_weights(distinct)
+    variances = ((weights * (plan.schedule.multipliers * unit * n_blocks)[:, None]) ** 2).sum(
+        axis=0
+    )
+    # blocks are drawn by chance: what differs between them does not cancel at once
+    of_blocks = weights.reshape(-1, n_blocks, len(distinct)).sum(axis=0).var(axis=0)
+    of_blocks *= n_blocks**2 / plan.n_records
+    learnt = -distinct * weights.sum(axis=0)
+    shape = preconditioned.shape
+    total = variances[where].reshape(shape)
+    total = total + of_blocks[where].reshape(shape) * np.outer(squares, moments)
+    return total * gains**2, learnt[where].reshape(shape)
+
+
+def planned_noise(plan: NoisyGradientDescentPlan) -> PlannedNoise:
+    """Return the noise that a plan lets expect, on isotropic rows of the largest norm.
+
+    Margins of classes have a variance of 1, and numbers that of the prior.
+    """
+    objective, loss, d = plan.objective, plan.loss, plan.objective.design.n_features
+    k, moment = loss.n_outputs, 1.0 / d
+    spread = loss.target_bound * math.sqrt(preparation_rules.PRIOR_VARIANCE) or 1.0
+    constant = preparation_rules.CONSTANT**2 * bool(objective.design.intercept)
+    rest = _squares(np.full(d, moment), 1.0) + constant
+    given = loss, np.zeros(k), np.eye(k)
+    found = clipped_curvature(*given, plan.clip_norm, rest, spread=spread)
+    if plan.moments is not None and plan.is_accelerated:
+        plan = replace(plan, rate=plan.rate / (moment + 1.0 / plan.moments.size))
+    moments = np.array([moment, constant] if constant else [moment])
+    gains = np.ones(len(moments))
+    if plan.is_preconditioned:
+        gains = 1.0 / np.maximum(moments + plan.ridge, plan.floor)
+    sizes = np.diag(found.mean), np.diag(found.squares)
+    variances, learnt = direction_noise(plan, *sizes, moments, gains)
+    mean = variances.mean(axis=0)
+    average = float(mean[0] + (mean[1:] * moments[1:]).sum())
+    norm = math.sqrt(max(objective.design.feature_norm**2 - objective.design.intercept**2, 0.0))
+    margins = MarginNoise(
+        coef=math.sqrt(float(mean[0])) / norm,
+        average_row=math.sqrt(average),
+        rare_row=math.sqrt(float(mean[0])),
+    )
+    # what is not learnt does not scatter
+    part = float(np.clip(learnt[:, 0], 0.0, 1.0).mean())
+    return PlannedNoise(margins, part * sampling_noise(loss, objective.design))
+
+
+def sampling_noise(loss: Loss, design: Design, alpha: float = 0.0) -> float:
+    """Deviation of the margin of an average row over samples of a population, without noise.
+
+    That of the minimiser of the mean loss for many records, ``sqrt(p E[r^2] / n) / E[r']`` with p
+    weights and the residual r; margins of classes have a variance of 1, and numbers that of the
+    prior. A penalty leaves ``c m / (c m + alpha)`` of it, c the curvature and m the moment of
+    isotropic rows.
+    """
+    k = loss.n_outputs
+    spread = loss.target_bound * math.sqrt(preparation_rules.PRIOR_VARIANCE) or 1.0
+    given = loss, np.zeros(k), np.eye(k)
+    found = clipped_curvature(*given, math.inf, np.ones(1), spread=spread, factor=1.0)
+    curvature, square = float(np.trace(found.mean)) / k, float(np.trace(found.squares)) / k
+    bend = curvature * design.second_moment
+    left = bend / (bend + alpha) / curvature
+    return left * math.sqrt(design.width * square / design.n_records)
+
+
 class DescentNoise:
     """Covariance of the weights of a descent.
 
@@ -270,22 +359,7 @@ class DescentNoise:
             Curvature of the losses, and mean square of residuals.
         moments, gains : ndarray of shape (m,)
         """
-        plan = self.plan
-        unit, n_blocks = plan.sums.bound() / plan.n_records, plan.schedule.n_blocks
-        preconditioned = np.outer(curvatures, moments * gains)
-        distinct, where = np.unique(preconditioned.ravel(), return_inverse=True)
-        weights = plan.schedule.noise_weights(distinct)
-        variances = ((weights * (plan.schedule.multipliers * unit * n_blocks)[:, None]) ** 2).sum(
-            axis=0
-        )
-        # blocks are drawn by chance: what differs between them does not cancel at once
-        of_blocks = weights.reshape(-1, n_blocks, len(distinct)).sum(axis=0).var(axis=0)
-        of_blocks *= n_blocks**2 / plan.n_records
-        learnt = -distinct * weights.sum(axis=0)
-        shape = preconditioned.shape
-        total = variances[where].reshape(shape)
-        total = total + of_blocks[where].reshape(shape) * np.outer(squares, moments)
-        return total * gains**2, learnt[where].reshape(shape)
+        return direction_noise(self.plan, curvatures, squares, moments, gains)
 
     def _rest(self, taken: float) -> np.ndarray:
         """Squared lengths of normal rows without a part of them, at quantiles of second moments."""

@@ -23,7 +23,7 @@ from scipy.special import expit
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent import rules
-from skdp.algorithms.descent.noise import DescentNoise
+from skdp.algorithms.descent.noise import DescentNoise, planned_noise
 from skdp.algorithms.descent.schedule import (
     Schedule,
     descend,
@@ -49,6 +49,7 @@ from skdp.algorithms.preparation.second_moments import (
     RowMomentsPlan,
     plan_row_moments,
 )
+from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -292,6 +293,9 @@ class NoisyGradientDescentPlan(Plan):
         design = self.objective.design
         records = self.objective.neighbouring.n_changes / self._size
         return records * math.sqrt(design.n_features) / self.mu
+
+    def planned_noise(self) -> PlannedNoise:
+        return planned_noise(self)
 
     def alarms(self) -> tuple[str, ...]:
         if self._noise_in_few_directions <= rules.ALARM_NOISE[not self.loss.target_bound]:

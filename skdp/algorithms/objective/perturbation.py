@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.noise import clipped_curvature
+from skdp.algorithms.descent.noise import clipped_curvature, sampling_noise
 from skdp.algorithms.objective import rules
 from skdp.algorithms.objective.theorems import (
     gradient_bound,
@@ -30,7 +30,7 @@ from skdp.algorithms.objective.theorems import (
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import certifiable_accuracy
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.weight_noise import WeightNoise
+from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import (
     AdditiveMechanism,
     GaussianMechanism,
@@ -197,6 +197,11 @@ class ObjectivePerturbationPlan(Plan):
             if objective.coef_norm is not None:
                 point = Ball(objective.coef_norm).project(point)
             return Result(point=point, plan=self, noise=self.noise(point))
+
+    def planned_noise(self) -> PlannedNoise:
+        none = np.zeros(self.objective.dimension)
+        sampling = sampling_noise(self.loss, self.design, self.alpha)
+        return PlannedNoise(self.noise(none).margins, sampling)
 
     def noise(self, point: np.ndarray) -> WeightNoise:
         """Covariance of the weights around a released point.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
@@ -28,6 +29,7 @@ from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows, 
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.undo import Curvature, LeftNoise, shrunk
+from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -201,6 +203,19 @@ class PreparedOutputPlan(Plan):
         last = self.temperature
         after = () if last is None else (last.describe(),)
         return (*self.preparation.releases, solves, *after)
+
+    def planned_noise(self) -> PlannedNoise:
+        # margins of rows whose mean square norm is 1 have the noise of a weight
+        undone = self._undone(self.shares * self.curvature)
+        noise = self.mechanism.noise_scale * math.sqrt(float((undone**2).mean()))
+        design = self.objective.design
+        norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
+        margins = MarginNoise(coef=noise / norm, average_row=noise, rare_row=noise)
+        return PlannedNoise(margins, sampling_noise(self.risk.loss, design))
+
+    def _undone(self, curvature: np.ndarray) -> np.ndarray:
+        """What the noise of a release is multiplied by for some curvatures of outputs."""
+        return (curvature + self.penalty) / curvature
 
     @property
     def is_level(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
@@ -22,7 +23,7 @@ from skdp.algorithms.output.one_shot import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.weight_noise import WeightNoise
+from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -64,6 +65,12 @@ class RegularizedRiskPlan(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         return self.step.to_dict()
+
+    def planned_noise(self) -> PlannedNoise:
+        design = self.objective.design
+        return PlannedNoise(
+            self.noise().margins, sampling_noise(self.risk.loss, design, self.alpha)
+        )
 
     def noise(self) -> WeightNoise:
         """Covariance of the released weights, but for the projection onto the ball."""

@@ -23,6 +23,7 @@ from skdp.algorithms.tuning.sufficient_statistics import (
     MomentsTuningPlan,
     SufficientStatisticsPlan,
 )
+from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
@@ -63,6 +64,9 @@ class ReleasedStatisticsPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         return self.tuner.releases
+
+    def planned_noise(self) -> PlannedNoise | None:
+        return self.tuner.planned_noise()
 
     def remarks(self) -> tuple[str, ...]:
         if self.objective.alpha:

@@ -117,6 +117,9 @@ class RoundsPlan(PreparedOutputPlan):
         after = () if self.temperature is None else (self.temperature.describe(),)
         return (*self.preparation.releases, rounds, *after)
 
+    def _undone(self, curvature: np.ndarray) -> np.ndarray:
+        return 1.0 / curvature
+
     def remarks(self) -> tuple[str, ...]:
         if self.candidates is None:
             return ("alpha is the penalty that shrinking by the noise is equivalent to",)

@@ -21,6 +21,7 @@ import numpy as np
 
 from skdp._checks import check_positive
 from skdp._runtime import without_warnings
+from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.plan import Run, require_replace_one
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
@@ -37,7 +38,7 @@ from skdp.algorithms.tuning.moments import (
 )
 from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
 from skdp.algorithms.tuning.splits import check_folds, folds
-from skdp.algorithms.weight_noise import WeightNoise
+from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 
@@ -122,6 +123,21 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.moments.to_dict(), **super().to_dict()}
+
+    def planned_noise(self) -> PlannedNoise:
+        """At a given alpha, or one that balances bias and noise for a good predictor."""
+        design, moments = self.objective.design, self.moments
+        moment = design.second_moment
+        square = self.objective.reference_norm**2
+        deviation = moments.deviation / math.sqrt(self.n_folds or 1)
+        variance = deviation**2 * (0.5 / moments.weight**2 + 0.5 * square)
+        alpha = self.alpha
+        if alpha is None:
+            alpha = variance * design.width / (square * moment)
+        coef = math.sqrt(variance) / (moment + alpha)
+        margin = coef * design.feature_norm
+        noise = MarginNoise(coef=coef, average_row=margin, rare_row=margin)
+        return PlannedNoise(noise, sampling_noise(self.objective.loss, design, alpha))
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> TunedResult:
