@@ -214,7 +214,7 @@ def test_set_output(make, container):
 
 
 def test_sparse_and_dense_features_are_the_same():
-    wide = {"job": Category([f"j{k}" for k in range(60)], missing=True), "note": Text(512)}
+    wide = {"job": Category(["cook", *range(60)], missing=True), "note": Text(512)}
     columns = {**COLUMNS, **wide}
     encoder = TableEncoder(columns, features="linear").fit(table())
     found = encoder.transform(table())
@@ -369,10 +369,8 @@ def test_all_columns_at_fault_are_named_at_once():
     with pytest.raises(ValueError, match=r"(?s)'age' has .*\n.*'job' has missing") as refused:
         TableEncoder({"age": (0, 1), "job": ["cook"], "note": Text()}).fit(X)
     assert str(refused.value).count("\n") == 1
-    with pytest.raises(
-        ValueError, match="'hours' has no value .* declared categories. A range .*: "
-    ):
-        TableEncoder({"hours": [0, 80.5]}).fit(X[["hours"]])
+    with pytest.raises(ValueError, match=r"'hours' has no value .* A range .*: \(-1, 80\)"):
+        TableEncoder({"hours": [-1, 80]}).fit(table()[["hours"]])
     with pytest.raises(ValueError, match=r"(?s)'job' was declared.*describe_columns\(X\)"):
         TableEncoder().fit(X)
     with pytest.raises(TypeError, match=r"collect\(\)"):
