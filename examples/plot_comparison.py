@@ -16,7 +16,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 
-root = next(p for p in [Path.cwd(), *Path.cwd().parents] if (p / "benchmarks").is_dir())
+here = Path(globals().get("__file__", "plot_comparison.py")).resolve()
+root = here.parents[1]
 scores = pd.read_csv(root / "benchmarks" / "results" / "linear_table.csv", skiprows=1)
 panels = {
     "Adult": ("adult", "accuracy", (0.72, 0.86)),
