@@ -1,4 +1,4 @@
-"""Each example of the gallery runs as a script: alone, without a warning, in a few seconds."""
+"""Each example of the gallery runs as a script: alone and without a warning."""
 
 import os
 import re
@@ -13,28 +13,17 @@ import skdp
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("plot_*.py"))
 
 
-def seconds():
-    """Time of all processes that have ended, on one core."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 @pytest.mark.slow
-def test_examples_are_quick(tmp_path):
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(example, tmp_path):
     pytest.importorskip("matplotlib")
     path = os.pathsep.join([str(Path(skdp.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "agg", "PYTHONWARNINGS": "error"}
-    taken = {}
-    for example in EXAMPLES:
-        before = seconds()
-        result = subprocess.run(
-            [sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True,
-            text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert result.returncode == 0, f"{example.name}: {result.stderr}"
-        taken[example.name] = seconds() - before
-    assert max(taken.values()) < 10, taken
-    assert sum(taken.values()) < 90, taken
+    result = subprocess.run(
+        [sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
