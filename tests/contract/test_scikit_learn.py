@@ -130,6 +130,26 @@ TABULAR = [
     DPTabularRegressor(),
     DPTabularRegressor(columns=(-10, 10), delta=0),
 ]
+#: Estimators with a choice of methods, and methods that no data suit at the other defaults.
+WITH_METHODS = [
+    DPLogisticRegression,
+    DPRidge,
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+]
+REFUSED = [DPRidge(method="objective"), DPLinearRegressor(method="objective")]
+
+
+def every_method():
+    """Every method of every estimator that is not in the lists above, with a delta that it has."""
+    above = {repr(each) for each in (*LINEAR, *ADVERSARIAL, *GROUPED, *REFUSED)}
+    for kind in WITH_METHODS:
+        for name, row in kind._methods.items():
+            estimator = kind(method=name, **({"delta": 0} if row.is_pure else {}))
+            if repr(estimator) not in above:
+                yield estimator
 
 
 def outcomes(estimator):
@@ -147,7 +167,9 @@ def outcomes(estimator):
 
 
 @pytest.mark.mostly("slow", 7)
-@pytest.mark.parametrize("estimator", LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [*LINEAR, *ADVERSARIAL, *GROUPED, *TUNED, *TABULAR, *every_method()], ids=repr
+)
 def test_check_estimator(estimator):
     results = outcomes(estimator)
     assert len(results) > 40
@@ -157,6 +179,13 @@ def test_check_estimator(estimator):
     assert skipped <= OPTIONAL
     expected = set(expected_failures(estimator)) & {r["check_name"] for r in results}
     assert expected == {r["check_name"] for r in results if r["status"] == "xfail"}
+
+
+@pytest.mark.parametrize("estimator", REFUSED, ids=repr)
+def test_what_no_data_suit_is_refused_with_what_it_is_for(estimator):
+    bounds = {"data_norm": 1.0, "target_range": (-1, 1)}
+    with pytest.raises(ValueError, match=r"is proven for .* 'huber', 'absolute_error'"):
+        estimator.set_params(**bounds).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 class DemandingRidge(DPRidge):
