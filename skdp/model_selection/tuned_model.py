@@ -124,7 +124,16 @@ class TunedLinearModel(DPLinearModel):
             budget=self._budget,
             **{name: options[name] for name in method.options},
         )
-        return Choice(method=name, plan=plan, bounds={})
+        replaced = self._replaced(design, risk, name)
+        given = " and ".join(word for word in _CANDIDATES if getattr(self, word) is not None)
+        return Choice(method=name, plan=plan, bounds={}, replaced=replaced, given=given)
+
+    def _replaced(self, design: Design, risk: EmpiricalRisk, name: str) -> str | None:
+        """Return what "auto" takes without candidates, where rounds are not level with it."""
+        objective = self._objective(design, risk)
+        if self.method != "auto" or name != "rounds" or have_known_moments(objective, self._budget):
+            return None
+        return choose(METHODS, "auto", objective, self._budget).method
 
     def _tuner(self, design: Design, risk: EmpiricalRisk) -> str | None:
         """Return the name of the tuner; None for a model without one."""

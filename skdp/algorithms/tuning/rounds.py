@@ -72,7 +72,7 @@ class RoundsPlan(PreparedOutputPlan):
     def clip(self) -> float:
         """Bound on the norm of the gradient of a record."""
         if self.is_squared:
-            return rules.CLIP_OF_SQUARES * super().clip
+            return super().clip
         return min(rules.CLIP_OF_ODDS * super().clip, 1.0)
 
     @property

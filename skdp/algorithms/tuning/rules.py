@@ -47,8 +47,8 @@ PRIOR_POWER = 2.0
 
 #: Rounds of noisy Newton steps on prepared rows: of least squares, and of the log loss.
 ROUNDS_OF_SQUARES, ROUNDS_OF_ODDS = 16, 32
-#: Their clipping norms in units of those of solves.
-CLIP_OF_SQUARES, CLIP_OF_ODDS = 2.0, 1.25
+#: Their clipping norm of the log loss in units of that of solves.
+CLIP_OF_ODDS = 1.25
 #: Spectral norm of the noise of second moments, in units of the mean one, up to which rounds are
 #: level with planned noisy gradient descent: of least squares, and of the log loss.
 LARGEST_MOMENTS_NOISE = (0.2, 0.5)
