@@ -59,7 +59,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    warnings.filterwarnings("ignore", message="A solver was given", category=UserWarning)
+    warnings.filterwarnings("ignore", message="method='auto' is", category=UserWarning)
     warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
     seeds = 1 if options.quick else min(options.seeds, 5)
     for dataset in load(options.adult, options.california, options.quick):

@@ -120,7 +120,8 @@ class DPLinearModel(PrivateModel):
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
-        self._warn_of_method(choice)
+        if self._prepares:  # printed algorithms were asked for elsewhere
+            self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
         remarks = (*result.plan.remarks(), *choice.remarks)
@@ -167,16 +168,6 @@ class DPLinearModel(PrivateModel):
                 "The solver holds a fitted estimator, which stays in this model without noise: do "
                 "not publish or pickle the model with its parameter `solver`.",
                 PrivacyLeakWarning,
-                stacklevel=5,
-            )
-
-    def _warn_of_method(self, choice: Choice) -> None:
-        """Warn of a method that a solver was given to, and that is worse than the default."""
-        if choice.replaced is not None and self._prepares and not choice.plan.is_level:
-            warnings.warn(
-                f"A solver was given, so method='auto' is {choice.method!r}. It is expected to "
-                f"predict worse than {choice.replaced!r}, the choice without a solver.",
-                UserWarning,
                 stacklevel=5,
             )
 

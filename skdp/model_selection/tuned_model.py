@@ -12,7 +12,7 @@ from skdp._checks import check_count, check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
-from skdp.algorithms.tuning.rounds import are_proven, have_known_moments
+from skdp.algorithms.tuning.rounds import RoundsPlan, are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
@@ -60,7 +60,7 @@ class TunedLinearModel(DPLinearModel):
         self._warn_of_solver()
         self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
-        remarks = result.plan.remarks()
+        remarks = (*result.plan.remarks(), *choice.remarks)
         public: dict[str, Any] = {}
         if isinstance(result, TunedResult):
             several = self.penalty_groups is not None
@@ -124,16 +124,12 @@ class TunedLinearModel(DPLinearModel):
             budget=self._budget,
             **{name: options[name] for name in method.options},
         )
-        replaced = self._replaced(design, risk, name)
-        given = " and ".join(word for word in _CANDIDATES if getattr(self, word) is not None)
+        replaced = None
+        if self.method == "auto" and isinstance(plan, RoundsPlan) and not plan.is_level:
+            objective = self._objective(design, risk)
+            replaced = choose(METHODS, "auto", objective, self._budget).method
+        given = " and ".join(self._candidates)
         return Choice(method=name, plan=plan, bounds={}, replaced=replaced, given=given)
-
-    def _replaced(self, design: Design, risk: EmpiricalRisk, name: str) -> str | None:
-        """Return what "auto" takes without candidates, where rounds are not level with it."""
-        objective = self._objective(design, risk)
-        if self.method != "auto" or name != "rounds" or have_known_moments(objective, self._budget):
-            return None
-        return choose(METHODS, "auto", objective, self._budget).method
 
     def _tuner(self, design: Design, risk: EmpiricalRisk) -> str | None:
         """Return the name of the tuner; None for a model without one."""

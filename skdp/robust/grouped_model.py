@@ -236,13 +236,7 @@ class GroupedModel(PrivateModel):
         row = self._methods[choice.method]
         # other methods bound no solution, and later releases follow from earlier ones
         self._warn(choice.plan, records, is_planned=row.has_ball)
-        if choice.replaced is not None:
-            warnings.warn(
-                f"method='auto' is {choice.method!r}, since {choice.given} was given. It is "
-                f"expected to predict worse than {choice.replaced!r}, the choice without.",
-                UserWarning,
-                stacklevel=5,
-            )
+        self._warn_of_method(choice)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
         self._keep_groups(result)

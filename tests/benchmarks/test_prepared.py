@@ -34,7 +34,7 @@ def test_references_have_the_penalty_or_the_norm(case):
     assert case.scored(np.full(len(data.y), data.y.mean()), data.X, data.y)[0] == 0.0
 
 
-@pytest.mark.filterwarnings("ignore:A solver was given", "ignore:The noise")
+@pytest.mark.filterwarnings("ignore:method='auto' is", "ignore:The noise")
 def test_a_row_for_every_model(case):
     from benchmarks.data import diabetes
 

@@ -158,7 +158,7 @@ def outcomes(estimator):
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         warnings.simplefilter("ignore", SkipTestWarning)
         warnings.filterwarnings("ignore", "tilt == 0.5", UserWarning)
-        warnings.filterwarnings("ignore", "A solver was given", UserWarning)
+        warnings.filterwarnings("ignore", "method='auto' is", UserWarning)
         warnings.filterwarnings("ignore", "weight_bound was not declared", UserWarning)
         expected = expected_failures(estimator)
         return check_estimator(

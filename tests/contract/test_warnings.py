@@ -40,7 +40,7 @@ WARNINGS = (
     "The noise is large",
     "The noise has a length",
     "The solver holds a fitted estimator",
-    "A solver was given, so method='auto' is 'output'",
+    "method='auto' is",
     "tilt == ",
     "delta == ",
 )
@@ -158,7 +158,7 @@ SINGLE = {
     "target_range was not declared": (DPRidge, {}, {}),
     "The class labels were inferred": (DPLogisticRegression, {}, {}),
     "The noise has a length": (DPRidge, {"objective": "population", "epsilon": 1e-3}, {}),
-    "A solver was given, so method='auto' is 'output'": (DPRidge, {"solver": "newton"}, {}),
+    "method='auto' is": (DPRidge, {"solver": "newton"}, {}),
     "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
     "The noise in the gradient ": (

@@ -20,7 +20,7 @@ from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
-pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:A solver was given")
+pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:method='auto' is")
 
 
 def accountant(epsilon=100.0):

@@ -83,6 +83,7 @@ def test_one_payment_whatever_the_number_of_draws(payments):
     assert len(lengths) > 1  # the number of draws is random, and nobody was told
 
 
+@pytest.mark.filterwarnings("ignore:method='auto' is")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_every_draw_and_its_score_stay_within_the_price(payments, delta):
     X, y = classification()
@@ -335,6 +336,7 @@ class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
         return np.full(len(X), int(self.is_one_))
 
 
+@pytest.mark.filterwarnings("ignore:method='auto' is")
 def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_path):
     X, y = classification()
     model = DPMaxGroupLossClassifier(coef_norm=1.0, data_norm=2.0, classes=[0, 1], verbose=1)

@@ -439,7 +439,7 @@ def test_the_documented_tables_are_complete():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A solver was given")
+@pytest.mark.filterwarnings("ignore:method='auto' is")
 def test_estimators_take_the_solvers_that_the_documentation_says():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
     for_fits, _ = documented_solvers()

@@ -97,6 +97,13 @@ class RoundsPlan(PreparedOutputPlan):
         return rules.ROUNDS_OF_SQUARES if self.is_squared else rules.ROUNDS_OF_ODDS
 
     @property
+    def is_level(self) -> bool:
+        """Whether second moments are known well enough for Newton steps."""
+        moments, d = self.preparation.moments, self.objective.design.n_features
+        largest = rules.LARGEST_MOMENTS_NOISE[not self.is_squared]
+        return moments is not None and moments.noise * d <= largest
+
+    @property
     def mechanism(self) -> GaussianMechanism:
         """Noise of all rounds as one."""
         sensitivity = self.sensitivity
@@ -283,10 +290,7 @@ def have_known_moments(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether rounds are proven, and second moments are known well enough for Newton steps."""
     if not are_proven(objective, budget):
         return False
-    plan = plan_prepared_output(objective, budget)
-    moments, d = plan.preparation.moments, objective.design.n_features
-    largest = rules.LARGEST_MOMENTS_NOISE[not plan.is_squared]
-    return moments is not None and moments.noise * d <= largest
+    return plan_rounds(objective, budget).is_level
 
 
 def plan_rounds(
