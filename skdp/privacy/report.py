@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
@@ -160,14 +161,14 @@ class PrivacyReport:
 
     def _repr_html_(self) -> str:
         """Return the report as a table, for notebooks."""
-        first, *lines = str(self).split("\n")
+        first = str(self).partition("\n")[0]
         names = [each.name for each in fields(Release) if each.name != "event"]
         head = "".join(f"<th>{name}</th>" for name in names)
         body = "".join(
             f"<tr>{''.join(f'<td>{_cell(getattr(release, name))}</td>' for name in names)}</tr>"
             for release in self.releases
         )
-        notes = "".join(f"<li>{escape(line.strip())}</li>" for line in lines[len(self.releases) :])
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes())
         return (
             f"<p>{escape(first)}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
@@ -184,18 +185,23 @@ class PrivacyReport:
             f"neighbours, "
             f"method {self.method!r}"
         ]
+        releases: Counter[str] = Counter()
         for release in self.releases:
             kind = "draw" if release.mechanism == "exponential" else "noise"
-            lines.append(
-                f"  {release.name}: {release.mechanism} {kind} of scale {release.noise_scale:.4g} "
+            releases[
+                f"{release.name}: {release.mechanism} {kind} of scale {release.noise_scale:.4g} "
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
                 f"{release.n_records} {units} ({release.reference})"
-            )
-        if self.noise_source != "skdp":
-            lines.append(f"  source of the normal noise: {self.noise_source}")
-        lines.extend(f"  {remark}" for remark in self.remarks)
-        lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
+            ] += 1
+        lines += [f"  {n} x {text}" if n > 1 else f"  {text}" for text, n in releases.items()]
+        lines += [f"  {note}" for note in self._notes()]
         return "\n".join(lines)
+
+    def _notes(self) -> list[str]:
+        """What there is to say besides the releases."""
+        source = [f"source of the normal noise: {self.noise_source}"]
+        caveats = [f"caveat: {caveat}" for caveat in self.caveats]
+        return [*(source if self.noise_source != "skdp" else []), *self.remarks, *caveats]
 
 
 def _cell(value: Any) -> str:

@@ -61,6 +61,9 @@ def test_report_is_plain_and_readable():
     assert plain["releases"][0]["event"]["type"] == "gaussian"
     assert plain["event"]["type"] == "composed"
     assert "replace-one" in str(report) and "Lowy" in str(report)
+    lines = str(report).split("\n")
+    twice = str(dataclasses.replace(report, releases=2 * report.releases)).split("\n")
+    assert twice == [lines[0], f"  2 x {lines[1].strip()}", *lines[2:]]
 
 
 def test_reports_come_back_from_their_dictionaries():
