@@ -28,29 +28,35 @@ from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
 from skdp.data import ArrayRecords, ChunkSource, ParquetRecords
 
 N_FEATURES = 20
-MODELS = ("logistic", "squares", "worst group")
-KINDS = ("memory", "mapped", "read", "Parquet", "scratch", "function", "Dask")
+KINDS = ("memory", "mapped", "read", "scratch", "Parquet", "function", "Dask")
+#: What is fitted: models and numbers of records, and how many of the kinds.
+FITS = (
+    ("logistic", 1_000_000, 7),
+    ("squares", 1_000_000, 4),
+    ("worst group", 1_000_000, 4),
+    ("logistic", 4_000_000, 4),
+    ("squares", 4_000_000, 4),
+)
 #: Rows of a row group and of a chunk that is made.
 ROWS = 62_500
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    sizes = (ROWS,) if options.quick else (1_000_000, 4_000_000)
-    models = MODELS[:1] if options.quick else MODELS
-    kinds = ("memory", "scratch") if options.quick else KINDS
+    fits = (("logistic", ROWS, 4),) if options.quick else FITS
     rounds = 1 if options.quick else 3
     with tempfile.TemporaryDirectory() as folder:
-        for n in sizes:
+        for n in {n for _, n, _ in fits}:
             in_fresh_process(write, folder, n)
-            for model in models:
-                found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
-                for _ in range(rounds):
-                    for kind in kinds:
-                        found[kind].append(
-                            in_fresh_process(fit, model, kind, folder, n, options.threads)
-                        )
+        for model, n, n_kinds in fits:
+            kinds = KINDS[:n_kinds]
+            found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+            for _ in range(rounds):
                 for kind in kinds:
-                    yield summary(model, kind, n, found[kind], found["memory"])
+                    found[kind].append(
+                        in_fresh_process(fit, model, kind, folder, n, options.threads)
+                    )
+            for kind in kinds:
+                yield summary(model, kind, n, found[kind], found["memory"])
 
 
 def summary(model: str, kind: str, n: int, rows: list[Any], memory: list[Any]) -> dict[str, Any]:

@@ -139,6 +139,12 @@ class DPLinearModel(PrivateModel):
             check_chunked(self._methods, name)
         if self.tilt > 0:
             raise ValueError("tilt > 0 needs all records in memory.")
+        solver = resolve_solver(self.solver)
+        if "records" in solver.needs:
+            raise ValueError(
+                f"{type(solver).__name__} works on batches of records: it needs all records in "
+                "memory. Solvers of full gradients, such as 'newton' and 'lbfgs', do not."
+            )
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         if n_groups is not None:

@@ -30,8 +30,9 @@ def chain(n_records: Any, block_size: int) -> Any:
     """Bound the number of additions that a term of a sum over records goes through.
 
     m - 1 within a block of m records, 15 on each of the ``ceil(log_16(n_blocks))`` levels of the
-    tree, and 15 on each of 8 levels of a tree over up to ``16**7`` chunks that are summed apart;
-    `n_records` may be an array. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``.
+    tree, 3 between up to four pieces of a chunk, and 15 on each of 8 levels of a tree over up to
+    ``16**7`` chunks that are summed apart; `n_records` may be an array. A sum of terms t_i is off
+    by at most ``EPS * chain * sum |t_i|``.
     Proof: docs/theory/output_perturbation.md, "Rounding".
     """
     library: Any = np if isinstance(n_records, np.ndarray) else math

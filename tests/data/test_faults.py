@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError, RecordSource
@@ -26,6 +27,7 @@ from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,
 )
+from skdp.solvers import SklearnSolver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -287,6 +289,12 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             "for a source: 'output'",
         ),
         (DPLogisticRegression(tilt=0.1, **LOGISTIC), "tilt > 0 needs all records"),
+        (DPLogisticRegression(solver="svrg", **LOGISTIC), "SVRG works on batches of records"),
+        (DPLogisticRegressionCV(solver="saga", **LOGISTIC), "SAGA .*all records in memory"),
+        (
+            DPLogisticRegression(solver=SklearnSolver(LogisticRegression()), **LOGISTIC),
+            "SklearnSolver .*all records in memory",
+        ),
         (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
         (DPAdversarialClassifier(**LOGISTIC), "needs all records"),

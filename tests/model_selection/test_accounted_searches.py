@@ -10,7 +10,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
+from kills import parallel_config
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from plain_noise import seeded
 
 from skdp._sources import ChunkCheck, ClippedTargets
-from skdp.data import ArrayRecords, DataError, RecordsChangedError, RecordSource
+from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError, RecordSource
 from skdp.mechanisms import SecretLabels
 from skdp.problems import HalfSquaredLoss, Records, chunked_records
+from skdp.problems import records as records_module
 from skdp.problems.bounding import Bounding
 from skdp.problems.chunked_records import ChunkedRecords, Partial, merged
 from skdp.problems.loss_sums import Curvature, ValueAndGradientSum
@@ -92,6 +93,42 @@ class Noted(Total):
     def __call__(self, records):
         self.sizes.append(records.n_records)
         return super().__call__(records)
+
+
+class Depth:
+    """A sum that knows the most additions that one of its terms went through."""
+
+    def __init__(self, additions=0):
+        self.additions = additions
+
+    def __add__(self, other):
+        return Depth(max(self.additions, other.additions) + 1)
+
+    def ravel(self):
+        return self
+
+
+@dataclass(frozen=True)
+class Depths:
+    def __call__(self, block):
+        return Depth(len(block.targets) - 1)
+
+
+@pytest.mark.parametrize("piece", [8, 1 << 22])
+def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
+    """With blocks of one record, a long chunk and 240 short ones: chunks have a tree of their own.
+
+    The last term of the chain is for it.
+    """
+    monkeypatch.setattr(chunked_records, "_PIECE", piece)
+    for name in ("_BLOCK_BYTES", "_MIN_BLOCK"):
+        monkeypatch.setattr(records_module, name, 1)
+    X, y = table(496)
+    edges = [0, *range(256, 497)]
+    source = ChunkSource(lambda k: (X[edges[k] : edges[k + 1]], y[edges[k] : edges[k + 1]]), 241)
+    records = chunked(source)
+    found = records.total(Depths()).additions
+    assert chain(496, 1) - 128 < found <= chain(496, 1)
 
 
 class Altered(RecordSource):

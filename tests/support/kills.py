@@ -17,7 +17,6 @@ import time
 import warnings
 
 import numpy as np
-from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.model_selection import KFold, cross_validate
 
@@ -25,6 +24,11 @@ from skdp.algorithms.plan import Run
 from skdp.linear_model import DPRidge
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy import BudgetAccountant, LedgerError
+
+try:
+    from joblib import parallel_config
+except ImportError:  # before joblib 1.3
+    from joblib import parallel_backend as parallel_config
 
 
 class _Announced(DPRidge):

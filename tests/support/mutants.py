@@ -233,6 +233,27 @@ MUTANTS = (
         _FAULTS,
     ),
     Mutant(
+        "sums over chunks have no rounding of their own",
+        "problems/rounding.py",
+        "_OF_CHUNKS = 8 * _FAN_IN",
+        "_OF_CHUNKS = 0",
+        "tests/problems/test_chunked_records.py -k additions",
+    ),
+    Mutant(
+        "an error of reading is taken for one of the solver",
+        "solvers/gate.py",
+        "except (KeyboardInterrupt, DataError):",
+        "except KeyboardInterrupt:",
+        "tests/data/test_faults.py -k 'solves and middle'",
+    ),
+    Mutant(
+        "columns of chunks are not clipped to their ranges",
+        "preprocessing/columns_of_sources.py",
+        "return to_unit_interval(validate_array(chunk.X), self.ranges), None, None",
+        "return validate_array(chunk.X), None, None",
+        "tests/data/test_estimators.py -k private_scalers_and_ranges",
+    ),
+    Mutant(
         "a merge writes to what it merges",
         "problems/chunked_records.py",
         "    return first + second\n",
