@@ -462,6 +462,15 @@ def test_synthetic_adult_with_a_file(adult, tmp_path):
 
 
 @pytest.mark.slow
+def test_plot_cluster(tmp_path):
+    """Dask says on stderr that it restarts the worker."""
+    options = {"without": (), "is_silent": False, "MPLBACKEND": "agg", "PYTHONWARNINGS": "default"}
+    output = succeed(tmp_path, "plot_cluster.py", **options)
+    (difference,) = re.findall("largest difference of a coefficient: (.*)", output)
+    assert float(difference) < 1e-9
+
+
+@pytest.mark.slow
 def test_plot_curves(tmp_path):
     output = succeed(tmp_path, "plot_curves.py", without=("polars",), MPLBACKEND="agg")
     sizes = dict(re.findall(r"^(tenure|contract|charges) +(\d\.\d+)$", output, re.MULTILINE))
