@@ -26,12 +26,13 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.algorithms.statistics.columns import Columns, ColumnTotal, check_shape
+from skdp.algorithms.statistics.columns import Columns, check_shape
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
+from skdp.problems.chunked_records import ChunkedRecords
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,17 @@ class RanksOfGrid:
 
     grid: np.ndarray
 
-    def __call__(self, block: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        ranks = [[self._ranks(column, weights, side) for side in _SIDES] for column in block.T]
-        return np.array(ranks)
+    def __call__(self, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+        return np.array([self._ranks(column, weights) for column in X.T])
 
-    def _ranks(self, column: np.ndarray, weights: np.ndarray | None, side: Any) -> np.ndarray:
-        first = np.searchsorted(self.grid, column, side=side)
-        counts = np.bincount(first, weights, minlength=len(self.grid) + 1)
-        return np.cumsum(counts[:-1]).astype(np.int64)
-
-
-#: An entry is below the points from the right of it on, and up to those from the left of it on.
-_SIDES = "right", "left"
+    def _ranks(self, column: np.ndarray, weights: np.ndarray | None) -> list[np.ndarray]:
+        if weights is None:
+            column, sums = np.sort(column), np.arange(len(column) + 1)
+        else:
+            order = np.argsort(column)
+            column, sums = column[order], np.append(0, np.cumsum(weights[order]))
+        sides: tuple[Any, ...] = ("left", "right")
+        return [sums[np.searchsorted(column, self.grid, side=side)] for side in sides]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,11 +133,13 @@ class QuantilesPlan(Plan):
     def ranks(self, data: Columns) -> tuple[np.ndarray, int]:
         """Return :class:`RanksOfGrid` of columns, and the rank that a person moves them by."""
         columns, persons = data
-        total = ColumnTotal(RanksOfGrid(self.grid))
+        ranks = RanksOfGrid(self.grid)
+        if isinstance(columns, ChunkedRecords):
+            return columns.chunk_total(ranks), 1
         if persons is None:
-            return total.of(columns), 1
+            return ranks(columns), 1
         unit = 1 << (52 - self.n_records.bit_length())
-        return total.of(columns, unit // np.bincount(persons)[persons]), unit
+        return ranks(columns, unit // np.bincount(persons)[persons]), unit
 
     def scores(self, ranks: np.ndarray, quantile: float, unit: int = 1) -> np.ndarray:
         """Compute the distance in ranks of each candidate from a quantile: not private."""
