@@ -147,9 +147,9 @@ def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatc
     """Margins of a model for weights q are those for equal classes, and the logs of q."""
     rng, seen, weights = np.random.default_rng(0), [], Descent.weights
 
-    def watched(self, *args):
+    def watched(self, *args, **options):
         seen.append(self.offsets)
-        return weights(self, *args)
+        return weights(self, *args, **options)
 
     monkeypatch.setattr(Descent, "weights", watched)
     X, y = 0.5 * rng.uniform(-1.0, 1.0, (5000, 3)), rng.choice(loss.n_outputs + 1, 5000)

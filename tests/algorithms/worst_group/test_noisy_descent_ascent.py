@@ -64,9 +64,9 @@ def test_blocks_of_weighted_descents_have_an_effective_sample_size(monkeypatch):
     plan = planned(LogisticLoss(), design_of(records, REPLACE), REPLACE, 1.0)
     divided, weights = [], Descent.weights
 
-    def recorded(descent, *args):
+    def recorded(descent, *args, **options):
         divided.append((descent.plan.n_blocks, len(descent.rows.norms)))
-        return weights(descent, *args)
+        return weights(descent, *args, **options)
 
     monkeypatch.setattr(Descent, "weights", recorded)
     result = plan.run(records, Run(noise=seeded(0))).plan
