@@ -227,6 +227,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
             plans_share=True,
             proportions=None if is_private else shares,
             release_weights=True,
+            are_classes=not are_given,
         )
         plan = plan_group_network(
             objective,

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.mechanisms import NoiseSource
+from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems import (
     Design,
@@ -384,7 +385,7 @@ def test_proportions_of_empty_groups_are_noise():
 
 
 def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
-    """n = 1000 at epsilon 0.3: a largest loss of 1.3 without shrinkage, 1/2 has .693."""
+    """n = 1000 at epsilon 0.3: a largest loss of 1.3 without shrinkage, a constant has 0.81."""
     shares = []
     for n in (300, 3000, 10**6):
         objective = GroupObjective(
@@ -405,8 +406,58 @@ def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
         model = DPMaxGroupLossMLPClassifier(
             0.3, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=seed
         )
-        losses.append(max(model.fit(X, y, groups=groups).group_losses(X, y, groups)))
-    assert np.mean(losses) < 0.75
+        odds = np.log(y.mean() / (1.0 - y.mean()))
+        constant = np.logaddexp(0.0, -odds * (2 * y - 1))
+        largest = max(constant[groups == g].mean() for g in range(3))
+        losses.append(max(model.fit(X, y, groups=groups).group_losses(X, y, groups)) - largest)
+    assert np.mean(losses) < 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_constant_model_takes_the_place_of_noise(n_classes):
+    """n = 1000 at epsilon 0.1: all records lose 0.3 without it, 85 % of them being of one class."""
+    rng, names = np.random.default_rng(0), list(range(n_classes))
+    shares = np.array([0.1, 0.85, 0.05][:n_classes]) / sum([0.1, 0.85, 0.05][:n_classes])
+    X, y = 0.5 * rng.uniform(-1.0, 1.0, (1000, 3)), rng.choice(n_classes, 1000, p=shares)
+    own = {"data_norm": 1.0, "classes": names, "random_state": 0}
+    model = DPMaxGroupLossMLPClassifier(0.1, group_names=[0, 1], **own)
+    report = model.fit(X, y, groups=rng.integers(0, 2, 1000)).privacy_
+    assert [each.name for each in report.releases][:2] == [
+        "shares of the classes",
+        "group proportions",
+    ]
+    first = report.releases[0]
+    assert first.dimension == n_classes
+    assert first.sensitivity == pytest.approx(math.sqrt(2.0) / 1000, rel=1e-9)
+    assert tightest_epsilon(report.event, 1e-6) == pytest.approx(0.1, rel=1e-6)
+    loss = -model.predict_log_proba(X)[np.arange(1000), y].mean()
+    assert loss < -shares @ np.log(shares) + 0.15
+    # not where the classes are the groups, which count alike then
+    balanced = DPMaxGroupLossMLPClassifier(0.1, **own).fit(X, y)
+    assert "shares of the classes" not in [each.name for each in balanced.privacy_.releases]
+
+
+def test_no_constant_model_is_released_where_there_is_little_noise():
+    def planned(n, **options):
+        design = Design(1.0, 5, n, 256)
+        goal = GroupObjective(
+            EmpiricalRisk(LogisticLoss()), design, weights=GroupWeights((1.0,) * 2), **options
+        )
+        return plan_group_network(goal, PrivacyBudget(1.0, 1e-6), hidden_units=8)
+
+    assert planned(10**6).constant is None and planned(10**6).signal_share > 0.9
+    small = planned(500)
+    assert small.constant is not None and small.signal_share < 0.9
+    free = planned(500, are_classes=True)
+    assert free.constant is None
+    ratio = small.rgda.noise_scale() / free.rgda.noise_scale()
+    assert ratio == pytest.approx(1.0 / math.sqrt(1.0 - part_of(small)), rel=1e-9)
+
+
+def part_of(plan):
+    """Part of the budget that the constant model has, from its noise."""
+    whole = gaussian_noise_multiplier(1.0, 1e-6)
+    return (whole * plan.constant.sensitivity / plan.constant.noise_scale) ** 2
 
 
 @pytest.mark.parametrize("given", [False, True])

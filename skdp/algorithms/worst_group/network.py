@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
@@ -30,12 +31,13 @@ from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import GroupNetworkProblem, Network, Records
+from skdp.problems import GroupNetworkProblem, Network, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 
 #: Defaults of parameters: length of the first step over the square root of the dimension, which
 #: falls to 0; outer steps; the difference of losses that takes all the weight of the groups.
 STEP, N_STEPS, BALANCE = 0.24, 100, 0.3
+_PROPORTIONS = "docs/theory/dp_rgda.md, 'Proportions': one record, two counts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +51,26 @@ class GroupNetworkPlan(SizedGroupPlan):
         Plan of the steps, with the rest of the budget after the proportions.
     balance : float
         Penalty on unequal weights of the groups, in units of the loss.
+    constant : GaussianMechanism or None
+        Of the shares of the classes, whose log odds take the part of the margins that is noise.
+        None where there is little noise, or the classes are the groups.
     """
 
     network: Network
     rgda: RGDAPlan
     balance: float
+    constant: GaussianMechanism | None
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (*self.first_releases(), *self.rgda.releases)
+        found = (*self.first_releases(), *self.rgda.releases)
+        if self.constant is None:
+            return found
+        n, k = self.objective.design.n_records, self.risk.loss.n_outputs
+        relation = self.objective.neighbouring
+        size = max(2, k + (k > 1))
+        first = self.constant.describe("shares of the classes", size, n, _PROPORTIONS, relation)
+        return (first, *found)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
@@ -100,7 +113,22 @@ class GroupNetworkPlan(SizedGroupPlan):
         self.objective.design.check(data)
         data.check_targets(self.risk.loss)
         self.objective.weights.check_groups(data.groups)
-        return self.weighted(data.groups, run.noise)._steps(data, run)
+        odds = np.zeros(self.risk.loss.n_outputs)
+        if self.constant is not None:
+            odds = self._class_odds(data.targets, self.constant, run.noise)
+        return self.weighted(data.groups, run.noise)._steps(data, run, odds)
+
+    @without_warnings()
+    def _class_odds(
+        self, targets: np.ndarray, constant: GaussianMechanism, noise: NoiseSource
+    ) -> np.ndarray:
+        """Release the margins of a constant model."""
+        loss = self.risk.loss
+        basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
+        counts = np.bincount(targets.astype(np.intp), minlength=len(basis))
+        noisy = np.nan_to_num(constant.release(counts / len(targets), noise))
+        least = min(max(rules.LEAST_PROPORTION, constant.noise_scale), 1.0)
+        return np.asarray(np.log(positive_shares(np.clip(noisy, 0.0, 1.0), least)) @ basis)
 
     def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Release proportions of the groups, positive and of sum 1."""
@@ -109,8 +137,8 @@ class GroupNetworkPlan(SizedGroupPlan):
         noisy = super().shares(groups, noise)
         return positive_shares(noisy, least)
 
-    def _steps(self, data: Records, run: Run) -> GroupResult:
-        """Take the steps for known weights of the groups."""
+    def _steps(self, data: Records, run: Run, odds: np.ndarray) -> GroupResult:
+        """Take the steps for known weights of the groups; `odds` are those of a constant model."""
         network = self.network
         problem = GroupNetworkProblem(
             data, self.risk.loss, self.objective.weights, network, self.balance, self.alpha
@@ -121,7 +149,9 @@ class GroupNetworkPlan(SizedGroupPlan):
         point = result.point
         if network.hidden_units:
             _, output = network.unpack(point)
-            point = np.append(point[: -output.size], self.signal_share * output.ravel())
+            output = self.signal_share * output
+            output[:, -1] += (1.0 - self.signal_share) * odds / network.output_scale
+            point = np.append(point[: -output.size], output.ravel())
         else:  # in units of the rows
             point = point * network.input_scale
         return self.result(point, result.y)
@@ -201,7 +231,7 @@ def plan_group_network(
         linear_dual=True,
         neighbouring=objective.neighbouring,
     )
-    sizes = None
+    sizes, for_sizes = None, 0.0
     if share := objective.histogram_share:
         if objective.plans_share:
             least, most, factor = rules.SIZES
@@ -209,12 +239,32 @@ def plan_group_network(
             share = min(max((factor * noise) ** 2, least), most)
         # all are Gaussian releases on all records: 1 / multiplier^2 adds
         multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
+        for_sizes = share
         rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
         sizes = NoisyProportions(
             objective=objective,
             mechanism=GaussianMechanism(proportions_sensitivity(design.n_records), multiplier),
-            reference="docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
+            reference=_PROPORTIONS,
         )
-    return GroupNetworkPlan(
-        objective=objective, network=network, rgda=rgda, balance=float(balance), sizes=sizes
+    plan = GroupNetworkPlan(
+        objective=objective,
+        network=network,
+        rgda=rgda,
+        balance=float(balance),
+        constant=None,
+        sizes=sizes,
+    )
+    if not hidden_units or not loss.has_odds or objective.are_classes:
+        return plan
+    if plan.signal_share > rules.CLEAR_SIGNAL:
+        return plan
+    least, most, factor = rules.CONSTANT
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    share = min(max((factor * 2.0 / (mu * design.n_records)) ** 2, least), most)
+    multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
+    return replace(
+        plan,
+        # of what the proportions have left
+        rgda=replace(rgda, ledger=rgda.ledger.with_less(1.0 - share / (1.0 - for_sizes))),
+        constant=GaussianMechanism(proportions_sensitivity(design.n_records), multiplier),
     )

@@ -93,5 +93,8 @@ LARGEST_LOSS, LOSSES_SHARE = 3.0, 0.1
 BALANCE_OF_NUMBERS = 0.1
 #: Ball of the network's weights, in units of the square root of their number.
 RADIUS = 100.0
-#: Length of the mean gradient over its bound, for the shrinkage of the margins.
-SIGNAL = 0.125
+#: Length of the mean gradient over its bound, for the shrinkage of the margins; and the part that
+#: is left of them from which on no constant model is released.
+SIGNAL, CLEAR_SIGNAL = 0.125, 0.9
+#: Part of the budget for the constant model, as for `SIZES`.
+CONSTANT = (0.01, 0.2, 10.0)
