@@ -129,6 +129,10 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 # ------------------------------------------------------------------- the number of records itself
 
 
+#: Numbers of plain steps that follow from the released length of rows, and shares of classes.
+OF_STEPS = {"alpha", "n_steps", "step_size", "momentum", "noise_multipliers", "class_shares"}
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("alpha", ["auto", 1e-3, 10.0])
 @every_model
@@ -138,9 +142,14 @@ def test_statement_does_not_depend_on_the_number_of_rows(model, alpha, delta):
     statements = []
     for n in (1, 2, 19, 20, 21, int(20 * MAX_SIZE_RATIO)):
         fitted = fitted_on("mixed", np.asarray, model, n, 2, n, params)
-        report = fitted.privacy_  # a remark on the released share of a class follows from its noise
+        report = fitted.privacy_  # what follows from the released share of a class, and from means
         kept = tuple(each for each in report.remarks if "of the rarer class" not in each)
-        fitted.privacy_ = replace(report, remarks=kept)
+        plan = {name: given for name, given in report.plan.items() if name not in OF_STEPS}
+        releases = tuple(
+            replace(each, name=re.sub(r"\d+ steps", "steps", each.name)) for each in report.releases
+        )
+        fitted.privacy_ = replace(report, remarks=kept, plan=plan, releases=releases)
+        fitted.alpha_ = alpha
         statements.append(statement(fitted))
     assert all(other == statements[0] for other in statements)
     assert json.loads(statements[0][0])["releases"][0]["n_records"] == 20

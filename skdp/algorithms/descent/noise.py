@@ -289,6 +289,8 @@ class DescentNoise:
         Weights of centered rows as averaged, with the factor of their margins, and with a penalty.
     shift : float
         Of the log odds, as released.
+    kept : ndarray of shape (n_outputs, width), optional
+        Part of the weights of each column that was kept. Default: all.
     """
 
     def __init__(
@@ -298,7 +300,9 @@ class DescentNoise:
         scaled: np.ndarray,
         final: np.ndarray,
         shift: float = 0.0,
+        kept: np.ndarray | None = None,
     ) -> None:
+        self.kept = np.ones_like(raw) if kept is None else kept
         self.descent, self.plan, self.rows = descent, descent.plan, descent.rows
         self.raw, self.scaled, self.final, self.shift = raw, scaled, final, shift
         self.d = self.plan.objective.design.n_features
@@ -329,7 +333,7 @@ class DescentNoise:
         squares += self.rows.constant**2
         left = float(np.minimum(1.0, 1.0 / squares).mean())
         other = ridge**2 * d / (2.0 * len(known.values)) / left**2
-        shown = known.level * d / left
+        shown = float(known.of_columns[:d].sum()) / left
         trace = (trace * other + shown * error**2) / max(other + error**2, 1e-300)
         # eigenvalues of noisy moments are further apart than those without noise
         level = float(values.mean())
@@ -440,8 +444,8 @@ class DescentNoise:
         else:
             plain, variances = variances[:, 0], np.zeros((k, 0))
             factors, mixed = self._along(np.zeros((0, d + 1)), variances, found, outputs)
-        factors[:, :d] *= self.factor
-        mixed[:, :, :d] *= self.factor
+        factors[:, :d] *= self.factor * self.kept.mean(axis=0)[:d]
+        mixed[:, :, :d] *= self.factor * self.kept[:, :d]
         plain = plain * self.factor**2
         if rows.has_intercept and not plan.is_balanced:
             variances = np.column_stack([variances, self._constant(curvatures, squares)])

@@ -93,6 +93,8 @@ class NoisyGradientDescentPlan(Plan):
         Of the clipped gradients of records.
     least_moment : float, default=0.0
         Smallest preconditioned second moment of rows, about; replaced by what was released.
+    longest : float, default=1.0
+        Length of a row at a right angle to the mean, after centering, as released.
     counted : float or None, default=None
         Released number of records, by which sums are divided; None: the public one.
     rarer_share : float or None, default=None
@@ -117,6 +119,7 @@ class NoisyGradientDescentPlan(Plan):
     slowness: float = 1.0
     largest_factor: float = 1.0
     least_moment: float = 0.0
+    longest: float = 1.0
     counted: float | None = None
     rarer_share: float | None = None
     is_balanced: bool = False
@@ -193,8 +196,10 @@ class NoisyGradientDescentPlan(Plan):
         damping = self.damping
         if self.moments is None and self.is_squared:
             # noise that no curvature holds back, as of the floor
-            limit = rules.PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance)
+            limit = rules.PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance / self.longest)
             damping = max(damping, 0.5 / limit)
+        elif self.moments is None:
+            damping *= self.longest
         horizon = self._size / (damping * noise * self.rate)
         if not self.is_preconditioned:
             return horizon
@@ -341,9 +346,8 @@ class NoisyGradientDescentPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             descent = self.prepare(data, run.noise)
-            weights = descent.weights(run.noise, counted=run.counted("noisy steps"))
+            raw, kept = descent.heard(run.noise, counted=run.counted("noisy steps"))
             plan, rows = descent.plan, descent.rows
-            raw = weights
             weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
             shift = float((offsets - descent.offsets)[0])
             spread = self.loss.target_bound * math.sqrt(plan.target_variance) or 1.0
@@ -354,7 +358,7 @@ class NoisyGradientDescentPlan(Plan):
             if self.is_balanced:
                 weights = balanced(raw, plan.noise_variance(), weights, rows)
                 offsets = np.zeros_like(offsets)
-            noise = DescentNoise(descent, raw, scaled, weights, shift).weights()
+            noise = DescentNoise(descent, raw, scaled, weights, shift, kept).weights()
             point = rows.coefficients(weights, offsets, data.intercept)
             return Result(point=point, plan=plan, noise=noise)
 
@@ -370,7 +374,10 @@ class NoisyGradientDescentPlan(Plan):
         if self.centering is not None:
             centering = self.centering.release(data, noise)
             plan = replace(
-                self, target_variance=centering.target_variance, counted=centering.n_records
+                self,
+                target_variance=centering.target_variance,
+                counted=centering.n_records,
+                longest=math.hypot(1.0, float(np.linalg.norm(centering.mean))) / centering.scale,
             )
         if design.is_slack:  # clipping is for the noise beside the sum of the weights
             plan = plan._clipped_anew()
@@ -543,14 +550,34 @@ class Descent:
             start[0, :-1] = rules.atypical_weights(odds, self.rows.shift, error)
         return start
 
-    def weights(
+    def reliability(self, learnt: np.ndarray) -> np.ndarray:
+        """Return the part of what the steps learnt that is kept, shape of the weights.
+
+        The weight of a column is mostly noise if all noise together exceeds what the records of
+        the column can say, unless it is larger than noise alone makes it. All of it is kept for
+        the constant, and where second moments were not released.
+        """
+        plan, known = self.plan, self.preconditioner
+        kept = np.ones_like(learnt)
+        if known is None:
+            return kept
+        least = rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes / plan.mu
+        heard = (plan.n_records * np.maximum(known.of_columns, 0.0) / least) ** 2
+        unit = plan.sensitivity * plan.n_blocks / plan.n_records
+        noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
+        beyond = 1.0 - rules.DOUBTED**2 * noise / np.maximum(learnt**2, 1e-300)
+        d = plan.objective.design.n_features
+        kept[:, :d] = np.maximum(heard / (1.0 + heard), beyond)[:, :d]
+        return kept
+
+    def heard(
         self,
         noise: NoiseSource,
         start: np.ndarray | None = None,
         factors: np.ndarray | None = None,
         counted: Callable[[int], Iterable[int]] = range,
-    ) -> np.ndarray:
-        """Release the average of the iterates, as weights of centered rows.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Release the average of the iterates, without what is mostly noise.
 
         Parameters
         ----------
@@ -562,6 +589,13 @@ class Descent:
             `largest_factor`. Default: 1.
         counted : callable, default=range
             Counts the steps.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_outputs, width)
+            Of centered rows.
+        kept : ndarray of shape (n_outputs, width)
+            Part of what the steps learnt that is kept.
         """
         plan, rows = self.plan, self.rows
         loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
@@ -585,7 +619,7 @@ class Descent:
             given = origin + weights, self.offsets, clip, k, factors, largest
             return clipped_sum(rows, loss, *given)
 
-        return origin + descend(
+        learnt = descend(
             plan.schedule,
             total,
             sensitivity,
@@ -596,6 +630,12 @@ class Descent:
             None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),
             counted,
         )
+        kept = self.reliability(learnt)
+        return origin + kept * learnt, kept
+
+    def weights(self, *args: Any, **options: Any) -> np.ndarray:
+        """Return the first result of :meth:`heard`."""
+        return self.heard(*args, **options)[0]
 
 
 def plan_noisy_gradient_descent(

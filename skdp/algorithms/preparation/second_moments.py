@@ -36,13 +36,13 @@ class Preconditioner:
         Directions, one per column.
     values : ndarray of shape (width,)
         Second moments in these directions plus the ridge, > 0.
-    level : float
-        Mean second moment of the features, as released: noise may make it negative.
+    of_columns : ndarray of shape (width,)
+        Second moments of the coordinates, as released: noise may make some negative.
     """
 
     vectors: np.ndarray
     values: np.ndarray
-    level: float
+    of_columns: np.ndarray
 
     def matrix(self, floor: float = 0.0) -> np.ndarray:
         """Return the inverse, with values that are raised to a floor."""
@@ -128,11 +128,10 @@ class RowMomentsPlan:
         factor = self._long_rows(rows, moments, 0.5)
         values, vectors = np.linalg.eigh(factor * moments)
         ridge, smallest = factor * self._noise(rows), max(float(values[0]), 0.0)
-        d = self.sum.design.n_features
         preconditioner = Preconditioner(
             vectors=vectors,
             values=np.maximum(values, 0.0) + ridge,
-            level=factor * float(np.trace(moments[:d, :d])) / d,
+            of_columns=factor * moments.diagonal(),
         )
         return preconditioner, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
