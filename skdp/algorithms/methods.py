@@ -33,7 +33,7 @@ from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.problems import Objective
 
 #: A bound on the excess loss, and a function that makes the plan.
@@ -366,6 +366,8 @@ METHODS: dict[str, Method] = {
         plan=plan_phased_output_perturbation,
         published=partial(plan_phased_output_perturbation, calibration="paper"),
         candidate=_if_covered(phased_candidate),
+        relations=REPLACED_RELATIONS,
+        is_weighted=True,
         is_bounded=True,
         published_epsilon=1.0,
     ),
@@ -399,11 +401,18 @@ METHODS: dict[str, Method] = {
     "exponential": Method(
         plan=plan_draw,
         candidate=_if_covered(lambda *public: (draw_bound(*public), partial(plan_draw, *public))),
+        relations=REPLACED_RELATIONS,
+        is_weighted=True,
         is_pure=True,
         is_bounded=True,
     ),
     "mirror_descent": Method(
-        plan=plan_linear_mirror_descent, is_bounded=True, has_ball=False, is_entrywise=True
+        plan=plan_linear_mirror_descent,
+        relations=REPLACED_RELATIONS,
+        is_weighted=True,
+        is_bounded=True,
+        has_ball=False,
+        is_entrywise=True,
     ),
 }
 

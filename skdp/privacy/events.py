@@ -58,6 +58,8 @@ class Neighbouring(str, Enum):
 
 #: The relations whose unit is a record.
 RECORD_RELATIONS = (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
+#: The relations with a public number of units.
+REPLACED_RELATIONS = (Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER)
 
 
 class PrivacyEvent(abc.ABC):

@@ -216,6 +216,11 @@ class Design:
         return self.of_persons or self.is_slack
 
     @property
+    def replaced(self) -> Neighbouring:
+        """Replace-one neighbours, of records or of persons."""
+        return Neighbouring.REPLACE_USER if self.of_persons else Neighbouring.REPLACE_ONE
+
+    @property
     def n_terms(self) -> float:
         """Largest number of records, for the rounding of sums; private if persons have many."""
         return MOST_RECORDS if self.of_persons else self.n_records * self.size_ratio

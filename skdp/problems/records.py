@@ -34,7 +34,7 @@ Part = slice | np.ndarray
 #: Bytes of one dense block, about half of a core's second-level cache.
 _BLOCK_BYTES = 1 << 19
 #: Rows of one block: the bounds keep Python's overhead and the rounding error small.
-_MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
+_MIN_BLOCK, MOST_ROWS = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 16 MB.
 _GRAM_NUMBERS = 1 << 21
 #: Bytes of doubles up to which rows in single precision are copied.
@@ -287,9 +287,9 @@ class Records:
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
         fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
-        self.block_size = min(max(fitting, _MIN_BLOCK), _MAX_BLOCK)
+        self.block_size = min(max(fitting, _MIN_BLOCK), MOST_ROWS)
         if self.is_sparse:
-            self.block_size = _MAX_BLOCK
+            self.block_size = MOST_ROWS
         scale, norms = self._row_scale()
         if scale is not None and not (scale * _HUGE >= 1.0).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))

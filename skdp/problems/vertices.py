@@ -20,9 +20,11 @@ import scipy.sparse as sp
 
 from skdp._checks import check_count, check_positive
 from skdp._runtime import without_warnings
+from skdp.privacy.events import Neighbouring
+from skdp.problems.constants import MOST_RECORDS
 from skdp.problems.losses import Loss
-from skdp.problems.records import Block, Part, Records
-from skdp.problems.rounding import EPS, ROUNDING_SLACK
+from skdp.problems.records import MOST_ROWS, Block, Part, Records
+from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 #: Columns that are looked for among the entries of a CSR matrix; more are read row by row.
 _FEW_COLUMNS = 8
@@ -68,6 +70,11 @@ class VertexDesign:
     @property
     def log_sizes(self) -> tuple[float, ...]:
         return tuple(math.log(size) for size in self.sizes)
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The relation that the bounds are for."""
+        return Neighbouring.REPLACE_ONE
 
     def rounding(self, block: int, batch: int) -> float:
         """Bound the error of a computed mean of partial derivatives over `batch` records.
@@ -172,6 +179,16 @@ class LinearDesign(VertexDesign):
     feature_bound: float
     derivative_bound: float
     alpha: float = 0.0
+    of_persons: bool = False
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        return Neighbouring.REPLACE_USER if self.of_persons else Neighbouring.REPLACE_ONE
+
+    def rounding(self, block: int, batch: int) -> float:
+        if self.of_persons:  # who may have any number of records: sums are in blocks and a tree
+            batch = chain(MOST_RECORDS, MOST_ROWS)
+        return super().rounding(block, batch)
 
     @classmethod
     def of(
@@ -182,6 +199,7 @@ class LinearDesign(VertexDesign):
         radius: float,
         feature_bound: float,
         alpha: float = 0.0,
+        of_persons: bool = False,
     ) -> LinearDesign:
         """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
 
@@ -194,7 +212,8 @@ class LinearDesign(VertexDesign):
             raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
         total = magnitude + alpha * radius**2 * ROUNDING_SLACK
         sizes, moved = (2 * width,), (2.0 * magnitude,)
-        return cls(n_records, sizes, (total,), moved, radius, feature_bound, bound, alpha)
+        numbers = radius, feature_bound, bound, alpha, of_persons
+        return cls(n_records, sizes, (total,), moved, *numbers)
 
     @property
     def remark(self) -> str:
@@ -229,12 +248,21 @@ class LinearProblem(VertexProblem):
             raise ValueError("rows must not be scaled by their norm.")
         if not _is_within(records.matrix, records.intercept, design.feature_bound):
             raise ValueError("entries of X, or the intercept feature, exceed feature_bound.")
+        if records.selected is not None:  # columns are read from the matrix itself
+            records = records.take(np.arange(records.n_records))
         self.records, self.loss, self.design = records, loss, design
 
     def ordered(self, order: np.ndarray) -> LinearProblem:
         other = copy.copy(self)
-        other.records = self.records.take(order)
+        other.records = self.records.take(self.records.records_of(order))
         return other
+
+    def _records_of(self, batch: slice) -> slice:
+        """Return the records of consecutive units."""
+        if self.records.persons is None:
+            return batch
+        first, last = self.records.starts[[batch.start, batch.stop]].tolist()
+        return slice(first, last)
 
     def margins(self, point: Point, batch: slice) -> np.ndarray:
         """Compute the margins of a sparse point, from the columns that it names.
@@ -245,7 +273,8 @@ class LinearProblem(VertexProblem):
         vertices, counts = np.unique(drawn, return_counts=True)
         weights = np.zeros(width)
         np.add.at(weights, vertices % width, np.where(vertices < width, counts, -counts))
-        return column_margins(self.records, weights * (self.design.radius / len(drawn)), batch)
+        weights *= self.design.radius / len(drawn)
+        return column_margins(self.records, weights, self._records_of(batch))
 
     @without_warnings()
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
@@ -256,7 +285,8 @@ class LinearProblem(VertexProblem):
 
     def gradient_of(self, margins: np.ndarray, batch: slice) -> np.ndarray:
         """Average ``radius * derivative(margin) * row`` over a batch; the last is the intercept."""
-        limit, offset = self.design.derivative_bound, batch.start
+        part_of_records = self._records_of(batch)
+        limit, offset = self.design.derivative_bound, part_of_records.start
 
         def statistic(block: Block) -> np.ndarray:
             assert isinstance(block.positions, slice)
@@ -264,11 +294,12 @@ class LinearProblem(VertexProblem):
             slopes = np.nan_to_num(self.loss.derivative(part, block.targets), nan=0.0)
             return block.pull_back(np.clip(slopes, -limit, limit))[0]
 
-        total = self.records.total(statistic, part=batch)
+        total = self.records.total(statistic, part=part_of_records)
         return np.asarray(total) * (self.design.radius / (batch.stop - batch.start))
 
     def values(self, point: Point, batch: slice) -> np.ndarray:
-        return self.loss.value(self.margins(point, batch), self.records.targets[batch])
+        targets = self.records.targets[self._records_of(batch)]
+        return self.loss.value(self.margins(point, batch), targets)
 
     def coefficients(self, point: Point) -> np.ndarray:
         """Return the coefficients of a point, the intercept's last."""

@@ -15,7 +15,7 @@ from skdp.inspection import plan_fit
 from skdp.mechanisms import SecretLabels
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Records
+from skdp.problems import Ball, FiniteSumProblem, Records
 from skdp.problems.persons import person_sums
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -77,6 +77,10 @@ METHODS_IF_REPLACED = {
     "hypergradient": DPLogisticRegressionCV(classes=[0, 1], method="hypergradient", **STRONG),
     "hypergradient, folds": DPRidgeCV(target_range=(0, 1), method="hypergradient", cv=3, **STRONG),
     "exponential, tuning": DPLogisticRegressionCV(classes=[0, 1], method="exponential", **STRONG),
+    "phased": DPLogisticRegression(classes=[0, 1], method="phased", alpha=10.0, coef_norm=0.1),
+    "mirror descent": DPLogisticRegression(
+        classes=[0, 1], method="mirror_descent", coef_norm_l1=0.1
+    ),
     "public rule": DPRidgeCV(target_range=(0, 1), method="public", **STRONG),
 }
 #: Proven for persons whose number is public, and for weights that add up to 1.
@@ -103,8 +107,10 @@ ORDERED = ["tuning.splits", "tuning.hypergradient", "tuning.exponential", "outpu
 
 def declared(model, relation="replace_one", epsilon=20.0):
     model = clone(MODELS[model] if isinstance(model, str) else model).set_params(
-        epsilon=epsilon, data_norm=1.0, neighbouring=relation, random_state=0
+        epsilon=epsilon, neighbouring=relation, random_state=0
     )
+    is_entrywise = getattr(model, "method", "") == "mirror_descent"
+    model.set_params(**{"feature_bound" if is_entrywise else "data_norm": 1.0})
     return model.set_params(n_public=N_PERSONS) if relation == "add_remove" else model
 
 
@@ -169,14 +175,15 @@ def moves(model, tables, monkeypatch, follow=True):
             model.fit(X, y, user_ids=ids, **({"sample_weight": weights} if is_slack else {}))
         releases = laboratory.releases
         seen.append(laboratory.draws)
-    return [moved(*draws) for draws in zip(*seen, strict=True)]
+    return [moved(model, *draws) for draws in zip(*seen, strict=True)]
 
 
-def moved(one, other):
-    """Change of a value in units of its sensitivity; scores of choices have sensitivity 1."""
+def moved(model, one, other):
+    """Change of a value in units of its sensitivity; that of scores is for the largest change."""
     change = one.value - other.value
-    if one.kind == "choice":
-        return float(abs(change).max())
+    if one.kind in ("choice", "vertices"):
+        largest = 1.0 if one.kind == "choice" else model.privacy_.releases[0].sensitivity
+        return float(abs(change).max()) / largest
     return float(np.linalg.norm(change)) / one.mechanism.sensitivity
 
 
@@ -221,6 +228,28 @@ def test_no_weight_below_1_moves_a_release_by_more(name, relation, monkeypatch):
     assert 0.25 < largest <= 1.0
 
 
+@pytest.mark.parametrize("is_slack", [False, True])
+def test_densities_of_draws_hide_a_person(is_slack):
+    """The exponent moves by an oscillation of at most epsilon over the ball."""
+    rng, found = np.random.default_rng(0), []
+    given = DPLogisticRegression(classes=[0, 1], method="exponential", delta=0.0, coef_norm=2.0)
+    model = declared(given, epsilon=1.0)
+    points = rng.normal(size=(300, D + 1))
+    points *= 2.0 / np.linalg.norm(points, axis=1, keepdims=True)
+    for _ in range(8):
+        exponents = []
+        for X, y, ids, weights in neighbours(rng, "replace_one", is_slack):
+            with Laboratory() as laboratory, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(X, y, user_ids=ids, sample_weight=weights if is_slack else None)
+            density = laboratory.draws[-1].details["records"]
+            problem = FiniteSumProblem(density.records, density.loss, 1e-9, Ball(2.0))
+            exponents.append([density.concentration * problem.value(w) for w in points])
+        found.append(np.ptp(np.subtract(*exponents)))
+    assert (0.3 if is_slack else 0.7) < max(found) <= 1.0
+    assert model.privacy_.event.neighbouring is Neighbouring.REPLACE_USER
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", PERTURBED)
 def test_objective_perturbation_hides_a_person(name, relation, monkeypatch):
@@ -258,6 +287,19 @@ def test_blocks_have_persons(name, monkeypatch):
     assert max(max(moves(model, each, monkeypatch)) for each in tables) <= 1.0
     assert model.privacy_.plan["n_blocks"] == 3
     assert max(max(moves(model, each, monkeypatch, follow=False)) for each in tables) > 2.0
+
+
+def test_phases_have_persons(monkeypatch):
+    """Lemma C: one phase changes, by one person; phases by the rank of the id all change."""
+    given = {"method": "phased", "calibration": "paper", "alpha": 10.0, "coef_norm": 0.1}
+    model = declared(DPLogisticRegression(classes=[0, 1], **given), epsilon=0.9)
+    tables = [neighbours(np.random.default_rng(k), "replace_one") for k in range(4)]
+    found = [moves(model, each, monkeypatch) for each in tables]
+    assert max(map(max, found)) <= 1.0
+    assert {np.count_nonzero(np.array(each) > 1e-3) for each in found} == {1}
+    assert len(model.privacy_.plan["block_sizes"]) > 2
+    shifted = moves(model, tables[0], monkeypatch, follow=False)
+    assert np.count_nonzero(np.array(shifted) > 1e-3) > 1
 
 
 @pytest.mark.parametrize("name", ["two classes", "squares", "output", "attacked"])

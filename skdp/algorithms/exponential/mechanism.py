@@ -24,7 +24,7 @@ from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
+from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -110,7 +110,7 @@ class ExponentialPlan(Plan):
     @property
     def event(self) -> ExponentialMechanismEvent:
         """The cost of the draw: log ratios lie in an interval of length epsilon (Lemma 1)."""
-        return ExponentialMechanismEvent(self.epsilon, Neighbouring.REPLACE_ONE)
+        return ExponentialMechanismEvent(self.epsilon, self.design.replaced)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -187,7 +187,10 @@ class LocalizedExponentialPlan(Plan):
         """Plan the draw around a released center."""
         sampling, norm = self.sampling, float(np.linalg.norm(center))
         radii = self.local_radius, norm, sampling.radius
-        oscillation = _oscillation(sampling.loss, sampling.design.feature_norm, *radii)
+        design = sampling.design
+        oscillation = _oscillation(
+            sampling.loss, design.feature_norm, *radii, is_slack=design.is_slack
+        )
         return replace(sampling, oscillation=oscillation)
 
     @property
@@ -290,7 +293,7 @@ def plan_exponential_mechanism(
     norm, epsilon = design.feature_norm, budget.epsilon
     if alpha > 0:
         radius = bounded_problem_radius(loss, norm, alpha, radius)
-    oscillation = _oscillation(loss, norm, radius, 0.0, radius)
+    oscillation = _oscillation(loss, norm, radius, 0.0, radius, design.is_slack)
     s = design.n_records * epsilon / oscillation
     log_proposals = _log_proposals(loss, norm, radius, radius, alpha, design.width, s)
     _check_proposals(log_proposals, proposal_limit)
@@ -365,13 +368,14 @@ def plan_localized_exponential(
     norm, half = design.feature_norm, PrivacyBudget(0.5 * budget.epsilon)
     radius = bounded_problem_radius(loss, norm, alpha, radius)
     constants = EmpiricalRisk(loss).constants(design, alpha, radius)
-    output = plan_output_perturbation(constants, half)
+    output = plan_output_perturbation(constants, half, neighbouring=design.replaced)
 
     def plan(local_radius: float) -> LocalizedExponentialPlan:
         local_radius = min(local_radius, 2.0 * radius)  # that is all of the large ball
         probability, excess = _miss(output, local_radius)
         # a smaller norm of the center allows for a larger concentration, at most this one
-        s = design.n_records * half.epsilon / _oscillation(loss, norm, local_radius, 0.0, radius)
+        least = _oscillation(loss, norm, local_radius, 0.0, radius, design.is_slack)
+        s = design.n_records * half.epsilon / least
         near = min(local_radius, radius)
         sampling = ExponentialPlan(
             loss=loss,
@@ -379,7 +383,7 @@ def plan_localized_exponential(
             epsilon=half.epsilon,
             alpha=alpha,
             radius=radius,
-            oscillation=_oscillation(loss, norm, local_radius, radius, radius),
+            oscillation=_oscillation(loss, norm, local_radius, radius, radius, design.is_slack),
             log_proposals=_log_proposals(loss, norm, radius, near, alpha, design.width, s),
             reference="Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
         )
@@ -504,9 +508,14 @@ def _check_proposals(log_proposals: float, limit: float) -> None:
 
 
 def _oscillation(
-    loss: Loss, feature_norm: float, radius: float, center_norm: float, outer_radius: float
+    loss: Loss,
+    feature_norm: float,
+    radius: float,
+    center_norm: float,
+    outer_radius: float,
+    is_slack: bool = False,
 ) -> float:
-    """Bound the oscillation of the difference of two records' losses.
+    """Bound the oscillation of the difference of two records' losses, or of one if `is_slack`.
 
     Over the points within `radius` of a center of the given norm, and of norm at most
     `outer_radius`: twice the integral of the gradient diameter along a ray from the center (as
@@ -518,9 +527,13 @@ def _oscillation(
     )
     shells, counts = np.unique(norms, return_counts=True)
     diameters = [loss.gradient_diameter(feature_norm, float(norm)) for norm in shells]
-    by_gradient = radius * float(counts @ diameters) / rules.SHELLS
-    by_value = loss.value_range(feature_norm, float(norms[-1]))
-    return 2.0 * min(by_gradient, by_value) * ROUNDING_SLACK
+    by_value = 2.0 * loss.value_range(feature_norm, float(norms[-1]))
+    if is_slack:
+        alone = [loss.lipschitz(feature_norm, float(norm)) for norm in shells]
+        diameters = [max(pair) for pair in zip(diameters, alone, strict=True)]
+        by_value = max(by_value, loss.largest_value(feature_norm, float(norms[-1])))
+    by_gradient = 2.0 * radius * float(counts @ diameters) / rules.SHELLS
+    return min(by_gradient, by_value) * ROUNDING_SLACK
 
 
 def _log_proposals(

@@ -159,8 +159,8 @@ class LowerBound:
     @classmethod
     def at(cls, anchor: np.ndarray, density: Density) -> LowerBound:
         """Make the bound that touches F at `anchor`."""
-        records, loss, n = density.records, density.loss, density.records.n_records
-        margins, values, derivatives, curvatures = np.empty((4, n))
+        records, loss, n = density.records, density.loss, density.records.n_units
+        margins, values, derivatives, curvatures = np.empty((4, records.n_records))
         # least second derivatives for margins up to each level, from a table for speed
         step = records.norm_bound * density.balls[0].radius / rules.LEVELS
         levels = step * np.arange(1, rules.LEVELS + 2) * ROUNDING_SLACK
@@ -336,17 +336,17 @@ def accept(
 ) -> np.ndarray:
     """Return the indices of the points with ``s (F - q) <= allowance``, in order.
 
-    ``F - q`` is a mean of one term >= 0 per record, so a point is rejected as soon as a part of
-    the records has used up its allowance.
+    ``F - q`` is a mean of one term >= 0 per unit, so a point is rejected as soon as a part of the
+    records has used up its allowance.
     """
     active = np.arange(len(points))
     if density.loss.is_quadratic:
         return active
-    n, start = density.records.n_records, 0
+    n, last, start = density.records.n_units, density.records.n_records, 0
     left = allowances.copy()
-    while start < n and active.size:
+    while start < last and active.size:
         size = min(max(_MARGIN_NUMBERS // active.size, 16), rules.MOST_ROWS)
-        block = density.records.block(slice(start, min(start + size, n)))
+        block = density.records.block(slice(start, min(start + size, last)))
         part = block.positions
         margins = block.margins(points[active]).reshape(-1, active.size)
         moved = margins - bound.margins[part, None]
@@ -354,7 +354,7 @@ def accept(
         values -= bound.values[part, None]
         slopes = bound.derivatives[part, None] + 0.5 * bound.curvatures[part, None] * moved
         values -= slopes * moved
-        left[active] -= density.concentration / n * values.sum(axis=0)
+        left[active] -= density.concentration / n * block.weighted(values).sum(axis=0)
         active = active[left[active] >= 0.0]
         start += size
     return active

@@ -242,4 +242,4 @@ def linear_design(objective: Objective) -> LinearDesign:
     loss, bound, design = objective.risk.loss, objective.feature_bound, objective.design
     radius = objective.coef_norm_l1 or default_radius(loss, bound)
     public = (design.n_records, design.width, radius, bound, objective.alpha)
-    return LinearDesign.of(loss, *public)
+    return LinearDesign.of(loss, *public, of_persons=design.of_persons)

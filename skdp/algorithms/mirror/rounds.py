@@ -22,7 +22,7 @@ from skdp.algorithms.mirror import rules
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, Neighbouring, RepeatedEvent
+from skdp.privacy.events import ComposedEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
@@ -136,7 +136,7 @@ class VertexPlan(Plan):
         return tuple(self._release(block) for block in range(len(self.design.sizes)))
 
     def _release(self, block: int) -> Release:
-        design, relation = self.design, Neighbouring.REPLACE_ONE
+        design, relation = self.design, self.design.neighbouring
         draws = [
             (SoftmaxMechanism(self.steps[block] * unit), count)
             for unit, count in score_sensitivities(design, self.rounds, self.full_batch)[block]

@@ -53,7 +53,7 @@ from skdp.solvers.registry import OWN_SOLVERS
 
 @dataclass(frozen=True, kw_only=True)
 class PhasedPlan(Plan):
-    """Blocks of records, their regularisation and their noise.
+    """Blocks of records or persons, their regularisation and their noise.
 
     Attributes
     ----------
@@ -131,10 +131,10 @@ class PhasedPlan(Plan):
     def run(self, data: Records, run: Run) -> PhasedResult:
         self.objective.design.check(data)
         solver = resolve_solver(run.solver)
-        is_split = self.block_sizes[0] < data.n_records
+        is_split = self.block_sizes[0] < data.n_units
         if is_split:
             require_copyable(solver)
-            assignment = assign_blocks(run.noise, data.n_records, self.block_sizes)
+            assignment = assign_blocks(run.noise, data.n_units, self.block_sizes)
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         # solvers of others get no access to the records of other phases
@@ -148,7 +148,8 @@ class PhasedPlan(Plan):
                 center = path[-1] * (mu / total)
                 block = data
                 if is_split:
-                    block = data.take(np.flatnonzero(assignment == k), view)
+                    units = np.flatnonzero(assignment == k)
+                    block = data.take(data.records_of(units), view)
                 problem = self.risk.problem(block, total, self.objective.radius, center=center)
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
@@ -210,8 +211,14 @@ def phased_output_perturbation(
         For a solver that could keep something from one phase to the next, or if
         the plan does not cover the case.
     """
+    design = Design.of(records)
     objective = Objective(
-        risk, Design.of(records), alpha=alpha, coef_norm=radius, population=population
+        risk,
+        design,
+        alpha=alpha,
+        coef_norm=radius,
+        neighbouring=design.replaced,
+        population=population,
     )
     plan = plan_phased_output_perturbation(objective, budget, calibration)
     return plan.run(records, run or Run())
@@ -301,6 +308,7 @@ def _phased_plan(
         plan_output_perturbation(
             replace(constants, n_records=size, strong_convexity=objective.alpha + mu),
             budget,
+            neighbouring=objective.neighbouring,
             calibration=calibration,
         )
         for size, mu in zip(sizes, regularisation, strict=True)

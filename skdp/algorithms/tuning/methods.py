@@ -20,7 +20,7 @@ from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.rounds import plan_tuning_rounds
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, REPLACED_RELATIONS, Neighbouring
 from skdp.problems import Design, Loss, PenaltyGroups, Records
 
 
@@ -100,9 +100,6 @@ class TuningMethod:
             )
 
 
-#: Relations with a public number of units.
-_REPLACED = tuple(relation for relation in Neighbouring if relation.is_replaced)
-
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
     "rounds": TuningMethod(
@@ -140,9 +137,13 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=("tune_share",),
         needs_delta=True,
     ),
-    "hypergradient": TuningMethod(plan=HypergradientPlan, relations=_REPLACED, is_weighted=True),
-    "exponential": TuningMethod(plan=DrawPlan, relations=_REPLACED, is_weighted=True),
-    "public": TuningMethod(plan=PublicRulePlan, options=(), relations=_REPLACED, is_weighted=True),
+    "hypergradient": TuningMethod(
+        plan=HypergradientPlan, relations=REPLACED_RELATIONS, is_weighted=True
+    ),
+    "exponential": TuningMethod(plan=DrawPlan, relations=REPLACED_RELATIONS, is_weighted=True),
+    "public": TuningMethod(
+        plan=PublicRulePlan, options=(), relations=REPLACED_RELATIONS, is_weighted=True
+    ),
 }
 
 

@@ -407,7 +407,8 @@ def test_the_local_radius_minimises_the_bound():
 class Untouchable:
     """Records of which only public numbers can be had."""
 
-    norm_bound, width, n_records, block_size, intercept = 1.0, 4, 1000, 256, 0.0
+    norm_bound, width, n_units, block_size, intercept = 1.0, 4, 1000, 256, 0.0
+    persons, is_slack = None, False
 
     def __getattr__(self, name):
         raise AssertionError(f"{name} was read")
@@ -620,3 +621,25 @@ def test_the_bound_counts_the_grid():
     slope = loss.lipschitz(1.0, plan.radius) + plan.radius
     added = plan.bound() - 1.0 / plan.concentration
     assert added == pytest.approx(slope * plan.step) and added > 0.01 / plan.concentration
+
+
+def test_the_sampler_counts_a_person_once():
+    """Persons of 1, 2 and 4 records, and four records of each: the same bound and acceptance."""
+    rng = np.random.default_rng(0)
+    persons = np.repeat(np.arange(30), rng.choice([1, 2, 4], 30))
+    X, t = rng.normal(size=(len(persons), 3)), rng.integers(0, 2, len(persons)) + 0.0
+    repeats = 4 // np.bincount(persons)[persons]
+    repeated = Records(np.repeat(X, repeats, axis=0), 1.0, targets=np.repeat(t, repeats))
+    balls = (sampling.CenteredBall(center=np.zeros(3), radius=2.0),)
+    points, allowances = rng.uniform(-1, 1, (400, 3)), rng.exponential(size=400)
+    found = []
+    for records in (Records(X, 1.0, targets=t).of_persons(persons), repeated):
+        density = sampling.Density(
+            records=records, loss=LogisticLoss(), alpha=0.0, concentration=90.0, balls=balls
+        )
+        bound = sampling.LowerBound.at(np.full(3, 0.3), density)
+        accepted = sampling.accept(density, bound, points, allowances)
+        found.append((bound.eigenvalues, bound.linear, accepted))
+    for ours, reference in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-10)
+    assert 20 < len(found[0][2]) < 380
