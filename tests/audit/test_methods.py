@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fit_cases import remember_calibrations, remember_schedules
-from method_audits import MECHANISMS, METHODS, audited
+from method_audits import MECHANISMS, METHODS, PERSONS, audited
 from plain_noise import scale_noise
 from sklearn.linear_model import Ridge
 
@@ -34,6 +34,8 @@ NAMES = (
     "DPRidgeCV, hypergradient", "DPRidgeCV, bilevel_minibatch", "DPStandardScaler",
     "private_ranges", "dp_cross_validate", "DPSyntheticData, mirror_descent",
 )  # fmt: skip
+#: Fits of persons in which half of the noise shows.
+HALVED = ("DPStandardScaler, persons", "DPRidge, output, persons")
 CASES = [
     case
     for case in METHODS
@@ -52,7 +54,7 @@ def test_mechanisms_stay_below_their_claims_and_come_near(case):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", (*CASES, *PERSONS), ids=str)
 def test_methods_stay_below_their_claims(case, monkeypatch):
     remember_calibrations(monkeypatch)
     remember_schedules(monkeypatch)
@@ -74,6 +76,13 @@ def test_half_of_the_noise_is_found(name, monkeypatch):
     scale_noise(monkeypatch, 0.5)
     (case,) = (replace(case, epsilon=2.0) for case in MECHANISMS if case.mechanism == name)
     assert audited(case, CONFIDENCE, n_runs=1500).bound > case.epsilon
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("case", [c for c in PERSONS if c.title in HALVED], ids=str)
+def test_half_of_the_noise_for_persons_is_found(case, monkeypatch):
+    scale_noise(monkeypatch, 0.5)
+    assert audited(replace(case, epsilon=2.0), CONFIDENCE, n_runs=1500).bound > 2.0
 
 
 def ridge(**options):

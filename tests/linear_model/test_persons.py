@@ -11,11 +11,18 @@ from plain_noise import seeded
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.algorithms.preparation.centered_rows import (
+    CenteredRows,
+    Centering,
+    clipped_sum,
+    person_rounding,
+)
+from skdp.algorithms.preparation.rules import CONSTANT, RECORD_LIMIT
 from skdp.inspection import plan_fit
 from skdp.mechanisms import SecretLabels
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Ball, FiniteSumProblem, Records
+from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
 from skdp.problems.persons import person_sums
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -363,6 +370,31 @@ def test_sums_of_persons_go_through_few_additions():
     np.testing.assert_array_equal(
         person_sums(X[alone].copy(), factors[alone], np.array([0, numbers[3]]))[0], sparse[3]
     )
+
+
+@pytest.mark.parametrize("m", [1, 50, 5000])
+def test_rounding_of_a_person_is_in_the_noise(m, monkeypatch):
+    """Lemma I: the computed sum beside that in extended precision, rows far from the origin."""
+    rng = np.random.default_rng(m)
+    mean = np.array([0.6, 0.3, -0.5])
+    X = mean + 0.01 * rng.normal(size=(m, D))
+    X, y, clip = X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None], np.ones(m), 0.3
+    records = Records(X, 1.0, 1.0, targets=y).of_persons(np.zeros(m, int))
+    centering = Centering(mean=mean, scale=0.01, offsets=np.zeros(1), target_variance=1.0)
+    rows = CenteredRows(records, centering)
+    computed = clipped_sum(rows, LogisticLoss(), np.zeros((1, D + 1)), np.zeros(1), clip)
+    A = (X.astype(np.longdouble) - mean) / np.longdouble(centering.scale)
+    A = np.column_stack([A, np.full(m, np.longdouble(CONSTANT))])
+    norms = np.sqrt((A**2).sum(axis=1))
+    exact = (-np.minimum(0.5, RECORD_LIMIT * clip / norms)[:, None] * A).sum(axis=0) / m
+    exact *= min(1.0, clip / np.sqrt((exact**2).sum()))
+    assert 0.0 < np.linalg.norm(computed - exact) <= 0.5 * person_rounding(rows, clip)
+    # a step has as much for each of the persons
+    monkeypatch.setattr("skdp.algorithms.descent.noisy_descent.person_rounding", lambda *_: 1.0)
+    X, y, ids = persons(rng, 100)
+    with Laboratory() as laboratory:
+        declared("two classes").fit(X, y, user_ids=ids)
+    assert max(draw.mechanism.sensitivity for draw in laboratory.draws) >= 100.0
 
 
 def test_nothing_tells_how_many_records_persons_have():

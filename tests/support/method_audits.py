@@ -51,7 +51,7 @@ from skdp.robust import (
 )
 from skdp.synthetic import DPSyntheticData
 
-__all__ = ["MECHANISMS", "METHODS", "Audited", "Finding", "audited", "family"]
+__all__ = ["MECHANISMS", "METHODS", "PERSONS", "Audited", "Finding", "audited", "family"]
 
 #: Most runs at the largest, which few runs can come near to.
 EPSILONS, DELTA = (4.0, 1.0, 0.5), 1e-5
@@ -87,6 +87,8 @@ class Audited:
         pair of epsilon and delta.
     score : callable, optional
         For :func:`skdp.audit.audit_estimator`.
+    of_persons : bool, default=False
+        Whether neighbours differ in a person, who has one record or six.
     """
 
     estimator: Any
@@ -99,6 +101,7 @@ class Audited:
     n_runs: int = 0
     bound_by: str = ""
     score: Any = None
+    of_persons: bool = False
 
     @property
     def name(self) -> str:
@@ -110,7 +113,8 @@ class Audited:
     def title(self) -> str:
         """The name in the table."""
         mode = self.parameters.get("group_mode")
-        return self.mechanism or self.name + (f", {mode}" if mode else "")
+        title = self.mechanism or self.name + (f", {mode}" if mode else "")
+        return title + ", persons" * self.of_persons
 
     def __str__(self) -> str:
         return f"{self.title}, epsilon {self.epsilon:g}, delta {self.delta:g}"
@@ -130,7 +134,13 @@ class Audited:
             groups = np.tile([0, 1], N_RECORDS // 2)
             if turned:
                 y[0], groups[0] = -1.0, 1
-            more: tuple[Any, ...] = ({"groups": groups},) if self.kind == "groups" else ()
+            ids = np.arange(N_RECORDS)
+            if turned and self.of_persons:
+                rows = np.repeat(ids, [6, 1, 1, 1])
+                X, y, groups, ids = X[rows], y[rows], groups[rows], rows
+            options = {"groups": groups} if self.kind == "groups" else {}
+            options |= {"user_ids": ids} if self.of_persons else {}
+            more: tuple[Any, ...] = (options,) if options else ()
             if self.kind == "features":
                 X = y[:, None]
             elif self.kind == "categories":
@@ -264,6 +274,7 @@ class _Scores(_StandIn):
 _CLASSES: dict[str, Any] = {"classes": [0, 1], "data_norm": 1.0, "fit_intercept": False}
 _TARGETS: dict[str, Any] = {"target_range": (-1.0, 1.0), "data_norm": 1.0, "fit_intercept": False}
 _GROUPS: dict[str, Any] = {"group_names": [0, 1]}
+_TABLE: dict[str, Any] = {"categories": [[0, 1]], "queries": "1-way"}
 _VERTICES = {"data_norm": None, "coef_norm_l1": 1.0, "feature_bound": 1.0}
 
 
@@ -312,9 +323,8 @@ def _listed() -> Iterator[Audited]:
             options = {**parameters, "alpha_bounds": (100.0, 101.0)}
             cells.append((estimator, method, options, "targets", _deltas(method)))
     cells.append((DPStandardScaler, "", {}, "features", (0.0, DELTA)))
-    table = {"categories": [[0, 1]], "queries": "1-way"}
     for method in ("adaptive", "mirror_descent"):
-        cells.append((DPSyntheticData, method, table, "categories", _deltas(method)))
+        cells.append((DPSyntheticData, method, _TABLE, "categories", _deltas(method)))
     cells.append((_Ranges, "", {}, "features", (0.0, DELTA)))
     cells.append((_Scores, "", {}, "targets", (0.0, DELTA)))
     for epsilon in EPSILONS:
@@ -325,6 +335,22 @@ def _listed() -> Iterator[Audited]:
 
 #: Every estimator and method at every claim.
 METHODS = tuple(_listed())
+_HISTOGRAM = {**_CLASSES, **_GROUPS, "group_mode": "histogram"}
+#: The same of persons, one audit for each way to what is released.
+PERSONS = tuple(
+    Audited(estimator, method, 4.0, delta, parameters, kind, of_persons=True)
+    for estimator, method, parameters, kind, deltas in (
+        (DPLogisticRegression, "gradient", _CLASSES, "targets", (DELTA,)),
+        (DPLogisticRegression, "objective", _CLASSES, "targets", (0.0, DELTA)),
+        (DPRidge, "gradient", _TARGETS, "targets", (DELTA,)),
+        (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (0.0, DELTA)),
+        (DPMaxGroupLossClassifier, "gradient", _HISTOGRAM, "groups", (DELTA,)),
+        (DPStandardScaler, "", {}, "features", (0.0, DELTA)),
+        (DPSyntheticData, "adaptive", _TABLE, "categories", (DELTA,)),
+        (DPSyntheticData, "mirror_descent", _TABLE, "categories", (0.0,)),
+    )
+    for delta in deltas
+)
 #: One audit per mechanism, with power.
 MECHANISMS = (
     Audited(_Noise, "", 4.0, 0.0, mechanism="Laplace noise", n_runs=6000),
