@@ -103,6 +103,20 @@ MUTANTS = (
         "tests/tabular/test_estimators.py -k nominal_size",
     ),
     Mutant(
+        "features of tables planned by the first chunk of a source",
+        "tabular/estimators.py",
+        "sum(sizes))",
+        "sizes[-1])",
+        "tests/tabular/test_fits_on_sources.py -k chunks",
+    ),
+    Mutant(
+        "declared pairs that a plan does not count",
+        "tabular/feature_plan.py",
+        "width += sum(n_entries",
+        "width += 0 * sum(n_entries",
+        "tests/tabular/test_feature_plan.py -k pairs",
+    ),
+    Mutant(
         "values of flags in an error",
         "tabular/columns.py",
         'holds other values than 0/1, no/yes and "',

@@ -57,6 +57,14 @@ def test_blocks_come_in_a_fixed_order(size, frequencies, products, n_sketch):
     assert (plan.frequencies, plan.products, plan.n_sketch) == (frequencies, products, n_sketch)
 
 
+def test_declared_pairs_are_counted():
+    """Twelve products beside four features of the linear block, of 14 that the budget pays for."""
+    given = {"n_records": 250, "columns": {"age": (0, 1), "job": ["a", "b"], "pay": (0, 1)}}
+    plain = FeaturePlan.for_budget(3.0, 1e-6, **given)
+    paired = FeaturePlan.for_budget(3.0, 1e-6, pairs=[("age", "job")], **given)
+    assert plain.frequencies == (2, 3, 4, 5) and paired.frequencies == ()
+
+
 def test_the_effective_size():
     mu = gaussian_mu(1.0, 1e-5)
     assert effective_size(1.0, 1e-5, 1000, "replace_one") == pytest.approx(500 * mu)
