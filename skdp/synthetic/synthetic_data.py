@@ -21,6 +21,7 @@ from skdp._estimator import (
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
+from skdp.data.collections import as_source
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -187,6 +188,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
+        if as_source(X) is not None:
+            raise ValueError("DPSyntheticData needs all records in memory.")
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:

@@ -28,6 +28,7 @@ from skdp.robust import (
     DPMaxGroupLossMLPClassifier,
 )
 from skdp.solvers import SklearnSolver
+from skdp.synthetic import DPSyntheticData
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -298,6 +299,7 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
         (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
         (DPAdversarialClassifier(**LOGISTIC), "needs all records"),
+        (DPSyntheticData(), "needs all records"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
         (DPMaxGroupLossClassifier(group_mode="public", **LOGISTIC), "'public' needs all records"),
     ],
