@@ -316,16 +316,12 @@ def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
 
 
-def _prepares(objective: Objective) -> bool:
-    return objective.prepares and not objective.design.is_weighted
-
-
 def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether prepared output perturbation was better than the others that use a solver.
 
     With much noise objective perturbation was, but for the log loss.
     """
-    if not (_prepares(objective) and covers_prepared(objective, budget)):
+    if not (objective.prepares and covers_prepared(objective, budget)):
         return False
     has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
     return not has_other or plan_prepared_output(objective, budget).is_best
@@ -333,7 +329,7 @@ def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:
     """Prepare, where the proof of that covers the objective."""
-    prepares = _prepares(objective) and covers_prepared(objective, budget)
+    prepares = objective.prepares and covers_prepared(objective, budget)
     return (plan_prepared_output if prepares else plan_regularized_risk)(objective, budget)
 
 

@@ -73,6 +73,11 @@ METHODS = {
     "output, hinges": DPLinearClassifier(loss="hinge", classes=[0, 1], **WITH_OUTPUT),
     "attacked": DPAdversarialClassifier(classes=[0, 1], alpha=10.0),
     "attacked squares": DPAdversarialRegressor(target_range=(0, 1), alpha=10.0),
+    "prepared": DPLogisticRegression(classes=[0, 1], method="output"),
+    "prepared, three classes": DPLogisticRegression(classes=[0, 1, 2], method="output"),
+    "prepared, squares": DPRidge(target_range=(0, 1), method="output"),
+    "rounds": DPLogisticRegressionCV(classes=[0, 1], method="rounds"),
+    "rounds, squares": DPRidgeCV(target_range=(0, 1), method="rounds"),
     "statistics": DPLogisticRegression(classes=[0, 1], method="statistics"),
     "statistics, squares": DPRidge(target_range=(0, 1), method="statistics"),
     "statistics, pure": DPRidge(target_range=(0, 1), method="statistics", delta=0.0),
@@ -332,7 +337,11 @@ def test_other_weights_are_found(name, mutant, monkeypatch):
     assert max(found) > 1.5
 
 
-@pytest.mark.parametrize("name", ["squares", "squares, no intercept", "three classes", "hinges"])
+@pytest.mark.parametrize(
+    "name",
+    ["squares", "squares, no intercept", "three classes", "hinges", "output", "prepared, squares"]
+    + ["statistics, squares", "rounds, squares"],
+)
 def test_persons_of_one_record_are_records(name):
     """And m equal records weigh as one; up to the rounding that noise scales hold."""
     X, y, _ = persons(np.random.default_rng(1), 300)

@@ -724,6 +724,13 @@ MUTANTS = (
         f"{_PERSONS} -k 'no_release and folds'",
     ),
     Mutant(
+        "constants of prepared rows without weights",
+        "algorithms/preparation/prepared_records.py",
+        "np.atleast_1d(self.inner.sum(residuals))",
+        "np.atleast_1d(residuals.sum(axis=0))",
+        f"{_PERSONS} -k 'no_release and (prepared or rounds)'",
+    ),
+    Mutant(
         "phases of records in place of persons",
         "algorithms/output/phased.py",
         "assign_blocks(run.noise, data.n_units, self.block_sizes)",

@@ -404,7 +404,7 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     margins = 4.0 * (d + 8 + several) * EPS
     offset = float(np.linalg.norm(loss.offset))
     margins *= raw * constants.radius + offset + max(loss.loss.target_bound, 1.0)
-    additions = chain(constants.n_records * constants.size_ratio, constants.block_size)
+    additions = chain(constants.most_terms, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
     errors += (2.0 * affine.relative_rounding + 4.0 * several * EPS) * loss.clip

@@ -20,7 +20,7 @@ from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.rounds import plan_tuning_rounds
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import RECORD_RELATIONS, REPLACED_RELATIONS, Neighbouring
+from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.problems import Design, Loss, PenaltyGroups, Records
 
 
@@ -107,9 +107,10 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=("grid", "is_free"),
         needs_delta=True,
         has_solver=False,
-        relations=RECORD_RELATIONS,
+        relations=tuple(Neighbouring),
         largest=1e6,
         chunked=True,
+        is_weighted=True,
     ),
     "sufficient_statistics": TuningMethod(
         plan=SufficientStatisticsPlan,
