@@ -7,7 +7,7 @@ from typing import Any
 from skdp.privacy.blocks import Block, active_blocks
 from skdp.privacy.budget_accountant import BudgetAccountant, spend
 from skdp.privacy.events import PrivacyEvent
-from skdp.privacy.pipeline_steps import steps_before, warn_of_steps
+from skdp.privacy.pipeline_steps import refuse_mixed_units, steps_before, warn_of_steps
 
 
 class AccountedMixin:
@@ -33,6 +33,8 @@ class AccountedMixin:
         steps = steps_before()
         if steps and (self.accountant is not None or active_blocks(self._sent_from)):
             warn_of_steps(steps)
+        if event.neighbouring is not None:
+            refuse_mixed_units(type(self), event.neighbouring.unit)
         label = self._charged_as or type(self).__name__
         spend(event, self.accountant, label=label, carried=self._sent_from)
 

@@ -229,15 +229,44 @@ def steps_before() -> list[Step]:
     found: list[Step] = []
     if _IS_CHECKED.get():
         return found
+    for running in _running_pipelines():
+        found = learning_steps(running)  # that of an outer pipeline has the inner one
+    return found
+
+
+def refuse_mixed_units(kind: type, unit: str) -> None:
+    """Refuse a private step of a class if one before it was fitted for another unit of privacy.
+
+    Only pipelines that are being fitted know of both. What follows a synthetic table reads no
+    records.
+
+    Raises
+    ------
+    ValueError
+        If persons and records would be mixed.
+    """
+    for running in _running_pipelines():
+        for _, step in running.steps[:-1]:  # the last one may keep a report of an earlier fit
+            kinds = [each.__name__ for each in type(step).__mro__]
+            if type(step) is kind or _SYNTHETIC in kinds:
+                break
+            if getattr(getattr(step, "privacy_", None), "unit", unit) != unit:
+                raise ValueError(
+                    f"{type(step).__name__} and {kind.__name__} of one pipeline have guarantees "
+                    "for different units, persons and records: give user_ids to both."
+                )
+
+
+def _running_pipelines() -> Iterator[Pipeline]:
+    """Yield the pipelines that are being fitted in this thread, the innermost first."""
     methods = set(_fit_methods(Pipeline))
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if frame.f_code in methods:
             running = frame.f_locals.get(frame.f_code.co_varnames[0])
             if isinstance(running, Pipeline):
-                found = learning_steps(running)  # that of an outer pipeline has the inner one
+                yield running
         frame = frame.f_back
-    return found
 
 
 def _fit_methods(kind: Any) -> Iterator[CodeType]:

@@ -198,7 +198,7 @@ def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Col
     if left and columns_left == "error":
         raise ValueError(
             f"Columns of X without a declaration: {left}. Declare them, or drop them with "
-            'columns_left="drop".'
+            'columns_left="drop"; name a column of ids of persons in fit(..., user_ids=).'
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from laboratory import Laboratory
 from sklearn.pipeline import make_pipeline
 
-from skdp import BudgetAccountant, DPRidge
+from skdp import BudgetAccountant, DPRidge, DPTabularRegressor
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
+from skdp.synthetic import DPSyntheticData
 
 ends = st.sampled_from([-1.0, -0.3, 0.0, 0.5, 1.0])
 persons = st.lists(st.lists(ends, min_size=1, max_size=50), min_size=3, max_size=6)
@@ -92,6 +93,24 @@ def test_columns_of_frames_and_one_ledger():
         with pytest.raises(ValueError, match="give user_ids to all of them"):
             pipeline.fit(plain, frame["a"], dpridge__user_ids=ids)
     assert accountant.neighbouring is Neighbouring.REPLACE_USER
+
+
+@pytest.mark.parametrize("lacking", ["dpstandardscaler", "dpridge"])
+def test_a_step_without_ids_is_refused_without_a_ledger_too(lacking):
+    rng = np.random.default_rng(2)
+    X, ids = rng.uniform(-1, 1, (300, 2)), np.arange(300) // 3
+    pipeline = make_pipeline(DPStandardScaler(), DPRidge(data_norm=3.0, target_range=(-1, 1)))
+    given = {f"{name}__user_ids": ids for name, _ in pipeline.steps}
+    for _ in range(2):  # what an earlier fit left does not matter
+        pipeline.fit(X, X[:, 0], **given)
+        with pytest.raises(ValueError, match=r"DPStandardScaler and DPRidge .* to both"):
+            pipeline.fit(X, X[:, 0], **{k: v for k, v in given.items() if lacking not in k})
+        pipeline.fit(X, X[:, 0])
+    model = make_pipeline(DPTabularRegressor(target_range=(-1, 1)))  # fits a linear model
+    model.fit(X, X[:, 0], dptabularregressor__user_ids=ids).fit(X, X[:, 0])
+    table = DPSyntheticData(categories=[[0, 1], [0, 1]])  # what follows reads no records
+    codes = (X > 0).astype(int)
+    make_pipeline(table, DPStandardScaler()).fit(codes, dpsyntheticdata__user_ids=ids)
 
 
 @pytest.mark.parametrize(

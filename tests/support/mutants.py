@@ -694,6 +694,13 @@ MUTANTS = (
                 "tests/model_selection/test_person_folds.py -k search_holds",
             ),
             (
+                "steps of a pipeline without ids",
+                "privacy/accounted.py",
+                "refuse_mixed_units(type(self), event.neighbouring.unit)",
+                "pass",
+                "tests/preprocessing/test_persons.py -k without_a_ledger",
+            ),
+            (
                 "public sizes of groups",
                 "robust/grouped_model.py",
                 'if self._mode == "public":\n            raise',
