@@ -189,6 +189,18 @@ class WeightNoise:
         squares = self.mix**2 @ squares + (self.mixed[:, :, -1] ** 2).sum(axis=0)
         return np.asarray(np.sqrt(squares))
 
+    def draws(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw weights of ``(x, 1)`` with the covariance, shape (n_draws, n_scores, d + 1)."""
+        k, d = len(self.plain), len(self.center)
+        own = rng.standard_normal((n_draws, *self.variances.shape)) * np.sqrt(self.variances)
+        weights = own @ self.directions
+        if self.plain.any():
+            even = rng.standard_normal((n_draws, k, d)) * np.sqrt(self.plain)[:, None]
+            weights[..., :-1] += even
+            weights[..., -1] -= even @ self.center
+        mixed = np.tensordot(rng.standard_normal((n_draws, len(self.mixed))), self.mixed, axes=1)
+        return np.asarray(self.mix @ weights + mixed)
+
     def scores(self, rows: Records, slopes: np.ndarray | None = None) -> np.ndarray:
         """Standard deviations of scores, or to first order of functions of them.
 

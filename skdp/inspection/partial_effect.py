@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from skdp.tabular.table_effects import TableEffects
 
 #: Effects that are drawn where none are asked for.
 _MOST = 6
+#: Draws of the noise: their deviations are off by 7 %.
+_DRAWS = 100
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,16 @@ class PartialEffect:
         Of mean 0 over the grid, and for pairs over either grid.
     missing : float or None, default=None
         Effect of a missing value.
+    std : ndarray or None, default=None
+        Of the shape of `values`: standard deviations of what the noise of the fit adds, from draws
+        of its law; None where the method does not tell it.
     """
 
     name: Any
     grid: Any
     values: np.ndarray
     missing: float | None = None
+    std: np.ndarray | None = None
 
 
 class PartialEffectDisplay:
@@ -51,7 +57,8 @@ class PartialEffectDisplay:
     The margin of a model behind a :class:`skdp.tabular.TableEncoder` is a constant plus a sum of
     effects, exactly, for rows that are not shortened to norm 1. The effects are functions of the
     released coefficients and of the declarations: drawing them looks at no record and costs no
-    budget. Each has mean 0 over the declared range or values.
+    budget. Each has mean 0 over the declared range or values. Bands and bars are two standard
+    deviations of what the noise of the fit adds to them (``coef_noise_``).
 
     Parameters
     ----------
@@ -144,6 +151,7 @@ class PartialEffectDisplay:
         else:
             terms = [_positions(effects, each) for each in features]
         found = [_partial_effect(effects, at) for at in terms]
+        found = _with_noise(estimator, model, class_, grid_resolution, terms, found)
         label = "Effect on the log odds" if hasattr(model, "classes_") else "Effect on the target"
         return cls(effects=found, label=label).plot(ax)
 
@@ -284,13 +292,41 @@ def _partial_effect(effects: TableEffects, at: tuple[int, ...]) -> PartialEffect
     return PartialEffect(name, grids[0], values[: sizes[0]], missing)
 
 
+def _with_noise(
+    estimator: Any,
+    model: Any,
+    class_: Any,
+    n_points: int,
+    terms: Sequence[tuple[int, ...]],
+    found: list[PartialEffect],
+) -> list[PartialEffect]:
+    """Give effects the standard deviations of their noise: of effects of drawn coefficients."""
+    noise = getattr(model, "_noise", None)
+    if noise is None or not found:
+        return found
+    row, _ = _row_of(model, class_, len(noise.mix))
+    encoder = estimator.encoder_ if isinstance(estimator, TabularModel) else estimator[0]
+    squares = [np.zeros_like(each.values) for each in found]
+    for weights in noise.draws(_DRAWS, np.random.default_rng(0))[:, row]:  # public draws
+        drawn = TableEffects(
+            encoder.schema_, encoder.row_features, weights[:-1], weights[-1], n_points
+        )
+        for square, at in zip(squares, terms, strict=True):
+            square += _partial_effect(drawn, at).values ** 2 / _DRAWS
+    return [replace(each, std=np.sqrt(square)) for each, square in zip(found, squares, strict=True)]
+
+
 def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, Any]) -> None:
     if effect.grid.dtype.kind == "U":
         labels, values = list(effect.grid), list(effect.values)
         if effect.missing is not None:
             labels, values = [*labels, "missing"], [*values, effect.missing]
         ax.axvline(0.0, color="0.8", linewidth=0.8)
-        ax.barh(range(len(labels)), values, color="#0072B2")
+        bars = {}
+        if effect.std is not None:
+            spare = [0.0] * (effect.missing is not None)
+            bars = {"xerr": [*(2.0 * effect.std), *spare], "ecolor": "0.4"}
+        ax.barh(range(len(labels)), values, color="#0072B2", **bars)
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.set_xlabel(label)
@@ -298,6 +334,9 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
         return
     ax.axhline(0.0, color="0.8", linewidth=0.8)
     ax.plot(effect.grid, effect.values, **{"color": "#0072B2", **line_kw})
+    if effect.std is not None:
+        ends = effect.values - 2.0 * effect.std, effect.values + 2.0 * effect.std
+        ax.fill_between(effect.grid, *ends, color="#0072B2", alpha=0.2, linewidth=0)
     if effect.missing is not None:
         ax.axhline(effect.missing, color="#D55E00", linestyle="--", label="missing")
         ax.legend()

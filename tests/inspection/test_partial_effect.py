@@ -170,3 +170,39 @@ def test_what_is_refused():
     _, model = fitted(n=200)
     with pytest.raises(ValueError, match="ax has 1 Axes for 2 effects"):
         PartialEffectDisplay.from_estimator(model, ["age", "pay"]).plot(mpl.pyplot.gca())
+
+
+def test_bands_are_two_deviations_of_the_noise_of_the_effect():
+    """Against the effects of single coefficients, of which every effect is a sum."""
+    X = table(3000)[["age", "job"]]
+    columns = {name: COLUMNS[name] for name in ("age", "job")}
+    model = DPTabularRegressor(columns=columns, target_range=(0, 100), random_state=0)
+    model.fit(X, np.nan_to_num(X["age"].to_numpy(), nan=50.0))
+    terms = ["age", "job", ("age", "job")]
+    display = PartialEffectDisplay.from_estimator(model, terms, grid_resolution=7)
+    encoder, noise = model.encoder_, model.model_._noise
+    d = len(model.model_.coef_)
+    units = [
+        TableEffects(encoder.schema_, encoder.row_features, unit, 0.0, 7) for unit in np.eye(d)
+    ]
+    directions = noise.directions[:, :d]
+    covariance = (directions.T * noise.variances[0]) @ directions + noise.plain[0] * np.eye(d)
+    covariance += noise.mixed[:, 0, :d].T @ noise.mixed[:, 0, :d]
+    n = [len(each.values) for each in display.effects_]
+    for each, of_unit in zip(
+        display.effects_,
+        (
+            lambda unit: unit.effect(0)[: n[0]],
+            lambda unit: unit.effect(1)[: n[1]],
+            lambda unit: unit.pair_effect(0, 1)[: n[0], : n[1]],
+        ),
+        strict=True,
+    ):
+        parts = np.array([of_unit(unit) for unit in units])
+        exact = np.sqrt(np.einsum("i...,ij,j...->...", parts, covariance, parts, optimize=True))
+        # 100 draws: a deviation is off by 7 %
+        np.testing.assert_allclose(each.std, exact, rtol=0.3, atol=1e-9)
+    (band,) = display.axes_[0].collections
+    ends = band.get_paths()[0].vertices[:, 1]
+    first = display.effects_[0]
+    assert ends.max() == pytest.approx((first.values + 2.0 * first.std).max())
