@@ -178,7 +178,7 @@ def _mean_square(loss: Loss, spread: float, clip: float) -> float:
     return float((density * slopes**2).sum() / density.sum())
 
 
-def _squares(moments: np.ndarray, trace: float) -> np.ndarray:
+def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:
     """Quantiles of squared lengths of normal rows, each of which counts by its square.
 
     `trace` is their mean, in place of the sum of the `moments`, which tell how far they scatter.
@@ -237,7 +237,7 @@ def planned_noise(plan: NoisyGradientDescentPlan) -> PlannedNoise:
     k, moment = loss.n_outputs, 1.0 / d
     spread = loss.target_bound * math.sqrt(preparation_rules.PRIOR_VARIANCE) or 1.0
     constant = preparation_rules.CONSTANT**2 * bool(objective.design.intercept)
-    rest = _squares(np.full(d, moment), 1.0) + constant
+    rest = row_squares(np.full(d, moment), 1.0) + constant
     given = loss, np.zeros(k), np.eye(k)
     found = clipped_curvature(*given, plan.clip_norm, rest, spread=spread)
     if plan.moments is not None and plan.is_accelerated:
@@ -329,7 +329,7 @@ class DescentNoise:
         matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
         values, vectors = np.linalg.eigh(matrix[:d, :d])
         # the released moments are those of rows that are shortened to norm 1
-        squares = _squares(np.maximum(values, 0.0) + _LEAST_TRACE / d, trace)
+        squares = row_squares(np.maximum(values, 0.0) + _LEAST_TRACE / d, trace)
         squares += self.rows.constant**2
         left = float(np.minimum(1.0, 1.0 / squares).mean())
         other = ridge**2 * d / (2.0 * len(known.values)) / left**2
@@ -368,7 +368,7 @@ class DescentNoise:
     def _rest(self, taken: float) -> np.ndarray:
         """Squared lengths of normal rows without a part of them, at quantiles of second moments."""
         left = max(float(self.moments.sum()) - taken, 0.0)
-        return _squares(self.moments, left) + self.constant_moment + 1e-12
+        return row_squares(self.moments, left) + self.constant_moment + 1e-12
 
     def curvature(self) -> ClippedCurvature:
         """Mean curvature of the clipped losses in the margins."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.noise import sampling_noise
+from skdp.algorithms.descent.noise import clipped_curvature, row_squares, sampling_noise
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
@@ -213,6 +213,36 @@ class PreparedOutputPlan(Plan):
         margins = MarginNoise(coef=noise / norm, average_row=noise, rare_row=noise)
         return PlannedNoise(margins, sampling_noise(self.risk.loss, design))
 
+    def _carried(
+        self, prepared: Preparation, curvature: Curvature, weights: np.ndarray, kept: np.ndarray
+    ) -> np.ndarray:
+        """Factors of the variances by what a solve leaves of the noise before it, shape (k,).
+
+        A solve is undone for the curvature of the plan; that of large margins is smaller, so that a
+        part of the private point before it stays. `weights` are averages of solutions in the
+        curvature's directions, `kept` what shrinkage has left of them.
+        """
+        d = len(prepared.moments)
+        before, features = weights[:, :d], kept[:, :d]
+        shrinkage = (before * features).sum(axis=1)
+        shrinkage /= np.maximum((before**2).sum(axis=1), 1e-300)
+        covariance = (features * prepared.moments) @ features.T
+        covariance = curvature.outputs @ covariance @ curvature.outputs.T
+        rest = row_squares(prepared.moments, float(prepared.moments.sum()))
+        found = clipped_curvature(
+            self.risk.loss,
+            prepared.centering.offsets,
+            covariance,
+            self.clip,
+            rest + prepared.affine.constant**2,
+            spread=self.spread if self.is_squared else 1.0,
+        ).mean
+        own = np.diag(curvature.outputs.T @ found @ curvature.outputs) * self.curvature
+        planned = curvature.shares * self.curvature
+        stays = 1.0 - self._undone(planned) / self._undone(own)
+        stays = (stays * shrinkage).tolist()
+        return np.array([carried_noise(self.n_solves, each) for each in stays])
+
     def _undone(self, curvature: np.ndarray) -> np.ndarray:
         """What the noise of a release is multiplied by for some curvatures of outputs."""
         return (curvature + self.penalty) / curvature
@@ -350,6 +380,7 @@ class PreparedOutputPlan(Plan):
                 constant_variance=self._constant_variance,
             )
             weights = curvature.rotated_back(beta)
+        variances = variances * self._carried(prepared, curvature, mean, beta)[:, None]
         left = LeftNoise.of(curvature, variances, mean, beta)
         return weights, left, replace(self, sensitivity=least_moved)
 
@@ -377,6 +408,22 @@ class PreparedOutputPlan(Plan):
         if loss.n_margins > 1:  # indicators over sqrt(2) were released
             deviation *= math.sqrt(2.0)
         return np.asarray((deviation / np.maximum(self._bends[0], 0.05)) ** 2)
+
+
+def carried_noise(n_solves: int, stays: float) -> float:
+    """Variance of an average of solves by that of one whose solves forget the point before them.
+
+    Solve t returns `stays` times the average of those before it, and noise; it has the weight t.
+    """
+    stays = min(max(stays, -1.0), 0.95)
+    average, total, counted = np.zeros(n_solves), np.zeros(n_solves), 0.0
+    for t in range(n_solves):
+        solve = stays * average
+        solve[t] += 1.0
+        total, counted = total + (t + 1.0) * solve, counted + t + 1.0
+        average = total / counted
+    plain = np.arange(1.0, n_solves + 1.0) / counted
+    return float((average**2).sum() / (plain**2).sum())
 
 
 class PreparedProblem(FiniteSumProblem):

@@ -206,6 +206,7 @@ class RoundsPlan(PreparedOutputPlan):
             beta[0, :d] = risk.model(alpha)
             weights, path = curvature.rotated_back(beta), [tuple(row) for row in found.tolist()]
             response = risk.response(alpha)
+        variances = variances * self._carried(prepared, curvature, mean, beta)[:, None]
         left = LeftNoise.of(curvature, variances, mean, beta, response)
         return weights, left, replace(self, sensitivity=least, path=tuple(path))
 
