@@ -198,8 +198,6 @@ class NoisyGradientDescentPlan(Plan):
             # noise that no curvature holds back, as of the floor
             limit = rules.PLAIN_DRIFT_OF_SQUARES * math.sqrt(self.target_variance / self.longest)
             damping = max(damping, 0.5 / limit)
-        elif self.moments is None:
-            damping *= self.longest
         horizon = self._size / (damping * noise * self.rate)
         if not self.is_preconditioned:
             return horizon

@@ -136,7 +136,7 @@ def test_weights_are_kept_by_the_records_of_their_columns(loss, relation):
 
 @pytest.mark.parametrize(
     ("loss", "power"),
-    [(LogisticLoss(), 1.0), (SoftmaxLoss(3), 1.0), (HalfSquaredLoss(2.0), 0.5)],
+    [(LogisticLoss(), 0.0), (SoftmaxLoss(3), 0.0), (HalfSquaredLoss(2.0), 0.5)],
     ids=["binary", "classes", "squares"],
 )
 def test_plain_paths_are_shorter_where_rows_may_be_far_from_the_mean(loss, power):
