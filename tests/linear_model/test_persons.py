@@ -339,8 +339,10 @@ def test_other_weights_are_found(name, mutant, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["squares", "squares, no intercept", "three classes", "hinges", "output", "prepared, squares"]
-    + ["statistics, squares", "rounds, squares"],
+    [
+        *("squares", "squares, no intercept", "three classes", "hinges", "output"),
+        *("prepared, squares", "statistics, squares", "rounds, squares"),
+    ],
 )
 def test_persons_of_one_record_are_records(name):
     """And m equal records weigh as one; up to the rounding that noise scales hold."""

@@ -344,7 +344,10 @@ class PreparedOutputPlan(Plan):
         rows = ClippedSlopes(affine=prepared.affine, clip=clip).of(data)
         loss = clipped(self.risk.loss, prepared.centering.offsets, clip)
         curvature = self._shape_of_loss(prepared)
-        factors, shape = curvature.factors(alpha), (loss.n_outputs, rows.width)
+        # solves are of sums over the public number, moments of means over the released one
+        public = objective.design.n_records
+        part = (prepared.centering.n_records or public) / public
+        factors, shape = curvature.factors(alpha / part), (loss.n_outputs, rows.width)
         weights, total = np.zeros(shape), np.zeros(shape)
         counted, least_moved = 0.0, math.inf
         for t in range(1, self.n_solves + 1):
