@@ -140,7 +140,9 @@ def test_threads_of_a_block():
 
 def test_meta_estimators_that_clone():
     spent = accountant()
-    model = DPLogisticRegression(data_norm=1.0, classes=range(2), accountant=spent)
+    model = DPLogisticRegression(
+        data_norm=1.0, classes=range(2), weight_bound=1.0, accountant=spent
+    )
     BaggingClassifier(model, n_estimators=3, bootstrap=False).fit(X, Y)
     assert len(spent.entries) == 3
 
