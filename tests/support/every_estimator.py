@@ -27,6 +27,8 @@ def declared(kind, **parameters):
     public = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (-1.0, 1.0)}
     if kind is DPMaxGroupLossMLPClassifier:
         public |= {"hidden_units": 4, "n_steps": 20}
+    if "weight_bound" in kind().get_params():
+        public["weight_bound"] = 1.0  # bagging hands its samples on as weights
     return kind(**{"data_norm": 1.0, "random_state": 0, **public, **parameters})
 
 
