@@ -91,7 +91,7 @@ class DPLinearModel(PrivateModel):
         check_is_fitted(self)
         if self._noise is None:
             return super()._score_noise(X, slopes)
-        X = validate_records(self, X, accept_sparse="csr", reset=False)
+        X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
         with without_warnings():
             return self._noise.scores(Records(X, self.data_norm_), slopes)
 

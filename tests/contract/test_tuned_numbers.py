@@ -58,6 +58,7 @@ SPECIAL = {
         "ridge, gradient, accelerated": "ACCELERATED_PATH LEARNT_PATH LONGEST_PATH FACTOR_SHARE "
         "LEAST_FACTOR",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
+        "logistic, gradient, little noise": "HEARD_RECORDS DOUBTED",
         "noisy classes": "LEAST_SIGNAL",
         "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
     },

@@ -249,7 +249,7 @@ def test_progress_is_printed(capsys, monkeypatch):
     accuracy = 1e-6
     quiet = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0))
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(Progress.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(Progress.__init__, "__defaults__", (0.0, 1))
     told = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0), verbose=1)
     assert np.array_equal(told.x, quiet.x) and np.array_equal(told.y, quiet.y)
     lines = capsys.readouterr().out.splitlines()

@@ -306,7 +306,7 @@ def sloppy(direction):
     return solve
 
 
-PRINTED = {"random_state": 0, "alpha": 0.05, "preparation": None}
+PRINTED = {"random_state": 0, "alpha": 0.05, "method": "output", "preparation": None}
 MODELS = [
     (DPLogisticRegression(classes=[0, 1], **PRINTED), "labels"),
     (DPLogisticRegression(classes=[0, 1, 2], **PRINTED), "labels"),

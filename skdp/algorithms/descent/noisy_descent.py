@@ -553,11 +553,12 @@ class Descent:
 
         The weight of a column is mostly noise if all noise together exceeds what the records of
         the column can say, unless it is larger than noise alone makes it. All of it is kept for
-        the constant, and where second moments were not released.
+        the constant, where second moments were not released, and of squares: a column of small
+        variance is not told apart from one of few records, and its weight often matters.
         """
         plan, known = self.plan, self.preconditioner
         kept = np.ones_like(learnt)
-        if known is None:
+        if known is None or plan.is_squared:
             return kept
         least = rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes / plan.mu
         heard = (plan.n_records * np.maximum(known.of_columns, 0.0) / least) ** 2

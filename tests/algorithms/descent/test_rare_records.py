@@ -113,9 +113,7 @@ def test_floor_of_rare_records_in_the_default_plan():
     assert high._amplified == pytest.approx(1.0 / high.floor, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("loss", "relation"), [(LogisticLoss(), REPLACE), (HalfSquaredLoss(2.0), ADD)]
-)
+@pytest.mark.parametrize(("loss", "relation"), [(LogisticLoss(), REPLACE), (LogisticLoss(), ADD)])
 def test_weights_are_kept_by_the_records_of_their_columns(loss, relation):
     """Half of it from 3 (1.5) / mu records on; all of it far beyond what noise alone makes."""
     plan = plan_of(loss, 16_000, 4, 1.0, 1e-6, relation)
@@ -131,7 +129,9 @@ def test_weights_are_kept_by_the_records_of_their_columns(loss, relation):
         kept = descent.reliability(factor * noise[None, :])[0]
         np.testing.assert_allclose(kept, [*np.maximum(parts, beyond), 1.0], rtol=1e-9)
     plain = replace(descent, preconditioner=None)
-    np.testing.assert_array_equal(plain.reliability(noise[None, :]), np.ones((1, 5)))
+    squares = replace(descent, plan=plan_of(HalfSquaredLoss(2.0), 16_000, 4, 1.0, 1e-6, relation))
+    for each in (plain, squares):
+        np.testing.assert_array_equal(each.reliability(noise[None, :]), np.ones((1, 5)))
 
 
 @pytest.mark.parametrize(
@@ -155,21 +155,6 @@ def test_plain_paths_are_shorter_where_rows_may_be_far_from_the_mean(loss, power
     assert done._horizon == pytest.approx(unit._horizon / descent.plan.longest**power)
     known = plan_of(loss, 16_000, 3, 1.0, 1e-6)
     assert known.is_preconditioned and replace(known, longest=5.0)._horizon == known._horizon
-
-
-@pytest.mark.parametrize("seed", [3, 4])
-def test_columns_of_no_record_do_not_move_predictions(seed):
-    """Ten categories of 0.1 % in n = 4000: a largest error of .22 and .33 before."""
-    rng = np.random.default_rng(seed)
-    codes = rng.choice(11, 4_000, p=[0.99, *[0.001] * 10])
-    Z = rng.uniform(-1.0, 1.0, (4_000, 2))
-    X = np.column_stack([Z, np.eye(11)[codes]])
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = 0.4 - 0.3 * (codes > 0) + 0.3 * X[:, 0] + 0.1 * rng.normal(size=4_000)
-    ridge = DPRidge(10.0, data_norm=1.0, target_range=(-1.0, 1.0), random_state=seed).fit(X, y)
-    rare = np.eye(13)[3:]
-    errors = (ridge.predict(rare) - 0.1) ** 2
-    assert errors.max() < (y.mean() - 0.1) ** 2
 
 
 def test_plain_and_accelerated_steps_have_no_floor():

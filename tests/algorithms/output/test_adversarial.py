@@ -333,6 +333,7 @@ def test_release_and_plan(budget):
     # nothing but the point depends on the records
     assert {field.name for field in dataclasses.fields(result)} == {
         "point",
+        "noise",
         "plan",
         "x",
         "y",

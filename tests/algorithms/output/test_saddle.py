@@ -182,7 +182,7 @@ def test_nothing_of_the_solver_is_kept():
     result = saddle_output_perturbation(problem_of(), BUDGET, run=Run(solver))
     assert not hasattr(solver, "seen")
     assert {field.name for field in dataclasses.fields(result)} == {
-        "point", "plan", "x", "y", "path",
+        "point", "plan", "x", "y", "path", "noise",
     }  # fmt: skip
     with pytest.raises(ValueError, match="solver"):
         saddle_output_perturbation(problem_of(), BUDGET, run=Run("newton"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import product
 
 import numpy as np
@@ -535,6 +536,8 @@ def test_explicit_wishes_lead_to_the_saddle_methods():
         {"delta": 0.0},
         {"loss": "hinge"},
     ):
-        assert fit(1.0, data, **wish).privacy_.method in ("output", "phased")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a method that is worse
+            assert fit(1.0, data, **wish).privacy_.method in ("output", "phased")
     model = fit(50.0, data, group_mode="public", group_names=["few", "most", "none"])
     assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
