@@ -86,11 +86,6 @@ CASES = {
     "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
     "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
     "ridge, rounds": (DPRidgeCV(method="rounds", **NUMBERS), "numbers", {}),
-    "ridge, rounds and penalties": (
-        DPRidgeCV(method="rounds", alpha_bounds=(1e-4, 1.0), **NUMBERS),
-        "numbers",
-        {},
-    ),
     "logistic, rounds": (DPLogisticRegressionCV(method="rounds", data_norm=1.0), 2, {"d": 40}),
     "public rule": (DPRidgeCV(method="public", **NUMBERS), "numbers", {}),
     # without a release of moments, rows are taken to be of the largest norm

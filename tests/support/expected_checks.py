@@ -47,9 +47,12 @@ def _of_class_weights(parameters):
     """Return the check of class weights where they are weights in the loss, and why it fails."""
     if "class_weight" not in parameters:
         return {}
+    has_odds = parameters.get("loss", "log_loss") == "log_loss"
+    if has_odds and parameters["fit_intercept"]:  # a shift of the intercept
+        return {}
     if parameters.get("tilt"):
         return {"check_class_weight_classifiers": "tilt has no proof for weights in the loss"}
-    if not parameters["fit_intercept"] and parameters["solver"] != "auto":
+    if not has_odds or parameters["solver"] != "auto":
         reason = "one class has weights of 1e-7 in the loss of 50 records: noise decides"
         return {"check_class_weight_classifiers": reason}
     return {}
