@@ -6,6 +6,7 @@ The guarantee is then for a person with all its records, whose weights add up to
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,13 +99,15 @@ def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
     ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)
     if ids.ndim != 1 or len(ids) != n_samples:
         raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
+    are_text = False
     if ids.dtype == object:
         if any(map(is_missing, ids)):
             raise ValueError("user_ids holds missing values: every record belongs to somebody.")
         kinds = {type(each) for each in ids}
-        if kinds != {str}:
-            ids = np.array(ids.tolist()) if all(issubclass(k, int) for k in kinds) else ids
-    if ids.dtype.kind not in "iuUS" and not (ids.dtype == object and kinds == {str}):
+        if bool not in kinds and all(issubclass(kind, numbers.Integral) for kind in kinds):
+            ids = np.array([int(each) for each in ids])
+        are_text = all(issubclass(kind, str) for kind in kinds)
+    if ids.dtype.kind not in "iuUS" and not are_text:
         raise ValueError("user_ids must be integers or strings, all of one kind.")
     return np.unique(ids, return_inverse=True)[1].reshape(-1)
 

@@ -434,6 +434,7 @@ def test_nothing_tells_how_many_records_persons_have():
         (np.array([*map(str, range(9)), np.nan], dtype=object), "missing values"),
         (3, "one id for each record"),
         ("person", "is no column of X"),
+        ([True, *range(1, 10)], "all of one kind"),
     ],
 )
 def test_ids_that_are_refused(ids, message):
@@ -467,3 +468,41 @@ def test_a_plan_of_persons_is_that_of_a_fit(relation):
     assert plan.releases[0].release == model.privacy_.releases[0]
     assert plan.event.neighbouring is RELATIONS[relation]
     assert plan.total_epsilon == pytest.approx(model.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.str_, int, str])
+def test_ids_in_a_list(kind):
+    X, y, ids = persons(np.random.default_rng(9), 40)
+    model = declared("squares").fit(X, y, user_ids=[kind(each) for each in ids])
+    assert model.privacy_.releases[0].n_records == 40
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_parts_of_records_may_be_short_and_persons_long(sparse, monkeypatch):
+    """Sums of clipped persons are those of one part; other sums have parts of bounded length."""
+    rng = np.random.default_rng(10)
+    ids = np.repeat(np.arange(30), rng.choice([1, 3, 200], 30))
+    X = rng.normal(size=(len(ids), D)) / 3.0
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = (X[:, 0] > 0.0).astype(float)
+    found, lengths = [], []
+    for size in (16_384, 16):
+        rows = sp.csr_matrix(X) if sparse else X
+        records = Records(rows, 1.0, 0.1, targets=y).of_persons(ids)
+        records.block_size = size
+        view = CenteredRows(records, Centering.unknown(D, 1), has_threads=False)
+        given = np.ones((1, D + 1)), np.zeros(1), 0.05
+        totals = []
+        for n_blocks in (1, 3):
+            view.divide(n_blocks, seeded(1))
+            totals += [clipped_sum(view, LogisticLoss(), *given, k) for k in range(n_blocks)]
+        np.testing.assert_allclose(totals[0], sum(totals[1:]), atol=1e-12)
+        found.append(np.concatenate(totals))
+
+        def longest(block, norms):
+            lengths.append(len(norms))
+            return np.zeros(1)
+
+        view.full_total(longest)
+        assert max(lengths[-len(view._all_norms) :]) <= 4 * size
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)

@@ -193,9 +193,11 @@ class CenteredRows(CenteredRecords):
         self.of_persons = records.persons is not None
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
-        self._all = self._kept(self._slices())
+        self._all = self._kept(self._slices(records.n_records))
         self._all_norms = [self._norms(block) for block in self._made(self._all)]
-        self._parts, self.norms = [self._all], [self._all_norms]
+        self._parts: list[Any] = []
+        self.norms: list[list[np.ndarray]] = []
+        self._undivided()
 
     def divide(self, n_blocks: int, noise: NoiseSource) -> None:
         """Divide the records into blocks by independent secret labels (docs/theory/order.md).
@@ -205,29 +207,42 @@ class CenteredRows(CenteredRecords):
         if n_blocks == len(self.norms):
             return
         if n_blocks == 1:
-            self._parts, self.norms = [self._all], [self._all_norms]
+            self._undivided()
             return
         norms, records = np.concatenate(self._all_norms), self._records
         labels = SecretLabels(n_blocks, noise)
         blocks = map(records.records_of, labels.members(records.n_units))
-        parts = [[block[part] for part in self._slices(block)] for block in blocks]
+        parts = [[block[part] for part in self._of_persons(block)] for block in blocks]
         self.norms = [[norms[positions] for positions in block] for block in parts]
         self._parts = [self._kept(block) if self._threads else block for block in parts]
 
-    def _slices(self, positions: np.ndarray | None = None) -> list[slice]:
-        """Cut some records, or all, into parts that end with a person.
+    def _undivided(self) -> None:
+        """Make all records one block, whose parts end with a person."""
+        parts, norms = self._all, self._all_norms
+        if self.of_persons:
+            of_records, slices = np.concatenate(norms), self._of_persons(slice(None))
+            parts, norms = self._kept(slices), [of_records[part] for part in slices]
+        self._parts, self.norms = [parts], [norms]
 
-        Of sparse rows there are four in place of one, for threads to share.
-        """
-        n = self._records.n_records if positions is None else len(positions)
+    def _slices(self, n: int) -> list[slice]:
+        """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
         size = _LONGER * self._records.block_size
         if self._threads is not None and n > self._records.block_size:
             size = -(-n // (4 * -(-n // size)))
-        ends = np.append(np.arange(size, n, size), n)
-        if (persons := self._records.persons) is not None:
-            starts = person_starts(persons if positions is None else persons[positions])
-            ends = np.unique(starts[np.searchsorted(starts, ends)])
-        return list(map(slice, [0, *ends[:-1].tolist()], ends.tolist()))
+        return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
+
+    def _of_persons(self, positions: np.ndarray | slice) -> list[slice]:
+        """Cut some records into parts that end with a person: a part has any number of records.
+
+        But the number of persons in it is bounded, and their sums are formed in trees of their own.
+        """
+        if self._records.persons is None:
+            assert isinstance(positions, np.ndarray)
+            return self._slices(len(positions))
+        starts = person_starts(self._records.persons[positions])
+        ends = [part.stop for part in self._slices(int(starts[-1]))]
+        ends = np.unique(starts[np.searchsorted(starts, ends)]).tolist()
+        return list(map(slice, [0, *ends[:-1]], ends))
 
     def _kept(self, parts: Sequence[slice | np.ndarray]) -> Sequence[slice | np.ndarray | Block]:
         """Make the parts once, but for rows in single precision."""
