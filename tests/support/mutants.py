@@ -592,6 +592,20 @@ MUTANTS = (
         "moved = loss.value_range(U, radius)",
         "tests/algorithms/tuning/test_exponential.py -k whole_loss",
     ),
+    Mutant(
+        "persons: parts of records end inside of a person",
+        "algorithms/preparation/centered_rows.py",
+        "ends = np.unique(starts[np.searchsorted(starts, ends)]).tolist()",
+        "pass",
+        "tests/linear_model/test_persons.py -k parts_of_records",
+    ),
+    Mutant(
+        "persons: all sums have parts of any length",
+        "algorithms/preparation/centered_rows.py",
+        "self._kept(self._slices(records.n_records))",
+        "self._kept(self._of_persons(np.arange(records.n_records)))",
+        "tests/linear_model/test_persons.py -k parts_of_records",
+    ),
     *(
         Mutant(f"persons: {name}", path, old, new, tests)
         for name, path, old, new, tests in (
