@@ -113,6 +113,11 @@ class PrivateModel(PrivateEstimator):
     def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
         """Check and encode the ids of persons and the weights of records."""
         user_ids, sample_weight = given
+        if user_ids is None and self.max_records_per_user is not None:
+            raise ValueError(
+                "max_records_per_user is for persons, but fit() was given no user_ids: the "
+                "guarantee would be for single records."
+            )
         if user_ids is None and sample_weight is None:
             return Units()
         if isinstance(X, RecordSource):

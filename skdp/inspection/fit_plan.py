@@ -94,6 +94,8 @@ class FitPlan:
     estimator : str
         Name of its class.
     n_samples, n_features : int
+    n_users : int or None
+        Number of persons of a fit with `user_ids`.
     method : str
         The private algorithm that a fit would run.
     reason : str
@@ -126,11 +128,11 @@ class FitPlan:
         What a fit without privacy would have from the sampling of `n_samples` records, in place of
         `average_row`.
     free_from : int or None
-        Fewest records for which `average_row` is not above the sampling noise, within 1 %: privacy
-        then costs less than the sample does. It grows about as ``n_features / epsilon^2``, the
-        "privacy for free" of Lowy and Razaviyayn (2021), section 4. None where it never is, as for
-        penalties that are chosen for the worst case. Of far more records the default may spend the
-        surplus on speed.
+        Fewest records, or persons, for which `average_row` is not above the sampling noise, within
+        1 %: privacy then costs less than the sample does. It grows about as
+        ``n_features / epsilon^2``, the "privacy for free" of Lowy and Razaviyayn (2021), section 4.
+        None where it never is, as for penalties that are chosen for the worst case. Of far more
+        records the default may spend the surplus on speed.
     alarms : tuple of str
         Reasons to expect a useless model.
     remarks : tuple of str
@@ -152,6 +154,7 @@ class FitPlan:
     noise: MarginNoise | None = None
     sampling_noise: float | None = None
     free_from: int | None = None
+    n_users: int | None = None
     alarms: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -169,8 +172,11 @@ class FitPlan:
         return values | {name: list(values[name]) for name in ("alarms", "remarks")}
 
     def __str__(self) -> str:
+        units = f"{self.n_samples} records"
+        if self.n_users is not None:
+            units += f" of {self.n_users} persons,"
         lines = [
-            f"{self.estimator} on {self.n_samples} records of {self.n_features} features: "
+            f"{self.estimator} on {units} of {self.n_features} features: "
             f"method {self.method!r} ({self.reason})",
             f"  epsilon {self.total_epsilon:.4g} at delta {self.delta:g}",
             *(f"  {release}" for release in self.releases),
@@ -295,17 +301,21 @@ def plan_fit(
         plan=numbers,
         noise=None if noise is None else noise.margins,
         sampling_noise=None if noise is None else noise.sampling,
-        free_from=None if noise is None else _free_from(staged, *shape[1:]),
+        free_from=None
+        if noise is None
+        else _free_from(staged, *shape[1:-1], of_persons=n_users is not None),
+        n_users=None if n_users is None else int(n_users),
         alarms=(*plan.alarms(), *alarms),
         remarks=plan.remarks(),
     )
 
 
-def _free_from(estimator: Any, *shape: int | None) -> int | None:
-    """Fewest records for which noise is not above that of sampling, within 1 %; None if none."""
+def _free_from(estimator: Any, *shape: int | None, of_persons: bool) -> int | None:
+    """Fewest units for which noise is not above that of sampling, within 1 %; None if none."""
 
     def is_free(n: int) -> bool:
-        noise = estimator._plan_of_shape(n, *shape)[0].plan.planned_noise()
+        n_users = n if of_persons else None
+        noise = estimator._plan_of_shape(n, *shape, n_users)[0].plan.planned_noise()
         return noise is not None and noise.margins.average_row <= noise.sampling
 
     if estimator.neighbouring != "replace_one" and getattr(estimator, "n_public", None) is not None:

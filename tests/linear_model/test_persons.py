@@ -468,6 +468,10 @@ def test_a_plan_of_persons_is_that_of_a_fit(relation):
     assert plan.releases[0].release == model.privacy_.releases[0]
     assert plan.event.neighbouring is RELATIONS[relation]
     assert plan.total_epsilon == pytest.approx(model.epsilon, rel=1e-6)
+    assert f"{len(y)} records of 150 persons" in str(plan)
+    model = declared("squares", epsilon=1.0)
+    free_from = [plan_fit(model, 5000, D, n_users=n).free_from for n in (None, 150)]
+    assert free_from[0] is not None and free_from[0] == free_from[1]
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.str_, int, str])
@@ -506,3 +510,12 @@ def test_parts_of_records_may_be_short_and_persons_long(sparse, monkeypatch):
         view.full_total(longest)
         assert max(lengths[-len(view._all_norms) :]) <= 4 * size
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
+def test_a_limit_for_persons_needs_ids():
+    """Else somebody who forgot them would take single records for persons."""
+    X, y, ids = persons(np.random.default_rng(11), 40)
+    model = declared("squares").set_params(max_records_per_user=2)
+    with pytest.raises(ValueError, match="given no user_ids"):
+        model.fit(X, y)
+    assert model.fit(X, y, user_ids=ids).privacy_.unit == "user"
