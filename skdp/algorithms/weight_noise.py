@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp.algorithms.preparation.centered_rows import squared_norms
 from skdp.problems import Records
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 
 #: Largest number that a square of is finite.
 _LARGEST = 1e150

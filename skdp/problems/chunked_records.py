@@ -24,10 +24,11 @@ from skdp.data.sources import (
     failed_chunk,
     split_range,
 )
+from skdp.problems.block import Block
 from skdp.problems.bounding import Bounding
 from skdp.problems.losses import Loss
 from skdp.problems.marks import MODULUS, MarkKey, total_mark
-from skdp.problems.records import Block, Part, Records
+from skdp.problems.records import Part, Records
 from skdp.problems.surveys import Survey
 
 #: Chunks that the bound on the rounding of sums has levels for, and pieces of a chunk.

@@ -12,8 +12,8 @@ from skdp._checks import check_count, check_non_negative, check_positive
 from skdp._runtime import without_warnings
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
+from skdp.problems.matrices import read_only_view
 from skdp.problems.problem import Problem
-from skdp.problems.records import read_only_view
 from skdp.problems.rounding import EPS
 from skdp.problems.saddle import Pair, SaddleConstants, SaddleProblem
 

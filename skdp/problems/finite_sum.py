@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_positive
+from skdp.problems.block import Block
 from skdp.problems.constants import (
     Design,
     bounded_problem_radius,
@@ -25,8 +26,9 @@ from skdp.problems.loss_sums import (
     ValueAndGradientSum,
 )
 from skdp.problems.losses import Loss
+from skdp.problems.matrices import read_only_view
 from skdp.problems.problem import Problem
-from skdp.problems.records import SINGLE_RANGE, Block, Records, read_only_view
+from skdp.problems.records import SINGLE_RANGE, Records
 
 #: Condition number up to which the digits of single precision are worth something.
 _SINGLE_CONDITION = 1e6

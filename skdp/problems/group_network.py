@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.problems.block import Block
 from skdp.problems.domains import Simplex
 from skdp.problems.losses import Loss
 from skdp.problems.max_group_loss import GroupWeights
 from skdp.problems.minimax import BlockName, MinimaxProblem, Point, clip_factors
-from skdp.problems.records import Block, Records
+from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 #: Bound on the derivative of the log losses with respect to the outputs: 1 and sqrt(2).

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.problems.block import Block
 from skdp.problems.losses import Loss
 from skdp.problems.max_group_loss import GroupWeights
-from skdp.problems.records import Block, Records
+from skdp.problems.records import Records
 from skdp.problems.rounding import ROUNDING_SLACK
 from skdp.problems.vertices import LinearDesign, LinearProblem, Point
 

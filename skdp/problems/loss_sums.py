@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.problems.block import Block
 from skdp.problems.losses import Loss
-from skdp.problems.records import Block
 
 
 @dataclass(frozen=True)

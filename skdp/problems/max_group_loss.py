@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_positive
+from skdp.problems.block import Block
 from skdp.problems.constants import Design
 from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
-from skdp.problems.records import Block, Records, read_only_view
+from skdp.problems.matrices import read_only_view
+from skdp.problems.records import Records
 from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,19 @@ from sklearn.utils.extmath import row_norms
 
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
+from skdp.problems.block import Block
 from skdp.problems.losses import Loss
-from skdp.problems.persons import person_starts, person_sums, rows_of
+from skdp.problems.matrices import (
+    HUGE,
+    Matrix,
+    csr_view,
+    read_only,
+    read_only_view,
+    shrink_huge_rows,
+)
+from skdp.problems.persons import person_starts, rows_of
 from skdp.problems.rounding import tree_sum
 
-#: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
-Matrix = Any
 #: Positions of some records.
 Part = slice | np.ndarray
 
@@ -41,183 +47,8 @@ _GRAM_NUMBERS = 1 << 21
 _DOUBLED = 1 << 26
 #: Norms of rows whose products are far from the ends of single precision.
 SINGLE_RANGE = 1e-8, 1e8
-#: Rows above this multiple of the norm bound are shortened before anything is computed.
-_HUGE = 1e100
 #: Norm bounds above which no row in single precision is that long.
 _LEAST_SINGLE = 1e-50
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some records with the products that problems need of them.
-
-    Attributes
-    ----------
-    positions : slice or ndarray of int
-        Where the records are in the full data set.
-    matrix : ndarray or csr_array of shape (m, n_features)
-        The raw rows.
-    scale : ndarray of shape (m,) or None
-        Factors that bring each row to the norm bound; None when all are one.
-    intercept : float
-        Value of the constant feature; 0 when there is none.
-    targets, groups : ndarray or None
-        One entry per record; None where the records have none.
-    factors : ndarray of shape (width,) or None
-        Of the columns, the intercept feature last; None when all are one.
-    lengths : ndarray of shape (m,) or None
-        Norms of the bounded rows without factors and intercept feature; None if not yet computed.
-    shares : ndarray of shape (m,) or None
-        Weights of the records in every sum; None when all are one.
-    persons : ndarray of int, shape (m,), or None
-        Whose record each is, ascending; None where every record is a unit of its own.
-    """
-
-    positions: slice | np.ndarray
-    matrix: Matrix
-    scale: np.ndarray | None
-    intercept: float
-    targets: Any = None
-    groups: Any = None
-    factors: np.ndarray | None = None
-    lengths: np.ndarray | None = None
-    shares: np.ndarray | None = None
-    persons: np.ndarray | None = None
-
-    def weighted(self, values: np.ndarray) -> np.ndarray:
-        """Multiply values of shape (m,) or (m, k) by the weights of the records."""
-        if self.shares is None:
-            return values
-        return values * (self.shares if values.ndim == 1 else self.shares[:, None])
-
-    def sum(self, values: np.ndarray) -> Any:
-        """Sum values of shape (m,) or (m, k) over the records, with their weights."""
-        return values.sum(axis=0) if self.shares is None else self.shares @ values
-
-    def count(self, codes: np.ndarray, n: int) -> np.ndarray:
-        """Count codes below n, each record with its weight; shape (n,)."""
-        return np.bincount(codes, weights=self.shares, minlength=n)
-
-    def sum_by_person(self, values: np.ndarray) -> tuple[Matrix, np.ndarray]:
-        """Sum the rows times `values` of shape (m,) over the records of each person.
-
-        Returns
-        -------
-        of_features : ndarray or csr_array of shape (n_persons, n_features)
-        of_intercept : ndarray of shape (n_persons,)
-        """
-        assert self.persons is not None
-        starts, values = person_starts(self.persons), self.weighted(values)
-        constants = np.full((len(values), 1), self.intercept)
-        scaled = values if self.scale is None else values * self.scale
-        of_intercept = person_sums(constants, values, starts)[:, 0]
-        return person_sums(self.matrix, scaled, starts), of_intercept
-
-    def margins(self, weights: np.ndarray) -> np.ndarray:
-        """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""
-        d = self.matrix.shape[1]
-        if self.factors is not None:
-            weights = weights * self.factors
-        columns = weights[0] if len(weights) == 1 else weights.T
-        margins = self.matrix @ columns[:d]
-        if self.scale is not None:
-            margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
-        if self.intercept:
-            margins += self.intercept * columns[d]
-        return margins
-
-    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
-        """Sum of the rows times `residuals` of shape (m,) or (m, k): (k, width)."""
-        residuals = self.weighted(residuals)
-        outputs = 1 if residuals.ndim == 1 else residuals.shape[1]
-        d = self.matrix.shape[1]
-        out = np.empty((outputs, d + bool(self.intercept)))
-        if self.intercept:
-            out[:, d] = self.intercept * residuals.sum(axis=0)
-        if self.scale is not None:
-            scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
-            residuals = residuals * scale
-        out[:, :d] = (_transposed(self.matrix) @ residuals).T
-        return out if self.factors is None else out * self.factors
-
-    def norms(self) -> np.ndarray:
-        """Euclidean norm of each bounded row, intercept feature included; shape (m,)."""
-        rows, intercept = self.matrix, self.intercept
-        if self.factors is not None:
-            columns = self.factors[: rows.shape[1]]
-            rows = (rows @ sp.diags(columns)).tocsr() if sp.issparse(rows) else rows * columns
-            intercept *= float(self.factors[-1])
-        norms = row_norms(rows)
-        return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
-
-    def rows(self, spare: int = 0) -> Matrix:
-        """Copy the bounded rows, shape (m, width); `spare` columns follow those of a dense X."""
-        X, d = self.matrix, self.matrix.shape[1]
-        if sp.issparse(X):
-            X = X.copy() if self.scale is None else _scaled_rows(X, self.scale)
-            if self.intercept:
-                X = sp.hstack([X, np.full((X.shape[0], 1), self.intercept)], format="csr")
-            return X if self.factors is None else (X @ sp.diags(self.factors)).tocsr()
-        width = d + bool(self.intercept)
-        out = np.empty((len(X), width + spare))
-        out[:, :d] = X
-        if self.scale is not None:
-            long = np.flatnonzero(self.scale < 1.0)
-            out[long, :d] *= self.scale[long, None]
-        out[:, d:width] = self.intercept
-        if self.factors is not None:
-            out[:, :width] *= self.factors
-        return out
-
-    def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
-
-        Both of shape (m,); the entries of the last column have no meaning.
-        """
-        if sp.issparse(self.matrix):
-            gram, sums = self.gram(weights), self.pull_back(residuals)
-            return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
-        residuals, weights = self.weighted(residuals), self.weighted(weights)
-        rows = self.rows(spare=1)  # a copy that stays in the cache
-        rows[:, -1] = residuals
-        if (weights == 1.0).all():
-            return rows.T @ rows  # symmetric: half the arithmetic
-        weighted = rows.copy()
-        weighted[:, :-1] *= weights[:, None]
-        return weighted.T @ rows
-
-    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
-        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
-
-        `rough`: in single precision, which takes half the time.
-        """
-        d, weights = self.matrix.shape[1], self.weighted(weights)
-        out = np.empty((d + bool(self.intercept),) * 2)
-        scaled = weights if self.scale is None else weights * self.scale  # and once more below
-        if self.intercept:
-            out[d, d] = self.intercept**2 * weights.sum()
-            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
-        if self.scale is not None:
-            scaled = scaled * self.scale
-        out[:d, :d] = self._products(scaled, rough)
-        return out if self.factors is None else out * np.outer(self.factors, self.factors)
-
-    def _products(self, weights: np.ndarray, rough: bool) -> np.ndarray:
-        """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
-        X = self.matrix
-        if sp.issparse(X):
-            return (X.T @ _scaled_rows(X, weights)).toarray()
-        if not weights.size or weights.min() < 0:
-            return X.T @ _scaled_rows(X, weights)
-        roots = np.sqrt(weights)[:, None]
-        if rough:
-            with np.errstate(over="ignore", invalid="ignore"):
-                root = np.multiply(roots, X, dtype=np.float32, casting="same_kind")
-                product = root.T @ root
-            if np.isfinite(product).all():
-                return product
-        root = roots * X
-        return root.T @ root  # one symmetric product: half the arithmetic
 
 
 class Records:
@@ -282,7 +113,7 @@ class Records:
             X = X.astype(np.float64)
         if not (sp.issparse(X) or X.flags.forc):
             X = X.copy(order="K")
-        self.matrix = _read_only(X)
+        self.matrix = read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
@@ -291,8 +122,8 @@ class Records:
         if self.is_sparse:
             self.block_size = MOST_ROWS
         scale, norms = self._row_scale()
-        if scale is not None and not (scale * _HUGE >= 1.0).all():
-            self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
+        if scale is not None and not (scale * HUGE >= 1.0).all():
+            self.matrix = read_only(shrink_huge_rows(X, data_norm))
             scale, norms = self._row_scale()
         if scale is not None:
             self.scale = read_only_view(scale)
@@ -321,7 +152,7 @@ class Records:
         if not is_single or self.selected is not None or 8 * self.matrix.size > _DOUBLED:
             return self
         other = copy.copy(self)
-        other.matrix = _read_only(self.matrix.astype(np.float64))
+        other.matrix = read_only(self.matrix.astype(np.float64))
         return other
 
     def scaled(self, factors: np.ndarray) -> Records:
@@ -480,7 +311,7 @@ class Records:
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
             data = part.data[entries].astype(np.float64, copy=False)
-            part = _csr(part, data, part.indices[entries], pointers - pointers[0])
+            part = csr_view(part, data, part.indices[entries], pointers - pointers[0])
         else:
             part = part[positions].astype(np.float64, copy=False)
         targets = None if self.targets is None else self.targets[positions]
@@ -528,7 +359,7 @@ class Records:
         to the rows of a CSR matrix are copied, because methods of old versions of scipy fill them.
         """
         other = copy.copy(self)
-        other.matrix = _read_only(self.matrix)
+        other.matrix = read_only(self.matrix)
         if self.is_sparse:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
@@ -616,7 +447,7 @@ class Records:
             part.selected = positions if self.selected is None else self.selected[positions]
         else:
             rows = self._rows(positions)
-            part.matrix = _read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
+            part.matrix = read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
             part.selected = None
         for name in ("scale", "lengths", "targets", "groups", "shares", "persons"):
             column = getattr(self, name)
@@ -634,60 +465,9 @@ def _slices(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
-    """Bring rows whose squares or products could overflow near `bound`, in a copy of equal layout.
-
-    The direction of such a row is kept; its norm after this is between `bound` and
-    ``sqrt(n_features) * bound``.
-    """
-    largest = abs(X).max(axis=1)
-    largest = largest.toarray().ravel() if sp.issparse(X) else largest
-    factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
-    return _scaled_rows(X, factor)
-
-
-def _scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
-    """Multiply each row by a factor, in a copy."""
-    if not sp.issparse(X):
-        return X * factors[:, None]
-    X = X.copy()
-    X.data *= np.repeat(factors, np.diff(X.indptr))
-    return X
-
-
 def scaled_norm(data_norm: float, intercept: float, factors: np.ndarray | None) -> float:
     """Bound the norm of rows whose columns are multiplied by factors > 0, the intercept's last."""
     if factors is None:
         return math.hypot(data_norm, intercept)
     largest = factors[: len(factors) - bool(intercept)].max(initial=0.0)
     return math.hypot(data_norm * float(largest), intercept * float(factors[-1]))
-
-
-def read_only_view(array: np.ndarray) -> np.ndarray:
-    """Return a view that cannot be written to; the array itself stays its owner's."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _read_only(X: Matrix) -> Matrix:
-    """Return a view of X: a solver may read the rows, not change them."""
-    if not sp.issparse(X):
-        return read_only_view(X)
-    return _csr(X, *map(read_only_view, (X.data, X.indices, X.indptr)))
-
-
-def _transposed(X: Matrix) -> Matrix:
-    """Return a view of the transpose of a dense or CSR matrix."""
-    if not sp.issparse(X):
-        return X.T
-    columns = sp.csc_array(X.shape[::-1])  # as in _csr: X.T would copy short slices
-    columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
-    return columns
-
-
-def _csr(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.ndarray) -> Matrix:
-    """Make a CSR matrix of views; the constructor would copy short slices of long arrays."""
-    X = type(like)((len(pointers) - 1, like.shape[1]))
-    X.data, X.indices, X.indptr = data, indices, pointers
-    return X

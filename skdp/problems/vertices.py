@@ -21,9 +21,10 @@ import scipy.sparse as sp
 from skdp._checks import check_count, check_positive
 from skdp._runtime import without_warnings
 from skdp.privacy.events import Neighbouring
+from skdp.problems.block import Block
 from skdp.problems.constants import MOST_RECORDS
 from skdp.problems.losses import Loss
-from skdp.problems.records import MOST_ROWS, Block, Part, Records
+from skdp.problems.records import MOST_ROWS, Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 #: Columns that are looked for among the entries of a CSR matrix; more are read row by row.

@@ -14,7 +14,7 @@ import pytest
 from bilinear_problem import BilinearProblem
 
 from skdp.problems import Records
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 
 SEED = int(os.environ.get("SKDP_PERTURB", "0"))
 

@@ -12,7 +12,7 @@ import numpy as np
 from skdp._checks import check_non_negative
 from skdp._runtime import without_warnings
 from skdp.problems.domains import Domain
-from skdp.problems.records import read_only_view
+from skdp.problems.matrices import read_only_view
 from skdp.problems.saddle import BlockConstants, Pair, SaddleConstants, SaddleProblem
 
 __all__ = ["BilinearProblem"]

@@ -31,8 +31,8 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
+from skdp.problems.block import Block
 from skdp.problems.constants import check_nominal_size
-from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, two_sums
 
 #: More than the square root of a sum of squares can lose to underflow.

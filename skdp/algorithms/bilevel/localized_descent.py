@@ -34,9 +34,9 @@ from skdp.problems import (
     ProblemConstants,
     WholeSpace,
 )
+from skdp.problems.block import Block
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.finite_sum import Batch
-from skdp.problems.records import Block
 
 
 @dataclass(frozen=True, kw_only=True)

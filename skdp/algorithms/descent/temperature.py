@@ -20,7 +20,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, Loss, SoftmaxLoss
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 from skdp.problems.rounding import two_margins
 
 #: Largest quotient of the factors of squares after and before.

@@ -11,8 +11,8 @@ import numpy as np
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, CenteredRows, Centering
 from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Records
+from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords, LabelledPart
-from skdp.problems.records import Block
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,9 @@ from skdp._runtime import Threads
 from skdp.algorithms.preparation import rules
 from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Design, Loss, Records
+from skdp.problems.block import Block
+from skdp.problems.matrices import Matrix
 from skdp.problems.persons import ADDITIONS, person_starts
-from skdp.problems.records import Block, Matrix
 from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.

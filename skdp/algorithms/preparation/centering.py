@@ -21,7 +21,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, Loss, Records, SoftmaxLoss
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 
 #: Weights of the squared norm of a row in the release, and of its count.
 _SQUARE_WEIGHT = _COUNT_WEIGHT = 0.5

@@ -11,8 +11,10 @@ import numpy as np
 
 from skdp.algorithms.preparation import rules
 from skdp.problems import Records
+from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords
-from skdp.problems.records import Block, Part, read_only_view
+from skdp.problems.matrices import read_only_view
+from skdp.problems.records import Part
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 
@@ -89,11 +91,11 @@ class PreparedBlock:
         return self.inner.targets
 
     def sum(self, values: np.ndarray) -> Any:
-        """As :meth:`skdp.problems.records.Block.sum`."""
+        """As :meth:`skdp.problems.block.Block.sum`."""
         return self.inner.sum(values)
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
-        """As :meth:`skdp.problems.records.Block.margins`."""
+        """As :meth:`skdp.problems.block.Block.margins`."""
         d = len(self.affine.matrix)
         margins = self.inner.margins(weights[:, :d] @ self.affine.matrix)
         margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
@@ -104,7 +106,7 @@ class PreparedBlock:
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
-        """As :meth:`skdp.problems.records.Block.pull_back`."""
+        """As :meth:`skdp.problems.block.Block.pull_back`."""
         scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
         sums = self.inner.pull_back(residuals * scale) @ self.affine.matrix.T
         if not self.affine.constant:
@@ -113,7 +115,7 @@ class PreparedBlock:
         return np.column_stack([sums, constants])
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
-        """As :meth:`skdp.problems.records.Block.gram`."""
+        """As :meth:`skdp.problems.block.Block.gram`."""
         matrix, constant = self.affine.matrix, self.affine.constant
         scaled = weights * self.scale
         gram = matrix @ self.inner.gram(scaled * self.scale, rough) @ matrix.T

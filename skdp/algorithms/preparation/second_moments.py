@@ -22,7 +22,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 from skdp.problems.rounding import two_products
 
 

@@ -18,7 +18,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, Records
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 
 
 @dataclass(frozen=True, kw_only=True)

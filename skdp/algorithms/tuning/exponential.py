@@ -29,7 +29,7 @@ from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.events import ExponentialMechanismEvent, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
 
 #: Norm of whitened rows up to which nothing overflows.

@@ -46,8 +46,8 @@ from skdp.problems import (
     Records,
     bounded_problem_radius,
 )
+from skdp.problems.block import Block
 from skdp.problems.loss_sums import GradientSum
-from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
 

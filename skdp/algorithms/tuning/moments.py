@@ -17,7 +17,8 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, LogisticLoss, Records
-from skdp.problems.records import Block, Part, size_of
+from skdp.problems.block import Block
+from skdp.problems.records import Part, size_of
 from skdp.problems.rounding import two_products, two_sums
 
 

@@ -65,7 +65,8 @@ from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
-from skdp.problems.records import Block, Part
+from skdp.problems.block import Block
+from skdp.problems.records import Part
 from skdp.problems.rounding import two_margins
 
 #: Root mean square of the margins where first gradients are computed. It grows from one gradient to

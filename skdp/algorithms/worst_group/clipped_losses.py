@@ -15,7 +15,7 @@ import numpy as np
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group import rules
 from skdp.problems import Loss
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 
 #: Where the proofs are.
 THEORY = "docs/theory/worst_group.md"

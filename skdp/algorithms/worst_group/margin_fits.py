@@ -24,7 +24,7 @@ from skdp.algorithms.worst_group.clipped_losses import ClippedLosses, clipped_lo
 from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
 from skdp.mechanisms import NoiseSource
 from skdp.problems import Loss, SoftmaxLoss
-from skdp.problems.records import Block
+from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
 
 

@@ -1,0 +1,186 @@
+"""Blocks of records: the products that problems need of bounded rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
+
+from skdp.problems.matrices import Matrix, scaled_rows, transposed
+from skdp.problems.persons import person_starts, person_sums
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some records with the products that problems need of them.
+
+    Attributes
+    ----------
+    positions : slice or ndarray of int
+        Where the records are in the full data set.
+    matrix : ndarray or csr_array of shape (m, n_features)
+        The raw rows.
+    scale : ndarray of shape (m,) or None
+        Factors that bring each row to the norm bound; None when all are one.
+    intercept : float
+        Value of the constant feature; 0 when there is none.
+    targets, groups : ndarray or None
+        One entry per record; None where the records have none.
+    factors : ndarray of shape (width,) or None
+        Of the columns, the intercept feature last; None when all are one.
+    lengths : ndarray of shape (m,) or None
+        Norms of the bounded rows without factors and intercept feature; None if not yet computed.
+    shares : ndarray of shape (m,) or None
+        Weights of the records in every sum; None when all are one.
+    persons : ndarray of int, shape (m,), or None
+        Whose record each is, ascending; None where every record is a unit of its own.
+    """
+
+    positions: slice | np.ndarray
+    matrix: Matrix
+    scale: np.ndarray | None
+    intercept: float
+    targets: Any = None
+    groups: Any = None
+    factors: np.ndarray | None = None
+    lengths: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    persons: np.ndarray | None = None
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Multiply values of shape (m,) or (m, k) by the weights of the records."""
+        if self.shares is None:
+            return values
+        return values * (self.shares if values.ndim == 1 else self.shares[:, None])
+
+    def sum(self, values: np.ndarray) -> Any:
+        """Sum values of shape (m,) or (m, k) over the records, with their weights."""
+        return values.sum(axis=0) if self.shares is None else self.shares @ values
+
+    def count(self, codes: np.ndarray, n: int) -> np.ndarray:
+        """Count codes below n, each record with its weight; shape (n,)."""
+        return np.bincount(codes, weights=self.shares, minlength=n)
+
+    def sum_by_person(self, values: np.ndarray) -> tuple[Matrix, np.ndarray]:
+        """Sum the rows times `values` of shape (m,) over the records of each person.
+
+        Returns
+        -------
+        of_features : ndarray or csr_array of shape (n_persons, n_features)
+        of_intercept : ndarray of shape (n_persons,)
+        """
+        assert self.persons is not None
+        starts, values = person_starts(self.persons), self.weighted(values)
+        constants = np.full((len(values), 1), self.intercept)
+        scaled = values if self.scale is None else values * self.scale
+        of_intercept = person_sums(constants, values, starts)[:, 0]
+        return person_sums(self.matrix, scaled, starts), of_intercept
+
+    def margins(self, weights: np.ndarray) -> np.ndarray:
+        """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""
+        d = self.matrix.shape[1]
+        if self.factors is not None:
+            weights = weights * self.factors
+        columns = weights[0] if len(weights) == 1 else weights.T
+        margins = self.matrix @ columns[:d]
+        if self.scale is not None:
+            margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
+        if self.intercept:
+            margins += self.intercept * columns[d]
+        return margins
+
+    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
+        """Sum of the rows times `residuals` of shape (m,) or (m, k): (k, width)."""
+        residuals = self.weighted(residuals)
+        outputs = 1 if residuals.ndim == 1 else residuals.shape[1]
+        d = self.matrix.shape[1]
+        out = np.empty((outputs, d + bool(self.intercept)))
+        if self.intercept:
+            out[:, d] = self.intercept * residuals.sum(axis=0)
+        if self.scale is not None:
+            scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
+            residuals = residuals * scale
+        out[:, :d] = (transposed(self.matrix) @ residuals).T
+        return out if self.factors is None else out * self.factors
+
+    def norms(self) -> np.ndarray:
+        """Euclidean norm of each bounded row, intercept feature included; shape (m,)."""
+        rows, intercept = self.matrix, self.intercept
+        if self.factors is not None:
+            columns = self.factors[: rows.shape[1]]
+            rows = (rows @ sp.diags(columns)).tocsr() if sp.issparse(rows) else rows * columns
+            intercept *= float(self.factors[-1])
+        norms = row_norms(rows)
+        return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
+
+    def rows(self, spare: int = 0) -> Matrix:
+        """Copy the bounded rows, shape (m, width); `spare` columns follow those of a dense X."""
+        X, d = self.matrix, self.matrix.shape[1]
+        if sp.issparse(X):
+            X = X.copy() if self.scale is None else scaled_rows(X, self.scale)
+            if self.intercept:
+                X = sp.hstack([X, np.full((X.shape[0], 1), self.intercept)], format="csr")
+            return X if self.factors is None else (X @ sp.diags(self.factors)).tocsr()
+        width = d + bool(self.intercept)
+        out = np.empty((len(X), width + spare))
+        out[:, :d] = X
+        if self.scale is not None:
+            long = np.flatnonzero(self.scale < 1.0)
+            out[long, :d] *= self.scale[long, None]
+        out[:, d:width] = self.intercept
+        if self.factors is not None:
+            out[:, :width] *= self.factors
+        return out
+
+    def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
+
+        Both of shape (m,); the entries of the last column have no meaning.
+        """
+        if sp.issparse(self.matrix):
+            gram, sums = self.gram(weights), self.pull_back(residuals)
+            return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
+        residuals, weights = self.weighted(residuals), self.weighted(weights)
+        rows = self.rows(spare=1)  # a copy that stays in the cache
+        rows[:, -1] = residuals
+        if (weights == 1.0).all():
+            return rows.T @ rows  # symmetric: half the arithmetic
+        weighted = rows.copy()
+        weighted[:, :-1] *= weights[:, None]
+        return weighted.T @ rows
+
+    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
+
+        `rough`: in single precision, which takes half the time.
+        """
+        d, weights = self.matrix.shape[1], self.weighted(weights)
+        out = np.empty((d + bool(self.intercept),) * 2)
+        scaled = weights if self.scale is None else weights * self.scale  # and once more below
+        if self.intercept:
+            out[d, d] = self.intercept**2 * weights.sum()
+            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
+        if self.scale is not None:
+            scaled = scaled * self.scale
+        out[:d, :d] = self._products(scaled, rough)
+        return out if self.factors is None else out * np.outer(self.factors, self.factors)
+
+    def _products(self, weights: np.ndarray, rough: bool) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
+        X = self.matrix
+        if sp.issparse(X):
+            return (X.T @ scaled_rows(X, weights)).toarray()
+        if not weights.size or weights.min() < 0:
+            return X.T @ scaled_rows(X, weights)
+        roots = np.sqrt(weights)[:, None]
+        if rough:
+            with np.errstate(over="ignore", invalid="ignore"):
+                root = np.multiply(roots, X, dtype=np.float32, casting="same_kind")
+                product = root.T @ root
+            if np.isfinite(product).all():
+                return product
+        root = roots * X
+        return root.T @ root  # one symmetric product: half the arithmetic

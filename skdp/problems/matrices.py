@@ -1,0 +1,64 @@
+"""Dense and CSR matrices: rows scaled in a copy, and views that cannot be written to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+#: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
+Matrix = Any
+#: Rows above this multiple of the norm bound are shortened before anything is computed.
+HUGE = 1e100
+
+
+def shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
+    """Bring rows whose squares or products could overflow near `bound`, in a copy of equal layout.
+
+    The direction of such a row is kept; its norm after this is between `bound` and
+    ``sqrt(n_features) * bound``.
+    """
+    largest = abs(X).max(axis=1)
+    largest = largest.toarray().ravel() if sp.issparse(X) else largest
+    factor = np.where(largest > HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
+    return scaled_rows(X, factor)
+
+
+def scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
+    """Multiply each row by a factor, in a copy."""
+    if not sp.issparse(X):
+        return X * factors[:, None]
+    X = X.copy()
+    X.data *= np.repeat(factors, np.diff(X.indptr))
+    return X
+
+
+def read_only_view(array: np.ndarray) -> np.ndarray:
+    """Return a view that cannot be written to; the array itself stays its owner's."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def read_only(X: Matrix) -> Matrix:
+    """Return a view of X: a solver may read the rows, not change them."""
+    if not sp.issparse(X):
+        return read_only_view(X)
+    return csr_view(X, *map(read_only_view, (X.data, X.indices, X.indptr)))
+
+
+def transposed(X: Matrix) -> Matrix:
+    """Return a view of the transpose of a dense or CSR matrix."""
+    if not sp.issparse(X):
+        return X.T
+    columns = sp.csc_array(X.shape[::-1])  # as in _csr: X.T would copy short slices
+    columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
+    return columns
+
+
+def csr_view(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.ndarray) -> Matrix:
+    """Make a CSR matrix of views; the constructor would copy short slices of long arrays."""
+    X = type(like)((len(pointers) - 1, like.shape[1]))
+    X.data, X.indices, X.indptr = data, indices, pointers
+    return X
