@@ -653,7 +653,7 @@ MUTANTS = (
             ),
             (
                 "no rounding of persons in a step",
-                "algorithms/descent/noisy_descent.py",
+                "algorithms/descent/steps.py",
                 "norms = person_rounding(rows, clip)",
                 "pass",
                 f"{_PERSONS} -k rounding_of_a_person",
@@ -1289,7 +1289,7 @@ MUTANTS = (
     ),
     Mutant(
         "steps do not pay for records that are elsewhere",
-        "algorithms/descent/noisy_descent.py",
+        "algorithms/descent/steps.py",
         "return sums.bound((bound * margins + norms) * largest)",
         "return sums.bound()",
         "tests/algorithms/descent/test_noisy_descent.py -k 'covers_rounding or grows_with'",
@@ -1487,14 +1487,14 @@ MUTANTS = (
     ),
     Mutant(
         "weights of columns without records are kept",
-        "algorithms/descent/noisy_descent.py",
+        "algorithms/descent/steps.py",
         "kept = self.reliability(learnt)",
         "kept = np.ones_like(learnt)",
         _RARE,
     ),
     Mutant(
         "records of columns with the noise of one record in place of a replacement",
-        "algorithms/descent/noisy_descent.py",
+        "algorithms/descent/steps.py",
         "rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes",
         "rules.HEARD_RECORDS",
         _RARE,
@@ -1529,7 +1529,7 @@ MUTANTS = (
     ),
     Mutant(
         "rounding by the released number of records",
-        "algorithms/descent/noisy_descent.py",
+        "algorithms/descent/steps.py",
         "return sums.bound((bound * margins + norms) * largest)",
         "return sums.bound((bound * margins + norms) * largest * plan.n_records)",
         f"{_COUNTS} -k rounding",
@@ -1543,7 +1543,7 @@ MUTANTS = (
     ),
     Mutant(
         "gradients are divided by the public number",
-        "algorithms/descent/noisy_descent.py",
+        "algorithms/descent/steps.py",
         "            plan.n_records,\n            noise,",
         "            design.n_records,\n            noise,",
         _COUNTS,

@@ -25,7 +25,8 @@ from skdp.problems import Design, Loss
 from skdp.problems.multiclass_losses import OneVsRestLoss
 
 if TYPE_CHECKING:
-    from skdp.algorithms.descent.noisy_descent import Descent, NoisyGradientDescentPlan
+    from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+    from skdp.algorithms.descent.steps import Descent
 
 #: Least part of the variance of numeric targets that residuals have.
 _LEAST_RESIDUAL = 0.01

@@ -13,7 +13,6 @@ numbers or of earlier releases. Theory: docs/theory/noisy_gradient_descent.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -26,11 +25,12 @@ from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.noise import DescentNoise, planned_noise
 from skdp.algorithms.descent.schedule import (
     Schedule,
-    descend,
     plan_accelerated,
     plan_schedule,
     step_limit,
 )
+from skdp.algorithms.descent.shares import balanced, class_shares, signal_share
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
@@ -38,14 +38,11 @@ from skdp.algorithms.preparation.centered_chunks import centered
 from skdp.algorithms.preparation.centered_rows import (
     CenteredRecords,
     Centering,
-    clipped_sum,
-    person_rounding,
 )
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
-from skdp.algorithms.preparation.penalty import AFTER_RELEASES, Spectrum, penalised_rows
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows
 from skdp.algorithms.preparation.second_moments import (
-    Preconditioner,
     RowMomentsPlan,
     plan_row_moments,
 )
@@ -54,8 +51,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Objective, Records, SoftmaxLoss
-from skdp.problems.rounding import two_margins, two_norms
+from skdp.problems import EmpiricalRisk, Loss, Objective, Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,177 +460,6 @@ class NoisyGradientDescentPlan(Plan):
             rows, weights, offsets, shrinkage, noise, spread
         )
         return shrinkage * weights, offsets + offset
-
-
-def class_shares(loss: Loss, offsets: np.ndarray) -> np.ndarray:
-    """Return the shares of the classes in a constant model of log odds, shape (n_classes,)."""
-    if loss.n_margins == 1:
-        share = float(expit(offsets[0]))
-        return np.array([1.0 - share, share])
-    assert isinstance(loss, SoftmaxLoss)
-    return np.asarray(loss.probabilities(offsets[None, :])[0])
-
-
-def signal_share(weights: np.ndarray, variance: float) -> float:
-    """Return the share of the squared weights that is not noise, about; 0 without weights."""
-    square = float((weights**2).sum())
-    return 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
-
-
-def balanced(
-    raw: np.ndarray, variance: float, weights: np.ndarray, rows: CenteredRecords
-) -> np.ndarray:
-    """Turn weights into those of classes of equal sizes, beside log odds of 0.
-
-    Without the constant feature, and shrunk once more: the noise in them is no longer small beside
-    the log odds of a rare class.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n_outputs, width)
-        Weights before they were shrunk.
-    variance : float
-        Of their noise.
-    weights : ndarray of shape (n_outputs, width)
-    rows : CenteredRecords
-    """
-    weights = max(signal_share(raw, variance), rules.LEAST_SIGNAL) * weights
-    if rows.has_intercept:
-        weights[:, -1] = 0.0
-    return weights
-
-
-@dataclass(frozen=True, kw_only=True)
-class Descent:
-    """Noisy steps that are ready to start.
-
-    Attributes
-    ----------
-    plan : NoisyGradientDescentPlan
-        With the numbers that follow from earlier releases.
-    rows : CenteredRecords
-    offsets : ndarray of shape (n_outputs,)
-        Margins of a constant model.
-    preconditioner : Preconditioner or None
-    """
-
-    plan: NoisyGradientDescentPlan
-    rows: CenteredRecords
-    offsets: np.ndarray
-    preconditioner: Preconditioner | None
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """Second moments without the ridge, or the same in all directions."""
-        known, d = self.preconditioner, self.plan.objective.design.n_features
-        if known is None:
-            return Spectrum.public(d)
-        ridge = self.plan.ridge
-        matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
-        return Spectrum.released(
-            *np.linalg.eigh(matrix[:d, :d]), preparation_rules.PENALISED_MOMENT * ridge
-        )
-
-    @property
-    def start(self) -> np.ndarray:
-        """Weights to start from: 0, but for two classes of which one is rare.
-
-        A function of released means and of public numbers.
-        """
-        plan = self.plan
-        start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
-        if plan.loss.link == "logit" and self.rows.has_intercept:
-            odds, error = float(self.offsets[0]), plan.relative_noise
-            start[0, :-1] = rules.atypical_weights(odds, self.rows.shift, error)
-        return start
-
-    def reliability(self, learnt: np.ndarray) -> np.ndarray:
-        """Return the part of what the steps learnt that is kept, shape of the weights.
-
-        The weight of a column is mostly noise if all noise together exceeds what the records of
-        the column can say, unless it is larger than noise alone makes it. All of it is kept for
-        the constant, where second moments were not released, and of squares: a column of small
-        variance is not told apart from one of few records, and its weight often matters.
-        """
-        plan, known = self.plan, self.preconditioner
-        kept = np.ones_like(learnt)
-        if known is None or plan.is_squared:
-            return kept
-        least = rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes / plan.mu
-        heard = (plan.n_records * np.maximum(known.of_columns, 0.0) / least) ** 2
-        unit = plan.sensitivity * plan.n_blocks / plan.n_records
-        noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
-        beyond = 1.0 - rules.DOUBTED**2 * noise / np.maximum(learnt**2, 1e-300)
-        d = plan.objective.design.n_features
-        kept[:, :d] = np.maximum(heard / (1.0 + heard), beyond)[:, :d]
-        return kept
-
-    def heard(
-        self,
-        noise: NoiseSource,
-        start: np.ndarray | None = None,
-        factors: np.ndarray | None = None,
-        counted: Callable[[int], Iterable[int]] = range,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Release the average of the iterates, without what is mostly noise.
-
-        Parameters
-        ----------
-        noise : NoiseSource
-        start : ndarray of shape (n_outputs, width), optional
-            Released weights, to start from. Default: `start`.
-        factors : ndarray of shape (n_groups,), optional
-            Of the clipped gradients of the records of each group; none is above the plan's
-            `largest_factor`. Default: 1.
-        counted : callable, default=range
-            Counts the steps.
-
-        Returns
-        -------
-        weights : ndarray of shape (n_outputs, width)
-            Of centered rows.
-        kept : ndarray of shape (n_outputs, width)
-            Part of what the steps learnt that is kept.
-        """
-        plan, rows = self.plan, self.rows
-        loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
-        bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
-        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
-        origin = self.start if start is None else start
-        # sums of rows that are not centered, with residuals of at most clip / 0.2
-        sums = replace(plan.sums, size=clip * rows.amplification * largest)
-        offset = float(np.linalg.norm(self.offsets))
-
-        def sensitivity(weights: np.ndarray) -> float:
-            # the others may be elsewhere, and have margins and norms with other last bits
-            length = float(np.linalg.norm(origin + weights))
-            margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
-            norms = two_norms(d, rows.cancellation) * clip
-            if rows.of_persons:
-                norms = person_rounding(rows, clip)
-            return sums.bound((bound * margins + norms) * largest)
-
-        def total(weights: np.ndarray, k: int) -> np.ndarray:
-            given = origin + weights, self.offsets, clip, k, factors, largest
-            return clipped_sum(rows, loss, *given)
-
-        learnt = descend(
-            plan.schedule,
-            total,
-            sensitivity,
-            shape,
-            plan.n_records,
-            noise,
-            unit,
-            None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),
-            counted,
-        )
-        kept = self.reliability(learnt)
-        return origin + kept * learnt, kept
-
-    def weights(self, *args: Any, **options: Any) -> np.ndarray:
-        """Return the first result of :meth:`heard`."""
-        return self.heard(*args, **options)[0]
 
 
 def plan_noisy_gradient_descent(

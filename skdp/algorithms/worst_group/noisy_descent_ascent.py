@@ -19,10 +19,10 @@ import numpy as np
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.descent.noisy_descent import (
     NoisyGradientDescentPlan,
-    balanced,
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.descent.rules import block_count, temperature_share
+from skdp.algorithms.descent.shares import balanced
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRecords

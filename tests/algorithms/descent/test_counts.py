@@ -11,7 +11,7 @@ from laboratory import Laboratory
 from noisy_group_runs import planned
 from plain_noise import Silent, seeded
 
-from skdp.algorithms.descent import noisy_descent
+from skdp.algorithms.descent import steps
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
@@ -35,13 +35,13 @@ def plan_for(data, n_public, epsilon):
 
 @pytest.mark.parametrize("n_public", [1000, 2000, 4000])
 def test_gradients_are_divided_by_the_count(n_public, monkeypatch):
-    seen, descend = [], noisy_descent.descend
+    seen, descend = [], steps.descend
 
     def watched(schedule, total, sensitivity, shape, n_records, *args):
         seen.append(n_records)
         return descend(schedule, total, sensitivity, shape, n_records, *args)
 
-    monkeypatch.setattr(noisy_descent, "descend", watched)
+    monkeypatch.setattr(steps, "descend", watched)
     plan = plan_for(records(), n_public, 100.0)
     done = plan.run(records(), Run(noise=Silent())).plan
     assert seen == [pytest.approx(2000.0, rel=1e-6)]

@@ -25,15 +25,15 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import Ridge
 
-from skdp.algorithms.descent import noisy_descent as module
 from skdp.algorithms.descent import rules as step_rules
+from skdp.algorithms.descent import steps as module
 from skdp.algorithms.descent.noisy_descent import (
-    Descent,
     NoisyGradientDescentPlan,
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.descent.rules import block_count, step_rule
 from skdp.algorithms.descent.schedule import descend
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.descent.temperature import TemperaturePlan
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import (

@@ -12,13 +12,13 @@ from descent_plans import RELATIONS, REPLACE, objective, plan_of, weights_of
 from plain_noise import Silent, seeded
 from scipy import stats
 
-from skdp.algorithms.descent import noisy_descent as module
+from skdp.algorithms.descent import steps as module
 from skdp.algorithms.descent.noisy_descent import (
-    Descent,
     NoisyGradientDescentPlan,
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.descent.rules import centering_share
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.descent.temperature import TemperaturePlan
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering

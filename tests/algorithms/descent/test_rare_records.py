@@ -10,7 +10,7 @@ import pytest
 from descent_plans import ADD, REPLACE, objective, plain_plan, plan_of
 from plain_noise import Silent
 
-from skdp.algorithms.descent.noisy_descent import Descent
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.preparation.second_moments import Preconditioner
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy import PrivacyBudget

@@ -21,7 +21,9 @@ from plain_noise import Silent
 from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import Descent, balanced, plan_noisy_gradient_descent
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.descent.shares import balanced
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.group_weights import class_weights

@@ -23,7 +23,7 @@ from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import Descent
+from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity

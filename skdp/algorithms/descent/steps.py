@@ -1,0 +1,157 @@
+"""The noisy steps of one fit: clipped sums of gradients, averaged, without what is mostly noise.
+
+Theory: docs/theory/noisy_gradient_descent.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdp.algorithms.descent import rules
+from skdp.algorithms.descent.schedule import descend
+from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
+from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.preparation.second_moments import Preconditioner
+from skdp.mechanisms import NoiseSource
+from skdp.problems.rounding import two_margins, two_norms
+
+if TYPE_CHECKING:
+    from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """Noisy steps that are ready to start.
+
+    Attributes
+    ----------
+    plan : NoisyGradientDescentPlan
+        With the numbers that follow from earlier releases.
+    rows : CenteredRecords
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model.
+    preconditioner : Preconditioner or None
+    """
+
+    plan: NoisyGradientDescentPlan
+    rows: CenteredRecords
+    offsets: np.ndarray
+    preconditioner: Preconditioner | None
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """Second moments without the ridge, or the same in all directions."""
+        known, d = self.preconditioner, self.plan.objective.design.n_features
+        if known is None:
+            return Spectrum.public(d)
+        ridge = self.plan.ridge
+        matrix = (known.vectors * (known.values - ridge)) @ known.vectors.T
+        return Spectrum.released(
+            *np.linalg.eigh(matrix[:d, :d]), preparation_rules.PENALISED_MOMENT * ridge
+        )
+
+    @property
+    def start(self) -> np.ndarray:
+        """Weights to start from: 0, but for two classes of which one is rare.
+
+        A function of released means and of public numbers.
+        """
+        plan = self.plan
+        start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
+        if plan.loss.link == "logit" and self.rows.has_intercept:
+            odds, error = float(self.offsets[0]), plan.relative_noise
+            start[0, :-1] = rules.atypical_weights(odds, self.rows.shift, error)
+        return start
+
+    def reliability(self, learnt: np.ndarray) -> np.ndarray:
+        """Return the part of what the steps learnt that is kept, shape of the weights.
+
+        The weight of a column is mostly noise if all noise together exceeds what the records of
+        the column can say, unless it is larger than noise alone makes it. All of it is kept for
+        the constant, where second moments were not released, and of squares: a column of small
+        variance is not told apart from one of few records, and its weight often matters.
+        """
+        plan, known = self.plan, self.preconditioner
+        kept = np.ones_like(learnt)
+        if known is None or plan.is_squared:
+            return kept
+        least = rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes / plan.mu
+        heard = (plan.n_records * np.maximum(known.of_columns, 0.0) / least) ** 2
+        unit = plan.sensitivity * plan.n_blocks / plan.n_records
+        noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
+        beyond = 1.0 - rules.DOUBTED**2 * noise / np.maximum(learnt**2, 1e-300)
+        d = plan.objective.design.n_features
+        kept[:, :d] = np.maximum(heard / (1.0 + heard), beyond)[:, :d]
+        return kept
+
+    def heard(
+        self,
+        noise: NoiseSource,
+        start: np.ndarray | None = None,
+        factors: np.ndarray | None = None,
+        counted: Callable[[int], Iterable[int]] = range,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Release the average of the iterates, without what is mostly noise.
+
+        Parameters
+        ----------
+        noise : NoiseSource
+        start : ndarray of shape (n_outputs, width), optional
+            Released weights, to start from. Default: `start`.
+        factors : ndarray of shape (n_groups,), optional
+            Of the clipped gradients of the records of each group; none is above the plan's
+            `largest_factor`. Default: 1.
+        counted : callable, default=range
+            Counts the steps.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_outputs, width)
+            Of centered rows.
+        kept : ndarray of shape (n_outputs, width)
+            Part of what the steps learnt that is kept.
+        """
+        plan, rows = self.plan, self.rows
+        loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
+        bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
+        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
+        origin = self.start if start is None else start
+        # sums of rows that are not centered, with residuals of at most clip / 0.2
+        sums = replace(plan.sums, size=clip * rows.amplification * largest)
+        offset = float(np.linalg.norm(self.offsets))
+
+        def sensitivity(weights: np.ndarray) -> float:
+            # the others may be elsewhere, and have margins and norms with other last bits
+            length = float(np.linalg.norm(origin + weights))
+            margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
+            norms = two_norms(d, rows.cancellation) * clip
+            if rows.of_persons:
+                norms = person_rounding(rows, clip)
+            return sums.bound((bound * margins + norms) * largest)
+
+        def total(weights: np.ndarray, k: int) -> np.ndarray:
+            given = origin + weights, self.offsets, clip, k, factors, largest
+            return clipped_sum(rows, loss, *given)
+
+        learnt = descend(
+            plan.schedule,
+            total,
+            sensitivity,
+            shape,
+            plan.n_records,
+            noise,
+            unit,
+            None if self.preconditioner is None else self.preconditioner.matrix(plan.floor),
+            counted,
+        )
+        kept = self.reliability(learnt)
+        return origin + kept * learnt, kept
+
+    def weights(self, *args: Any, **options: Any) -> np.ndarray:
+        """Return the first result of :meth:`heard`."""
+        return self.heard(*args, **options)[0]
