@@ -48,7 +48,6 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="DIR")
     parser.add_argument("--redraw", action="store_true", help="measure nothing: read DIR's tables")
-    parser.add_argument("--svg", type=Path, metavar="DIR", help="draw the pictures there, as SVG")
     parser.add_argument("--page", type=Path, metavar="PATH", help="write the case's page, or part")
     parser.add_argument("--seeds", type=int, default=10, help="splits of each data set")
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
@@ -90,12 +89,7 @@ def run_case(name: str, case: ModuleType, options: argparse.Namespace) -> None:
         import matplotlib
 
         matplotlib.use("Agg")
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name})
-        figure = case.plot(table)
-        if options.svg is None:
-            figure.savefig(path.with_suffix(".png"), dpi=100)
-        else:
-            figure.savefig(options.svg / f"{name}.svg", metadata={"Date": None})
+        case.plot(table).savefig(path.with_suffix(".png"), dpi=100)
     if options.page is not None:
         tables.write_page(options.page, case.page(table), getattr(case, "MARK", None))
     print(f"\n=== {name}: {len(table)} rows, {time.perf_counter() - start:.0f} s\n")

@@ -1,6 +1,6 @@
 """Line charts as SVG files, with the standard library alone.
 
-A chart is one or more panels side by side, each over a logarithmic x axis or over numbered steps.
+A chart is one or more panels side by side, each over a logarithmic x axis.
 The colours are those of Okabe and Ito, which stay apart under the common forms of colour blindness;
 the shapes of the markers tell the lines apart as well.
 """
@@ -38,21 +38,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `reference` is a horizontal line, labelled above or below.
-
-    `limit` is a second one, labelled above. With `steps` the x are whole numbers, evenly spaced.
-    A panel without an `x_label` has that of the chart. `log_y` is for positive values.
-    """
+    """One pair of axes. `reference` is a horizontal line, labelled above or below."""
 
     title: str
     series: Sequence[Series]
     reference: tuple[str, float] | None
     y_range: tuple[float, float] | None = None
     label_below: bool = False
-    limit: tuple[str, float] | None = None
-    steps: bool = False
-    x_label: str = ""
-    log_y: bool = False
 
 
 def write_line_chart(
@@ -83,7 +75,7 @@ def write_line_chart(
         *_legend(labels, 20, 84),
     ]
     for i, panel in enumerate(panels):
-        parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), panel.x_label or x_label)
+        parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), x_label)
     if footnote:
         parts.append(_text(20, height - 16, footnote, fill=MUTED, size=11))
     parts.append("</svg>\n")
@@ -93,43 +85,39 @@ def write_line_chart(
 def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     top, bottom = PANEL_TOP, PANEL_TOP + PANEL_HEIGHT
     right = left + PANEL_WIDTH
-    ticks = (_log_ticks if panel.log_y else _ticks)(*(panel.y_range or _y_range(panel)))
-    y_scale = _log if panel.log_y else float
-    low, high = y_scale(ticks[0]), y_scale(ticks[-1])
+    ticks = _ticks(*(panel.y_range or _y_range(panel)))
+    low, high = ticks[0], ticks[-1]
     x_values = sorted({x for series in panel.series for x in series.x})
-    scale = float if panel.steps else math.log
-    x_low, x_high = scale(x_values[0]), scale(x_values[-1])
+    x_low, x_high = math.log(x_values[0]), math.log(x_values[-1])
 
     def to_x(x: float) -> float:
-        position = (scale(x) - x_low) / (x_high - x_low) if x_high > x_low else 0.5
+        position = (math.log(x) - x_low) / (x_high - x_low) if x_high > x_low else 0.5
         return left + INSET + position * (PANEL_WIDTH - 2 * INSET)
 
     def to_y(y: float) -> float:
-        return bottom - min(1.0, max(0.0, (y_scale(y) - low) / (high - low))) * PANEL_HEIGHT
+        return bottom - min(1.0, max(0.0, (y - low) / (high - low))) * PANEL_HEIGHT
 
     out = [_text(left, top - 14, panel.title, size=13, weight=600)]
     digits = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
-    style = "g" if panel.log_y else f".{digits}f"
     for tick in ticks:
         out.append(_line(left, to_y(tick), right, to_y(tick), GRID))
-        out.append(_text(left - 8, to_y(tick) + 4, f"{tick:{style}}", MUTED, anchor="end"))
+        out.append(_text(left - 8, to_y(tick) + 4, f"{tick:.{digits}f}", MUTED, anchor="end"))
     for x in x_values:
         out.append(_line(to_x(x), bottom, to_x(x), bottom + 5, MUTED))
         out.append(_text(to_x(x), bottom + 19, f"{x:g}", MUTED, anchor="middle"))
     out.append(_line(left, bottom, right, bottom, MUTED))
     out.append(_text((left + right) / 2, bottom + 40, x_label, anchor="middle"))
 
-    for line, below in ((panel.reference, panel.label_below), (panel.limit, False)):
-        if line is not None:
-            label, level = line
-            out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
-            above = to_y(level) - 18 > top and not below
-            place = to_y(level) - 6 if above else to_y(level) + 15
-            out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
+    if panel.reference is not None:
+        label, level = panel.reference
+        out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
+        above = to_y(level) - 18 > top and not panel.label_below
+        place = to_y(level) - 6 if above else to_y(level) + 15
+        out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
 
     for i, series in enumerate(panel.series):
         colour = COLOURS[i]
-        shift = 0.0 if panel.steps else DODGE * (i - (len(panel.series) - 1) / 2)
+        shift = DODGE * (i - (len(panel.series) - 1) / 2)
         points = [(to_x(x) + shift, to_y(y)) for x, y in zip(series.x, series.y, strict=True)]
         for (px, _), y, spread in zip(points, series.y, series.spread, strict=True):
             out.append(_line(px, to_y(y - spread), px, to_y(y + spread), colour, 1.5, opacity=0.5))
@@ -219,7 +207,8 @@ def _y_range(panel: Panel) -> tuple[float, float]:
         for y, spread in zip(series.y, series.spread, strict=True)
         for sign in (-1, 1)
     ]
-    bars += [line[1] for line in (panel.reference, panel.limit) if line is not None]
+    if panel.reference is not None:
+        bars.append(panel.reference[1])
     return min(bars), max(bars)
 
 
@@ -232,19 +221,6 @@ def _ticks(low: float, high: float) -> list[float]:
     return [i * step for i in range(first, max(last, first + 1) + 1)]
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Numbers 1, 2 and 5 times powers of ten that cover the range."""
-    first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
-    ticks = [m * 10.0**k for k in range(first, last + 1) for m in (1, 2, 5)]
-    below = sum(tick <= low for tick in ticks) - 1
-    above = next(i for i, tick in enumerate(ticks) if tick >= high)
-    return ticks[max(below, 0) : above + 1]
-
-
-def _log(y: float) -> float:
-    return math.log(max(y, 1e-300))
-
-
 def _description(panels: Sequence[Panel]) -> str:
     """The numbers in words, for readers who do not see the chart."""
     sentences = []
@@ -254,7 +230,7 @@ def _description(panels: Sequence[Panel]) -> str:
             + ", ".join(f"{y:.3f} at {x:g}" for x, y in zip(series.x, series.y, strict=True))
             for series in panel.series
         ]
-        levels = (line for line in (panel.reference, panel.limit) if line is not None)
-        lines += [f"{label}: {level:.3f}" for label, level in levels]
+        if panel.reference is not None:
+            lines.append("{}: {:.3f}".format(*panel.reference))
         sentences.append(f"{panel.title}. {'; '.join(lines)}.")
     return " ".join(sentences)

@@ -36,16 +36,38 @@ def mean(name: str, column: str = "mean", **values: object) -> Callable[[], floa
     return lambda: float(rows(name, **values)[column].mean())
 
 
-def adult(method: str, metric: str = "log loss") -> Callable[[], float]:
-    """A score on Adult at epsilon 1, replace-one."""
-    one = {"dataset": "adult", "relation": "replace_one", "epsilon": 1}
+def adult(method: str, metric: str = "log loss", epsilon: float = 1) -> Callable[[], float]:
+    """A score on Adult, replace-one."""
+    one = {"dataset": "adult", "relation": "replace_one", "epsilon": epsilon}
     return mean("linear_table", **one, method=method, metric=metric)
 
 
-def conflict(method: str, epsilon: float) -> Callable[[], float]:
-    """Accuracy of the worst group where groups contradict each other."""
-    values = {"part": "scores", "data": "conflict", "epsilon": epsilon, "method": method}
+def worst(data: str, method: str, epsilon: float) -> Callable[[], float]:
+    """Accuracy of the worst group."""
+    values = {"part": "scores", "data": data, "epsilon": epsilon, "method": method}
     return mean("worst_group", "worst_accuracy", **values)
+
+
+def tabular(method: str, relation: str | None, epsilon: float) -> Callable[[], float]:
+    """Mean score on the tables of R's example data."""
+
+    def score() -> float:
+        found = rows("tabular", method=method, epsilon=epsilon)
+        found = found[~found["dataset"].isin(["adult", "california"])]
+        return float(found["mean"][(found["neighbouring"] == relation) | (relation is None)].mean())
+
+    return score
+
+
+def california(method: str, epsilon: float) -> Callable[[], float]:
+    """R2 of a model of splines, or of a linear one."""
+    return mean("nonlinear", dataset="california", method=method, epsilon=epsilon)
+
+
+def gain(method: str, epsilon: float) -> Callable[[], float]:
+    """By how much splines with another setting are below, or above, their default."""
+    default = california("splines, replace_one", epsilon)
+    return lambda: abs(california(method, epsilon)() - default())
 
 
 BEST, OTHERS = "DP-SGD, best setting", "DP-SGD, other sets' setting"
@@ -73,12 +95,64 @@ NUMBERS: dict[str, Callable[[], float]] = {
     "linear.others_below": behind_its_best,
     "over_constant.all": lambda: len(table("over_constant")),
     "over_constant.above": lambda: len(rows("over_constant", is_above=True)),
-    "conflict.plain": conflict("plain", 1),
-    "conflict.ours": conflict("private sizes", 0.1),
-    "synthetic.answers": mean(
-        "synthetic", "value", part="marginals", method="DPSyntheticData, answers", epsilon=1
-    ),
+    "conflict.plain": worst("conflict", "plain", 1),
+    "conflict.ours": worst("conflict", "private sizes", 0.1),
+    "adult_groups.plain": worst("Adult", "plain", 1),
+    "adult_groups.ours": worst("Adult", "private sizes", 1),
+    "tabular.boosting": tabular("no privacy, boosting", None, float("inf")),
 }
+METRICS = {"accuracy": "accuracy", "log_loss": "log loss", "auc": "ROC AUC"}
+for name, metric in METRICS.items():
+    NUMBERS[f"adult.{name}.no_privacy"] = mean(
+        "linear_table", dataset="adult", method="no privacy", metric=metric
+    )
+    for epsilon in (0.1, 1):
+        NUMBERS[f"adult.{name}.{epsilon}"] = adult("skdp", metric, epsilon)
+SYNTHETIC = {
+    "answers": ("marginals", "DPSyntheticData, answers"),
+    "consistent": ("marginals", "Gaussian histograms, consistent"),
+    "mst": ("marginals", "MST of dpmm 0.1.9, sample"),
+    "on_sample": ("accuracy", "LogisticRegression on a sample"),
+    "on_records": ("accuracy", "DPLogisticRegression on the records"),
+}
+for name, (part, method) in SYNTHETIC.items():
+    NUMBERS[f"synthetic.{name}"] = mean("synthetic", "value", part=part, method=method, epsilon=1)
+for name, part in (
+    ("plain_clean", "plain, clean"),
+    ("plain_attacked", "plain, attacked"),
+    ("robust_attacked", "robust, attacked"),
+):
+    NUMBERS[f"attacks.{name}"] = mean("attacks", part, data="simulated", epsilon=1)
+for name, method in (
+    ("network", "DP-RGDA: DPMaxGroupLossMLPClassifier"),
+    ("linear", "DPMaxGroupLossClassifier"),
+):
+    NUMBERS[f"opposite.{name}"] = mean(
+        "worst_group_mlp", "worst_accuracy", data="made", epsilon=2, method=method
+    )
+for name, case in (("mirror", "mirror descent"), ("default", "gradient")):
+    for d in (100, 1000):
+        NUMBERS[f"wide.{name}.{d}"] = mean("mirror_descent", "loss", part="loss", case=case, d=d)
+for name in ("mirror_descent", "gradient", "zero coefficients"):
+    for d in (50, 500):
+        NUMBERS[f"wide_groups.{name.split()[0]}.{d}"] = mean(
+            "mirror_descent", "loss", part="group", case=name, d=d
+        )
+for name, (method, relation) in {
+    "planned": ("planned", "replace_one"),
+    "planned_add_remove": ("planned", "add_remove"),
+    "linear": ("linear", "replace_one"),
+    "splines": ("splines", "replace_one"),
+    "dp_ebm": ("DP-EBM", "add_remove"),
+}.items():
+    NUMBERS[f"tabular.{name}"] = tabular(method, relation, 1)
+for name in ("linear", "splines"):
+    for relation in ("replace_one", "add_remove"):
+        NUMBERS[f"california.{name}.{relation}"] = california(f"{name}, {relation}", 0.1)
+NUMBERS["california.weights.1"] = gain("splines, no weights", 1)
+NUMBERS["california.weights.0.1"] = gain("splines, no weights", 0.1)
+NUMBERS["california.knots.1"] = gain("splines, 10 knots", 1)
+NUMBERS["california.knots.10"] = gain("splines, 10 knots", 10)
 
 
 def findings(page: str) -> list[str]:

@@ -15,8 +15,14 @@ ROOT = Path(__file__).parents[2]
 STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D"))
 
 
-def draw(name: str, ylabel: str, panels: Mapping[str, Mapping[str, pd.Series]]) -> None:
-    """A panel for each title, a curve over epsilon for each name, one legend below."""
+def draw(
+    name: str,
+    ylabel: str,
+    panels: Mapping[str, Mapping[str, pd.Series]],
+    xlabel: str = "epsilon",
+    yscale: str = "linear",
+) -> None:
+    """A panel for each title, a curve for each name, one legend below."""
     rc = {
         "font.size": 10,
         "svg.fonttype": "none",
@@ -31,9 +37,9 @@ def draw(name: str, ylabel: str, panels: Mapping[str, Mapping[str, pd.Series]]) 
             for (label, curve), (colour, marker) in zip(curves.items(), STYLES, strict=False):
                 axis.plot(curve.index, curve, color=colour, marker=marker, label=label)
             ticks = next(iter(curves.values())).index
-            axis.set(title=title, xlabel="epsilon", xscale="log")
+            axis.set(title=title, xlabel=xlabel, xscale="log", yscale=yscale)
             axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            axis.minorticks_off()
+            axis.xaxis.minorticks_off()
             axis.grid(alpha=0.3)
         axes[0, 0].set_ylabel(ylabel)
         handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -43,19 +49,29 @@ def draw(name: str, ylabel: str, panels: Mapping[str, Mapping[str, pd.Series]]) 
         plt.close(figure)
 
 
-def curves(
-    table: str, column: str, names: Mapping[str, str], **values: object
-) -> dict[str, pd.Series]:
-    """Curves of methods over epsilon from 0.1 to 10, under the names that a picture shows.
+def table(name: str, **values: object) -> pd.DataFrame:
+    """The rows of a table of ``benchmarks/results`` that have these values."""
+    rows = pd.read_csv(ROOT / "benchmarks" / "results" / f"{name}.csv", skiprows=1)
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    return rows
 
-    Of several settings of a method the best one counts.
+
+def curves(
+    rows: pd.DataFrame,
+    column: str,
+    names: Mapping[str, str],
+    x: str = "epsilon",
+    of: str = "method",
+    best: str = "max",
+) -> dict[str, pd.Series]:
+    """Curves of methods, under the names that a picture shows; epsilon from 0.1 to 10.
+
+    Of several rows at one place the best counts, or their mean.
     """
-    rows = pd.read_csv(ROOT / "benchmarks" / "results" / f"{table}.csv", skiprows=1)
-    rows = rows[rows["epsilon"].between(0.1, 10)]
-    for name, value in values.items():
-        rows = rows[rows[name] == value]
+    rows = rows[rows["epsilon"].between(0.1, 10)] if x == "epsilon" else rows
     return {
-        shown: rows[rows["method"] == method].groupby("epsilon")[column].max()
+        shown: rows[rows[of] == method].groupby(x)[column].agg(best)
         for method, shown in names.items()
     }
 
@@ -81,7 +97,7 @@ if __name__ == "__main__":
         "worst_group",
         "accuracy of the worst group",
         {
-            title: curves("worst_group", "worst_accuracy", groups, part="scores", data=name)
+            title: curves(table("worst_group", part="scores", data=name), "worst_accuracy", groups)
             for name, title in data.items()
         },
     )
@@ -95,7 +111,65 @@ if __name__ == "__main__":
         "splines",
         "accuracy, or R2",
         {
-            title: curves("nonlinear", "mean", models, dataset=name)
+            title: curves(table("nonlinear", dataset=name), "mean", models)
             for name, title in (("adult", "Adult, accuracy"), ("california", "California, R2"))
         },
+    )
+    attacked = table("attacks")
+    ways = [c for c in attacked if c.split(", ")[0] in ("plain", "robust") and "error" not in c]
+    draw(
+        "attacks",
+        "accuracy",
+        {
+            title: dict(attacked[attacked["data"] == name].set_index("epsilon")[ways].items())
+            for name, title in (
+                ("simulated", "Simulated, radius 0.08"),
+                ("digits", "Digits 4 and 9, radius 0.04"),
+            )
+        },
+    )
+    networks = {
+        "DPLogisticRegression": "DPLogisticRegression",
+        "DPMaxGroupLossClassifier": "DPMaxGroupLossClassifier",
+        "DP-RGDA: DPMaxGroupLossMLPClassifier": "network",
+    }
+    titles = {"made": "Opposite signs", "conflict": "Other features decide"}
+    draw(
+        "networks",
+        "accuracy of the worst group",
+        {
+            title: curves(table("worst_group_mlp", data=name, n=n), "worst_accuracy", networks)
+            for (name, title), n in zip(titles.items(), (10_000, 50_000), strict=True)
+        },
+    )
+    wide = {
+        "mirror descent": "mirror descent",
+        "gradient": "default",
+        "DP-SGD, best of grid": "DP-SGD, tuned on the test data",
+        "zero coefficients": "zero coefficients",
+    }
+    draw(
+        "many_features",
+        "test log loss",
+        {
+            "20,000 records, epsilon 1": curves(
+                table("mirror_descent", part="loss"), "loss", wide, x="d", of="case", best="mean"
+            )
+        },
+        xlabel="number of features",
+    )
+    answers = {
+        "DPSyntheticData, answers": "DPSyntheticData, answers",
+        "DPSyntheticData, sample": "DPSyntheticData, sample",
+        "Gaussian histograms, consistent": "noisy marginals, consistent",
+    }
+    draw(
+        "synthetic",
+        "distance of two-way marginals",
+        {
+            "Adult, nine columns": curves(
+                table("synthetic", part="marginals"), "value", answers, best="mean"
+            )
+        },
+        yscale="log",
     )
