@@ -445,11 +445,13 @@ GROUP_METHODS: dict[str, Method] = {
 SYNTHETIC_METHODS: dict[str, Method] = {
     "adaptive": Method(
         plan=plan_adaptive_measurements,
+        chunked=True,
         needs_delta=True,
         relations=(Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER),
     ),
     "mirror_descent": Method(
         plan=plan_linear_queries,
+        chunked=True,
         relations=(Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER),
         published=partial(plan_linear_queries, calibration="paper"),
         leads=lambda objective, budget: budget.is_pure,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,24 @@ def universe_size(sizes: Sequence[int]) -> int:
     24
     """
     return math.prod(int(size) for size in sizes)
+
+
+class CategoricalTable(Protocol):
+    """Records that marginals are counted of, in memory or in chunks."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of categories per column."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of units of the guarantee."""
+
+    def counted(self, marginals: Iterable[Sequence[int]]) -> CategoricalTable:
+        """Return the table, ready for :meth:`counts` of some marginals."""
+
+    def counts(self, columns: Sequence[int]) -> np.ndarray:
+        """Count the records of each cell of a marginal."""
 
 
 #: Binary digits of the sums of weights of persons.
@@ -75,6 +94,10 @@ class CategoricalRecords:
     def n_records(self) -> int:
         """Number of persons, or of records where each is a unit of its own."""
         return len(self.codes) if self.n_persons is None else self.n_persons
+
+    def counted(self, marginals: Iterable[Sequence[int]]) -> CategoricalRecords:
+        """Return itself: any marginal can be counted at any time."""
+        return self
 
     def counts(self, columns: Sequence[int]) -> np.ndarray:
         """Count the records of each cell of a marginal, with their weights.

@@ -19,7 +19,7 @@ import numpy as np
 
 from skdp._checks import shown
 from skdp.privacy.events import Neighbouring
-from skdp.problems.categorical import CategoricalRecords, universe_size
+from skdp.problems.categorical import CategoricalTable, universe_size
 
 #: Bits of the queries of a matrix, in units of the largest: their sums over records are exact.
 _BITS = 20
@@ -37,6 +37,11 @@ class Workload(ABC):
     sizes: tuple[int, ...]
 
     @property
+    def marginals(self) -> tuple[tuple[int, ...], ...]:
+        """Columns of the marginals whose counts :meth:`sums` needs."""
+        return (tuple(range(len(self.sizes))),)
+
+    @property
     @abstractmethod
     def n_queries(self) -> int:
         """Number of queries."""
@@ -52,7 +57,7 @@ class Workload(ABC):
         """Bound on the absolute values of the queries."""
 
     @abstractmethod
-    def sums(self, records: CategoricalRecords) -> np.ndarray:
+    def sums(self, records: CategoricalTable) -> np.ndarray:
         """Sum each query over the records, without rounding; shape (n_queries,)."""
 
     @abstractmethod
@@ -88,6 +93,10 @@ class Marginals(Workload):
         """Shape of a marginal."""
         return tuple(self.sizes[c] for c in columns)
 
+    @property
+    def marginals(self) -> tuple[tuple[int, ...], ...]:
+        return self.columns
+
     @cached_property
     def _ends(self) -> np.ndarray:
         return np.cumsum([universe_size(self.shape(columns)) for columns in self.columns])
@@ -104,7 +113,7 @@ class Marginals(Workload):
     def largest(self) -> float:
         return 1.0
 
-    def sums(self, records: CategoricalRecords) -> np.ndarray:
+    def sums(self, records: CategoricalTable) -> np.ndarray:
         return np.concatenate([records.counts(columns).ravel() for columns in self.columns])
 
     def answers(self, distribution: np.ndarray) -> np.ndarray:
@@ -187,7 +196,7 @@ class QueryMatrix(Workload):
     def largest(self) -> float:
         return float(np.abs(self.matrix).max())
 
-    def sums(self, records: CategoricalRecords) -> np.ndarray:
+    def sums(self, records: CategoricalTable) -> np.ndarray:
         counts = records.counts(range(len(self.sizes))).ravel()
         return (self._numerators @ counts) * self._unit
 

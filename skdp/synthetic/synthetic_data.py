@@ -21,7 +21,7 @@ from skdp._estimator import (
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
-from skdp.data.collections import as_source
+from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -36,12 +36,14 @@ from skdp.problems import (
 from skdp.synthetic.tables import (
     TableFormat,
     declared_categories,
+    distinct_values,
     encode,
     has_missing,
-    inferred_categories,
+    ordered_categories,
     refuse_floats,
     validated,
 )
+from skdp.synthetic.tables_of_sources import coded_chunks, inferred_from_source
 
 #: Largest universe whose distribution is written out.
 _MAX_TABLE = 1 << 24
@@ -163,8 +165,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Every value must be among the categories of its column.
+        X : array-like or data frame of shape (n_samples, n_features), or RecordSource
+            Every value must be among the categories of its column. Of a source or a Dask
+            collection, marginals are counted chunk by chunk.
         y : None
             Ignored.
         user_ids : array-like of shape (n_samples,), str or None, default=None
@@ -188,8 +191,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
-        if as_source(X) is not None:
-            raise ValueError("DPSyntheticData needs all records in memory.")
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:
@@ -202,13 +203,19 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
         is_list = isinstance(X, (list, tuple))
+        source = as_source(X)
+        if source is not None:
+            self._check_chunked(user_ids)
+            X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
-        if given is None:
+        if given is not None:
+            categories = declared_categories(given, self._names)
+        elif source is not None:
+            categories = inferred_from_source(source, self._names)
+        else:
             refuse_floats(X, self._names)
-        categories = (
-            inferred_categories(X) if given is None else declared_categories(given, self._names)
-        )
+            categories = ordered_categories(distinct_values(X))
         self._categories, self._format = categories, TableFormat.of(X, categories, is_list)
         sizes = tuple(len(values) for values in categories)
         if order is not None and order > max(2, len(sizes)):
@@ -219,7 +226,11 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             else Marginals(sizes, min(order, len(sizes)))
         )
         relation = Neighbouring(self.neighbouring)
-        records = CategoricalRecords(encode(X, categories, self._names), sizes)
+        records: Any = (
+            CategoricalRecords(encode(X, categories, self._names), sizes)
+            if source is None
+            else coded_chunks(source, categories, self._names, allow_nan)
+        )
         if user_ids is not None:
             records = records.of_persons(person_codes(user_ids, X.shape[0]))
             relation = relation.of_persons
@@ -243,6 +254,13 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             plan={"n_categories": list(sizes), **plan.to_dict()},
             remarks=plan.remarks(),
         )
+
+    def _check_chunked(self, user_ids: Any) -> None:
+        """Refuse what needs all records in memory."""
+        if user_ids is not None:
+            raise ValueError("user_ids of DPSyntheticData need all records in memory.")
+        if self.calibration == "paper":
+            raise ValueError("calibration='paper' needs all records in memory.")
 
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
@@ -358,6 +376,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         rng = randomness(self.random_state)[0]
         return self._format.decode(self._model.sample(self._n_records, rng), self._categories)
 
+    @over_chunks
     def transform(self, X: Any) -> Any:
         """Pass records on as they are, for what was fitted to synthetic ones.
 

@@ -5,7 +5,7 @@ No data frame library is imported: frames are taken apart and made by their own 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -76,8 +76,8 @@ def refuse_floats(X: Any, names: Sequence[Any]) -> None:
             )
 
 
-def inferred_categories(X: Any) -> Categories:
-    """Collect the values of each column in increasing order; this is not private."""
+def distinct_values(X: Any) -> list[set[Any]]:
+    """Collect the values of each column; this is not private."""
     found = []
     for j, column in enumerate(columns_of(X)):
         try:
@@ -89,6 +89,14 @@ def inferred_categories(X: Any) -> Categories:
                 f"Column {j} of X contains NaN or None: declare `categories` with None among them, "
                 "or fill missing values with a public constant."
             )
+        found.append(values)
+    return found
+
+
+def ordered_categories(columns: Iterable[set[Any]]) -> Categories:
+    """Return values in increasing order; of mixed kinds, by their types."""
+    found = []
+    for values in columns:
         try:
             found.append(tuple(sorted(values)))
         except TypeError:

@@ -42,7 +42,8 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, RepeatedEvent
 from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, CategoricalRecords, QueryObjective
+from skdp.problems import ROUNDING_SLACK, QueryObjective
+from skdp.problems.categorical import CategoricalTable
 from skdp.problems.rounding import EPS
 
 
@@ -147,7 +148,7 @@ class AdaptiveMeasurementsPlan(Plan):
         numbers = {name: getattr(self, name) for name in names}
         return {"n_candidates": len(self.groups.candidates), **numbers}
 
-    def run(self, data: CategoricalRecords, run: Run) -> ModelResult:
+    def run(self, data: CategoricalTable, run: Run) -> ModelResult:
         """Measure and fit.
 
         The point of the result holds the parameters of the model.
@@ -156,6 +157,8 @@ class AdaptiveMeasurementsPlan(Plan):
             raise ValueError("The records do not have the sizes of the plan.")
         with without_warnings():
             found = Measurements(self.groups)
+            candidates = self.groups.candidates if self.n_rounds else ()
+            data = data.counted(self.groups.marginals([*self.first, *candidates]))
             if self.is_complete:
                 keys = self.groups.candidates
                 for k in run.counted("measurements")(len(keys)):
@@ -178,7 +181,7 @@ class AdaptiveMeasurementsPlan(Plan):
 
     def _measure(
         self,
-        data: CategoricalRecords,
+        data: CategoricalTable,
         key: Columns,
         mechanism: GaussianMechanism,
         found: Measurements,
@@ -188,7 +191,7 @@ class AdaptiveMeasurementsPlan(Plan):
         noisy = mechanism.release(sums.ravel(), run.noise).reshape(sums.shape)
         found.add(key, noisy / data.n_records, (mechanism.noise_scale / data.n_records) ** 2)
 
-    def _drawn(self, data: CategoricalRecords, found: Measurements, run: Run) -> Columns:
+    def _drawn(self, data: CategoricalTable, found: Measurements, run: Run) -> Columns:
         """Draw a group by the l1 distance of its sums from those of the model."""
         candidates = self.groups.possible(found.values)
         scores = [self._score(self.groups.sums(data, key), found.model, key) for key in candidates]

@@ -44,6 +44,7 @@ from skdp.problems import (
     Workload,
     universe_size,
 )
+from skdp.problems.categorical import CategoricalTable
 from skdp.problems.rounding import EPS
 
 #: Largest universe that is written out.
@@ -127,7 +128,7 @@ class LinearQueriesPlan(Plan):
         numbers = {name: getattr(self, name) for name in names}
         return {"n_queries": self.workload.n_queries, **numbers}
 
-    def run(self, data: CategoricalRecords, run: Run) -> ModelResult:
+    def run(self, data: CategoricalTable, run: Run) -> ModelResult:
         """Alternate draws of queries and steps of the distribution.
 
         The point of the result is a mean of the distributions, shape `workload.sizes`.
@@ -171,13 +172,13 @@ class LinearQueriesPlan(Plan):
 class _Batches:
     """Sums of the queries over the records of each round."""
 
-    def __init__(
-        self, plan: LinearQueriesPlan, data: CategoricalRecords, noise: NoiseSource
-    ) -> None:
-        self._plan, self._data = plan, data
+    def __init__(self, plan: LinearQueriesPlan, data: CategoricalTable, noise: NoiseSource) -> None:
+        self._plan, workload = plan, plan.workload
         if plan.batch_size is None:
-            self._full = plan.workload.sums(data)
+            self._full = workload.sums(data.counted(workload.marginals))
         else:
+            assert isinstance(data, CategoricalRecords)
+            self._data = data
             self._order = random_order(data.n_records, noise)
 
     def sums(self, t: int) -> np.ndarray:

@@ -12,7 +12,8 @@ import numpy as np
 
 from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, MatrixModel, junction_tree
-from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, Workload
+from skdp.problems import Marginals, QueryMatrix, Workload
+from skdp.problems.categorical import CategoricalTable
 
 #: Most cells of the cliques of a model.
 MAX_CELLS = 1 << 16
@@ -49,7 +50,11 @@ class Groups(ABC):
         """Number of queries of a group."""
 
     @abstractmethod
-    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+    def marginals(self, keys: Iterable[Columns]) -> tuple[Columns, ...]:
+        """Columns of the marginals whose counts the sums of some groups need."""
+
+    @abstractmethod
+    def sums(self, records: CategoricalTable, key: Columns) -> np.ndarray:
         """Sum the queries of a group over the records, without rounding."""
 
     @abstractmethod
@@ -91,7 +96,10 @@ class MarginalGroups(Groups):
     def n_queries(self, key: Columns) -> int:
         return math.prod(self.sizes[c] for c in key)
 
-    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+    def marginals(self, keys: Iterable[Columns]) -> tuple[Columns, ...]:
+        return tuple(keys)
+
+    def sums(self, records: CategoricalTable, key: Columns) -> np.ndarray:
         return records.counts(key)
 
     def model(self, keys: Iterable[Columns]) -> LogLinearModel:
@@ -129,7 +137,10 @@ class MatrixGroups(Groups):
     def n_queries(self, key: Columns) -> int:
         return 1
 
-    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+    def marginals(self, keys: Iterable[Columns]) -> tuple[Columns, ...]:
+        return self._workload.marginals
+
+    def sums(self, records: CategoricalTable, key: Columns) -> np.ndarray:
         return self._workload.sums(records)[key[0]]
 
     def model(self, keys: Iterable[Columns]) -> LogLinearModel:

@@ -1,0 +1,101 @@
+"""Categorical tables of sources of records, coded where they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from skdp.data.sources import Chunk, RecordSource
+from skdp.problems import CategoricalRecords
+from skdp.problems.bounding import Bounding
+from skdp.problems.categorical_chunks import CategoricalChunks
+from skdp.problems.chunked_records import ChunkedRecords
+from skdp.problems.surveys import Surveyor
+from skdp.synthetic.tables import (
+    Categories,
+    distinct_values,
+    encode,
+    ordered_categories,
+    refuse_floats,
+    validated,
+)
+
+_NAME = "DPSyntheticData"
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """Validate the table of a chunk; return the number of features and their names."""
+
+    allow_nan: bool
+
+    def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
+        table = BaseEstimator()
+        validated(table, chunk.X, allow_nan=self.allow_nan, reset=True)
+        names = getattr(table, "feature_names_in_", None)
+        return table.n_features_in_, None if names is None else tuple(names.tolist())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CodedTable(Bounding):
+    """Values as the positions of their categories; nothing else."""
+
+    categories: Categories
+    names: tuple[Any, ...]
+    data_norm: float = 1.0
+    intercept: float = 0.0
+    targets: Any = None
+
+    @property
+    def nothing(self) -> Any:
+        return None, None
+
+    def encoded(self, chunk: Chunk) -> tuple[Any, Any, Any]:
+        return encode(chunk.X, self.categories, self.names), None, None
+
+    def records(self, X: Any, targets: Any, groups: Any) -> Any:
+        return CategoricalRecords(X, tuple(map(len, self.categories)))
+
+
+@dataclass(frozen=True)
+class DistinctValues:
+    """Collect the values of each column of a chunk; this is not private."""
+
+    names: tuple[Any, ...]
+    pass_number: int = 0
+    name: str = _NAME
+
+    def __call__(self, k: int, source: RecordSource) -> list[set[Any]]:
+        X = source.read(k).X
+        if not X.shape[0]:
+            return [set() for _ in self.names]
+        try:
+            X = validated(BaseEstimator(), X, allow_nan=False, reset=True)
+            refuse_floats(X, self.names)
+            return distinct_values(X)
+        except ValueError as error:
+            raise type(error)(f"{source.describe(k)}: {error}") from None
+
+
+def _joined(parts: list[list[set[Any]]]) -> list[set[Any]]:
+    return [set().union(*columns) for columns in zip(*parts, strict=True)]
+
+
+def inferred_from_source(source: RecordSource, names: tuple[Any, ...]) -> Categories:
+    """Collect the categories of each column in a pass of its own; this is not private."""
+    return ordered_categories(source.reduce(DistinctValues(names), _joined))
+
+
+def coded_chunks(
+    source: RecordSource, categories: Categories, names: tuple[Any, ...], allow_nan: bool
+) -> CategoricalChunks:
+    """Survey a source; return its records as codes."""
+    has_names = source.feature_names
+    surveyor = Surveyor(
+        source, has_names, check=TableCheck(allow_nan), has_targets=False, name=_NAME
+    )
+    bounding = CodedTable(categories=categories, names=names)
+    records = ChunkedRecords(source, surveyor.survey(bounding), bounding, _NAME)
+    return CategoricalChunks(records, tuple(map(len, categories)))
