@@ -38,6 +38,8 @@ LinearMethod = Literal[
     "exponential",
     "mirror_descent",
 ]
+MirrorVariant = Literal["plain", "anytime", "bias_reduced", "variance_reduced"]
+GroupMirrorVariant = Literal["plain", "bias_reduced", "boosted"]
 AttackedMethod = Literal["auto", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]

@@ -42,6 +42,8 @@ FAMILIES = {
     "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
     # after the releases; without one, groups need another radius
     "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
+    # saddle points have others
+    "mirror_variant": (LINEAR, GROUPED),
     # free, and in rounds
     "fit_intercept": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # some methods of linear models have their own

@@ -47,10 +47,11 @@ from skdp.algorithms.mirror.bias_reduced import (
     plan_bias_reduced_mirror_descent,
 )
 from skdp.algorithms.mirror.boosted import boosted_mirror_descent, plan_boosted_mirror_descent
-from skdp.algorithms.mirror.plain import (
-    mirror_descent,
-    plan_linear_mirror_descent,
-    plan_mirror_descent,
+from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
+from skdp.algorithms.mirror.plain import mirror_descent, plan_mirror_descent
+from skdp.algorithms.mirror.variance_reduced import (
+    plan_variance_reduced_frank_wolfe,
+    variance_reduced_frank_wolfe,
 )
 from skdp.algorithms.objective.perturbation import (
     objective_perturbation,
@@ -152,5 +153,7 @@ __all__ = [
     "plan_phased_saddle_output_perturbation",
     "plan_regularized_risk",
     "plan_saddle_output_perturbation",
+    "plan_variance_reduced_frank_wolfe",
     "saddle_output_perturbation",
+    "variance_reduced_frank_wolfe",
 ]

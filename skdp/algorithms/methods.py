@@ -14,7 +14,7 @@ from typing import Any
 
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
-from skdp.algorithms.mirror.plain import plan_linear_mirror_descent
+from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
 from skdp.algorithms.objective.perturbation import (
     perturbation_candidate,
     plan_objective_perturbation,

@@ -16,7 +16,7 @@ from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._types import Auto, Calibration, Risk
+from skdp._types import Auto, Calibration, MirrorVariant, Risk
 from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose, named
 from skdp.algorithms.plan import Run
 from skdp.algorithms.weight_noise import WeightNoise
@@ -58,6 +58,8 @@ class DPLinearModel(PrivateModel):
     tilt: float = 0.0
     coef_norm_l1: float | None = None
     feature_bound: float | None = None
+    mirror_variant: str = "plain"
+    _mirror_variants: tuple[str, ...] = get_args(MirrorVariant)
 
     def _undeclared(self) -> Iterator[str]:
         if not self._is_entrywise:
@@ -191,6 +193,7 @@ class DPLinearModel(PrivateModel):
             population=self.objective == "population",
             coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
             feature_bound=self._entry_bound,
+            mirror_variant=self.mirror_variant,
             prepares=self._prepares,
         )
 
@@ -326,11 +329,12 @@ class DPLinearModel(PrivateModel):
                 f"data_norm is for methods in the Euclidean geometry: method={self.method!r} clips "
                 "the entries of X to feature_bound."
             )
-        bounds = self.feature_bound, self.coef_norm_l1
-        if not self._is_entrywise and any(bound is not None for bound in bounds):
+        check_option("mirror_variant", self.mirror_variant, self._mirror_variants)
+        given = self.feature_bound, self.coef_norm_l1, self.mirror_variant
+        if not self._is_entrywise and given != (None, None, "plain"):
             entrywise = named(self._methods, lambda method: method.is_entrywise)
             raise ValueError(
-                f"feature_bound and coef_norm_l1 are for {entrywise}: "
+                f"feature_bound, coef_norm_l1 and mirror_variant are for {entrywise}: "
                 f"method={self.method!r} has rows of norm data_norm and the ball of coef_norm."
             )
         needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"

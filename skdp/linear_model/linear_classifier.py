@@ -10,6 +10,7 @@ from skdp._types import (
     Calibration,
     ClassifierLoss,
     LinearMethod,
+    MirrorVariant,
     Preparation,
     Relation,
     Risk,
@@ -81,6 +82,9 @@ class DPLinearClassifier(DPLinearClassification):
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
+    mirror_variant : {"plain", "anytime", "bias_reduced", "variance_reduced"}, default="plain"
+        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
+        smallest error in measurements; the others have better rates, or fewer assumptions.
     fit_intercept : bool, default=True
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.
@@ -207,6 +211,7 @@ class DPLinearClassifier(DPLinearClassification):
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
         feature_bound: float | None = None,
+        mirror_variant: MirrorVariant = "plain",
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
@@ -233,6 +238,7 @@ class DPLinearClassifier(DPLinearClassification):
         self.coef_norm = coef_norm
         self.coef_norm_l1 = coef_norm_l1
         self.feature_bound = feature_bound
+        self.mirror_variant = mirror_variant
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes

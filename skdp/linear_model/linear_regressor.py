@@ -9,6 +9,7 @@ from skdp._types import (
     Auto,
     Calibration,
     LinearMethod,
+    MirrorVariant,
     Preparation,
     RegressorLoss,
     Relation,
@@ -71,6 +72,9 @@ class DPLinearRegressor(DPLinearRegression):
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
         In (0, 1).
+    mirror_variant : {"plain", "anytime", "bias_reduced", "variance_reduced"}, default="plain"
+        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
+        smallest error in measurements; the others have better rates, or fewer assumptions.
     fit_intercept : bool, default=True
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.
@@ -192,6 +196,7 @@ class DPLinearRegressor(DPLinearRegression):
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
         feature_bound: float | None = None,
+        mirror_variant: MirrorVariant = "plain",
         target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,
         quantile: float = 0.5,
@@ -219,6 +224,7 @@ class DPLinearRegressor(DPLinearRegression):
         self.coef_norm = coef_norm
         self.coef_norm_l1 = coef_norm_l1
         self.feature_bound = feature_bound
+        self.mirror_variant = mirror_variant
         self.target_range = target_range
         self.huber_threshold = huber_threshold
         self.quantile = quantile

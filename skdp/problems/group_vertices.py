@@ -65,6 +65,12 @@ class GroupLinearProblem(LinearProblem):
         self.factors = np.array(weights.largest) / weights.bound
 
     @without_warnings()
+    def values(self, point: Point, batch: slice) -> np.ndarray:
+        drawn, groups = point
+        shares = np.bincount(groups, minlength=self.weights.n_groups) / len(groups) * self.factors
+        return super().values((drawn,), batch) * shares[self.records.groups[batch]]
+
+    @without_warnings()
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
         drawn, groups = point
         margins, offset = self.margins((drawn,), batch), batch.start

@@ -172,6 +172,8 @@ class Objective:
         Radius of the l1 ball, for methods with such a geometry.
     feature_bound : float, default=1.0
         Bound on the absolute value of each feature, for these methods.
+    mirror_variant : str, default="plain"
+        Which algorithm of these methods.
     prepares : bool, default=False
         Whether methods may first release where rows and targets lie. Alpha and the radius then
         enter after all releases, and the intercept is free.
@@ -185,6 +187,7 @@ class Objective:
     population: bool = False
     coef_norm_l1: float | None = None
     feature_bound: float = 1.0
+    mirror_variant: str = "plain"
     prepares: bool = False
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,15 @@ class VertexProblem(ABC):
         whichever the others are. Each record's derivatives are within the bounds of the design.
         """
 
+    def changes(
+        self, point: Point, earlier: Point, batch: slice, limits: tuple[float, ...]
+    ) -> tuple[np.ndarray, ...]:
+        """Average the changes of the partial derivatives from an earlier point over records.
+
+        As :meth:`gradients`; each record's changes are clipped to ``[-limit, limit]`` per block.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method `changes`.")
+
     def values(self, point: Point, batch: slice) -> np.ndarray:
         """Return the function at a point for each of consecutive records, shape (m,)."""
         raise NotImplementedError
@@ -127,11 +136,39 @@ class FunctionProblem(VertexProblem):
         to the interval that ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if
         that is 2 m, and ``[0, m]`` if it is m. What is not a number becomes its lower end.
     function : callable ``(points, batch) -> ndarray of shape (m,)``, optional
+    vertices : tuple of ndarray, optional
+        Of a polytope for each block, shape (sizes[u], p_u). Functions are then of points ``w_u`` in
+        these, and derivatives in ``w_u``, shape (m, p_u); the design bounds the products of a
+        derivative and a vertex. Default: the simplices.
+
+    Examples
+    --------
+    The point of a square that is nearest to the records' mean:
+
+    >>> import numpy as np
+    >>> from skdp.algorithms import mirror_descent
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.problems.vertices import FunctionProblem, VertexDesign
+    >>> records = np.tile([0.5, -0.25], (5000, 1))
+    >>> square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    >>> problem = FunctionProblem(
+    ...     VertexDesign(5000, (4,), (4.0,), (8.0,)),
+    ...     lambda points, batch: [points[0] - records[batch]],
+    ...     vertices=(square,),
+    ... )
+    >>> (point,) = problem.points(mirror_descent(problem, PrivacyBudget(1.0, 1e-6)).point)
+    >>> bool(np.abs(point - [0.5, -0.25]).max() < 0.25)
+    True
     """
 
     design: VertexDesign
     derivative: Callable[[Point, Part], Any]
     function: Callable[[Point, Part], np.ndarray] | None = None
+    vertices: Point | None = None
+
+    def __post_init__(self) -> None:
+        if self.vertices is not None and self.design.sizes != tuple(map(len, self.vertices)):
+            raise ValueError("vertices must have one row for each vertex of the design.")
 
     def ordered(self, order: np.ndarray) -> FunctionProblem:
         derivative, function = self.derivative, self.function
@@ -140,10 +177,10 @@ class FunctionProblem(VertexProblem):
             assert function is not None
             return function(points, order[batch])
 
-        return FunctionProblem(
-            self.design,
-            lambda points, batch: derivative(points, order[batch]),
-            None if function is None else values,
+        return replace(
+            self,
+            derivative=lambda points, batch: derivative(points, order[batch]),
+            function=None if function is None else values,
         )
 
     def weights(self, point: Point) -> Point:
@@ -153,19 +190,40 @@ class FunctionProblem(VertexProblem):
             for drawn, size in zip(point, self.design.sizes, strict=True)
         )
 
-    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
-        records = self.derivative(self.weights(point), batch)
-        return tuple(
-            np.clip(np.nan_to_num(each, nan=-math.inf), bound - width, bound).mean(axis=0)
+    def points(self, point: Point) -> Point:
+        """Return the means of the vertices where these are."""
+        if self.vertices is None:
+            return self.weights(point)
+        return tuple(w @ each for w, each in zip(self.weights(point), self.vertices, strict=True))
+
+    def _of_records(self, point: Point, batch: slice) -> list[np.ndarray]:
+        """Return the clipped partial derivatives of each record."""
+        records = self.derivative(self.points(point), batch)
+        if self.vertices is not None:
+            records = [g @ each.T for g, each in zip(records, self.vertices, strict=True)]
+        return [
+            np.clip(np.nan_to_num(each, nan=-math.inf), bound - width, bound)
             for each, bound, width in zip(
                 records, self.design.magnitudes, self.design.oscillations, strict=True
             )
+        ]
+
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        return tuple(each.mean(axis=0) for each in self._of_records(point, batch))
+
+    def changes(
+        self, point: Point, earlier: Point, batch: slice, limits: tuple[float, ...]
+    ) -> tuple[np.ndarray, ...]:
+        both = (self._of_records(each, batch) for each in (point, earlier))
+        return tuple(
+            np.clip(new - old, -limit, limit).mean(axis=0)
+            for new, old, limit in zip(*both, limits, strict=True)
         )
 
     def values(self, point: Point, batch: slice) -> np.ndarray:
         if self.function is None:
             raise ValueError("the problem has no function.")
-        return np.asarray(self.function(self.weights(point), batch))
+        return np.asarray(self.function(self.points(point), batch))
 
 
 @dataclass(frozen=True)
@@ -181,6 +239,12 @@ class LinearDesign(VertexDesign):
     derivative_bound: float
     alpha: float = 0.0
     of_persons: bool = False
+    curvature: float = math.inf
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant in the l1 norm of a record's partial derivatives."""
+        return self.curvature * (self.radius * self.feature_bound) ** 2 * ROUNDING_SLACK
 
     @property
     def neighbouring(self) -> Neighbouring:
@@ -213,7 +277,7 @@ class LinearDesign(VertexDesign):
             raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
         total = magnitude + alpha * radius**2 * ROUNDING_SLACK
         sizes, moved = (2 * width,), (2.0 * magnitude,)
-        numbers = radius, feature_bound, bound, alpha, of_persons
+        numbers = radius, feature_bound, bound, alpha, of_persons, loss.curvature
         return cls(n_records, sizes, (total,), moved, *numbers)
 
     @property
@@ -284,16 +348,43 @@ class LinearProblem(VertexProblem):
             half += self.design.alpha * self.design.radius * self.coefficients(point)
         return (np.concatenate([half, -half]),)
 
-    def gradient_of(self, margins: np.ndarray, batch: slice) -> np.ndarray:
-        """Average ``radius * derivative(margin) * row`` over a batch; the last is the intercept."""
+    @without_warnings()
+    def changes(
+        self, point: Point, earlier: Point, batch: slice, limits: tuple[float, ...]
+    ) -> tuple[np.ndarray, ...]:
+        old, design = self.margins(earlier, batch), self.design
+        most = limits[0] / (design.radius * design.feature_bound)
+        half = self.gradient_of(self.margins(point, batch), batch, old, most)
+        if design.alpha:
+            moved = self.coefficients(point) - self.coefficients(earlier)
+            half += design.alpha * design.radius * moved
+        return (np.concatenate([half, -half]),)
+
+    def gradient_of(
+        self,
+        margins: np.ndarray,
+        batch: slice,
+        earlier: np.ndarray | None = None,
+        most: float = math.inf,
+    ) -> np.ndarray:
+        """Average ``radius * derivative(margin) * row`` over a batch; the last is the intercept.
+
+        With margins of an `earlier` point: changes of the derivative, each at most `most`.
+        """
         part_of_records = self._records_of(batch)
         limit, offset = self.design.derivative_bound, part_of_records.start
 
-        def statistic(block: Block) -> np.ndarray:
+        def slopes(block: Block, of_point: np.ndarray) -> np.ndarray:
             assert isinstance(block.positions, slice)
-            part = margins[block.positions.start - offset : block.positions.stop - offset]
-            slopes = np.nan_to_num(self.loss.derivative(part, block.targets), nan=0.0)
-            return block.pull_back(np.clip(slopes, -limit, limit))[0]
+            part = of_point[block.positions.start - offset : block.positions.stop - offset]
+            found = np.nan_to_num(self.loss.derivative(part, block.targets), nan=0.0)
+            return np.clip(found, -limit, limit)
+
+        def statistic(block: Block) -> np.ndarray:
+            found = slopes(block, margins)
+            if earlier is not None:
+                found = np.clip(found - slopes(block, earlier), -most, most)
+            return block.pull_back(found)[0]
 
         total = self.records.total(statistic, part=part_of_records)
         return np.asarray(total) * (self.design.radius / (batch.stop - batch.start))

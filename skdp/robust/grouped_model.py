@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,7 @@ from skdp._checks import check_lengths
 from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import has_column, take_rows, without_column
-from skdp._types import Self
+from skdp._types import GroupMirrorVariant, Self
 from skdp._units import take_user_ids
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, check_chunked
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
@@ -49,6 +49,7 @@ class GroupedModel(PrivateModel):
     group_proportions: Any
 
     _methods: Mapping[str, Method] = GROUP_METHODS
+    _mirror_variants = get_args(GroupMirrorVariant)
     #: Column of a data frame that had the groups in fit.
     _group_column: str | None = None
 

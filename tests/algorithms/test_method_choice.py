@@ -125,7 +125,7 @@ def test_no_argument_is_data():
     fields = set(inspect.signature(Objective).parameters)
     assert fields == {
         "risk", "design", "alpha", "coef_norm", "neighbouring", "population", "coef_norm_l1",
-        "feature_bound", "prepares",
+        "feature_bound", "mirror_variant", "prepares",
     }  # fmt: skip
 
 

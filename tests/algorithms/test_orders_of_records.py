@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from plain_noise import seeded
 
-from skdp.algorithms import Run, boosted_mirror_descent, plan_mirror_descent
+from skdp.algorithms import (
+    Run,
+    boosted_mirror_descent,
+    plan_mirror_descent,
+    variance_reduced_frank_wolfe,
+)
 from skdp.algorithms.queries import mirror_descent as linear_queries
 from skdp.model_selection import cross_validation
 from skdp.privacy import PrivacyBudget
@@ -56,6 +61,17 @@ def test_parts_of_boosting(problem):
         n_responses=2, work=16.0, most=1,
     )  # fmt: skip
     (order,) = problem.seen  # the runs inside do not draw another one
+    assert_random(order)
+
+
+def test_batches_of_frank_wolfe():
+    problem = Ordered(
+        VertexDesign(N, (2,), (1.0,), (1.0,)),
+        lambda points, batch: [np.full((len(np.arange(N)[batch]), 2), 0.5)],
+    )
+    Ordered.seen.clear()
+    variance_reduced_frank_wolfe(problem, PrivacyBudget(1.0, 1e-6), run=Run(noise=seeded()))
+    (order,) = problem.seen
     assert_random(order)
 
 

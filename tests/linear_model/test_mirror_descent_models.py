@@ -49,6 +49,25 @@ def test_regressors_learn(model):
     assert abs(model.intercept_ - 1.0) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("variant", "algorithm"),
+    [
+        ("anytime", "Gonzalez et al. 2024, Algorithm 5"),
+        ("bias_reduced", "Gonzalez et al. 2024, Algorithms 2 and 3"),
+        ("variance_reduced", "Asi et al. 2021, Algorithm 3"),
+    ],
+)
+def test_variants_learn_within_budget_and_ball(variant, algorithm):
+    X, y = data(n=3000)
+    model = DPLogisticRegression(60.0, classes=[0, 1], mirror_variant=variant, **METHOD).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert math.fsum(np.abs(model.coef_[0])) + abs(model.intercept_[0]) <= 3.0
+    assert model.privacy_.plan["algorithm"] == algorithm
+    assert tightest_epsilon(model.privacy_.event, 1e-6) <= 60.0
+    again = model.fit(X, y)  # what is drawn before the records is the same in each plan
+    assert (again.coef_ == model.coef_).all()
+
+
 def test_entries_are_clipped_in_fit_and_prediction():
     X, y = data()
     fit = DPLinearClassifier(
@@ -100,6 +119,7 @@ def test_sparse_matrices_are_not_made_dense():
         (DPLogisticRegression(feature_bound=-1.0), "feature_bound == -1"),
         (DPLinearClassifier(loss="hinge", classes=[0, 1]), "smooth losses"),
         (DPLinearRegressor(loss="quantile"), "smooth losses"),
+        (DPLogisticRegression(mirror_variant="boosted", classes=[0, 1]), "mirror_variant"),
     ],
     ids=str,
 )

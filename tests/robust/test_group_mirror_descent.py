@@ -51,12 +51,12 @@ def quiet():
     return Run(noise=NoiseSource(np.random.default_rng(0).bytes))
 
 
-def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, n_rounds=None, **objective):
+def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, options=None, **objective):
     public = Design.of(Records(np.zeros((n, d)), 2.0))
     objective = GroupObjective(
         EmpiricalRisk(loss), public, weights=GroupWeights(weights), coef_norm_l1=2.0, **objective
     )
-    return plan_group_mirror_descent(objective, budget, n_rounds=n_rounds)
+    return plan_group_mirror_descent(objective, budget, **(options or {}))
 
 
 def few_records(codes=(0, 1, 1, 1), value=1.0):
@@ -156,6 +156,29 @@ def test_gradients_are_those_of_the_weighted_risk():
     half = 2.0 * X.T @ (slopes * (groups == 1)) / 50
     assert first == pytest.approx(np.concatenate([half, -half]))
 
+    values = problem.values((np.array([0, 5]), np.array([1, 1, 0])), slice(10, 50))
+    shares = factors * [1.0 / 3.0, 2.0 / 3.0]
+    assert values == pytest.approx((shares[groups] * losses)[10:])
+    assert values.max() <= plan.descent.design.magnitudes[1]
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [("bias_reduced", {}), ("boosted", {"n_runs": 2, "n_responses": 2})],
+)
+def test_variants_keep_budget_and_ball(variant, options):
+    X, y, groups = data(8000, d=2)
+    loose = PrivacyBudget(1e4, 1e-6)
+    options = {"work": 32.0, "most": 1, **options}
+    plan = plan_for(
+        8000, LogisticLoss(), d=2, budget=loose, options=options, mirror_variant=variant
+    )
+    assert tightest_epsilon(plan.event, 1e-6) <= 1e4
+    result = plan.run(Records(X, 2.0, targets=(y > 0) * 1.0, groups=groups), quiet())
+    assert result.point.min() > 0.2 and result.point.sum() <= 2.0
+    with pytest.raises(ValueError, match="two groups or more"):
+        plan_for(8000, LogisticLoss(), weights=(1.0,), mirror_variant="boosted")
+
 
 def test_csr_rows_stay_sparse(monkeypatch):
     X, y, groups = data(600)
@@ -190,6 +213,12 @@ def test_entries_are_clipped_in_fit_and_prediction():
         (classifier(loss="hinge"), "smooth losses"),
         (classifier(feature_bound=0.0), "feature_bound == 0"),
         (regressor(loss="quantile"), "smooth losses"),
+        (classifier(mirror_variant="anytime"), "mirror_variant"),
+        (classifier(mirror_variant="boosted"), "are too few"),
+        (
+            classifier(mirror_variant="boosted", group_mode="histogram", group_proportions=None),
+            "whole budget on each part",
+        ),
         (regressor(coef_norm_l1=-1.0), "coef_norm_l1 == -1"),
         (regressor(calibration="paper"), "has no calibration"),
     ],
@@ -262,7 +291,7 @@ def test_the_penalty_is_in_units_of_the_largest_weight():
 
 
 def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
-    plan = plan_for(4, LogisticLoss(), n_rounds=5, release_weights=True)
+    plan = plan_for(4, LogisticLoss(), options={"n_rounds": 5}, release_weights=True)
     script = itertools.cycle([0, 1])  # coefficients, group
     monkeypatch.setattr(vertex_rounds, "_draw", lambda *_: np.array([next(script)]))
     found = plan.run(few_records(), quiet())

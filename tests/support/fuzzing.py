@@ -67,6 +67,7 @@ _VALUES: dict[str, list[Any]] = {
     "coef_norm": [None, 1e-6, 1.0, 1e6],
     "coef_norm_l1": [None, 1e-6, 1.0, 1e6],
     "feature_bound": [None, 1e-6, 1.0, 1e6],
+    "mirror_variant": ["plain", "anytime", "bias_reduced", "variance_reduced", "boosted"],
     "intercept_scaling": [1e-6, 0.1, 1.0, 1e6],
     "classes": [None, [0, 1], [1, 0], [0, 1, 2], ["no", "yes"], [0], [0, 0], [False, True], "01"],
     "neighbouring": ["replace_one", "add_remove"],

@@ -11,8 +11,9 @@ from skdp.mechanisms import SecretLabels
 
 #: Modules that draw a random order.
 _USERS = (
-    "output.blocks", "mirror.boosted", "queries.mirror_descent", "mirror.rounds", "tuning.bilevel",
-    "tuning.exponential", "tuning.hypergradient", "tuning.splits",
+    "output.blocks", "mirror.boosted", "queries.mirror_descent", "mirror.rounds",
+    "mirror.variance_reduced", "tuning.bilevel", "tuning.exponential", "tuning.hypergradient",
+    "tuning.splits",
 )  # fmt: skip
 
 

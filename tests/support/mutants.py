@@ -63,6 +63,7 @@ _RARE = "tests/algorithms/descent/test_rare_records.py"
 _COUNTS = "tests/algorithms/descent/test_counts.py"
 _CENTERING = "tests/algorithms/preparation/test_centering.py -k"
 _CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
+_VARIANCE_REDUCED = "tests/algorithms/mirror/test_variance_reduced.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
 _RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
 _SCORES = "tests/algorithms/statistics/test_noisy_score.py"
@@ -1188,6 +1189,41 @@ MUTANTS = (
         "        data = data.ordered(random_order(self.design.n_records, run.noise))\n",
         "",
         "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "batches of Frank-Wolfe are slices of the table",
+        "algorithms/mirror/variance_reduced.py",
+        "            data.ordered(random_order(self.design.n_records, run.noise)), run\n",
+        "            data, run\n",
+        "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "Frank-Wolfe: a change of gradients counts once",
+        "algorithms/mirror/variance_reduced.py",
+        "2.0 * limit if depth",
+        "limit if depth",
+        f"{_VARIANCE_REDUCED} -k attains",
+    ),
+    Mutant(
+        "Frank-Wolfe: a record of the root moves one draw",
+        "algorithms/mirror/variance_reduced.py",
+        "[(node.sensitivity, node.n_leaves)]",
+        "[(node.sensitivity, 1)]",
+        f"{_VARIANCE_REDUCED} -k 'costs_at_most'",
+    ),
+    Mutant(
+        "Frank-Wolfe: a child reads the batch of its parent",
+        "algorithms/mirror/variance_reduced.py",
+        "slice(self.start - node.batch, self.start)",
+        "slice(self.start - node.batch - 1, self.start - 1)",
+        f"{_VARIANCE_REDUCED} -k reference",
+    ),
+    Mutant(
+        "Frank-Wolfe: changes are not clipped",
+        "problems/vertices.py",
+        "np.clip(new - old, -limit, limit).mean",
+        "(new - old).mean",
+        f"{_VARIANCE_REDUCED} -k attains",
     ),
     Mutant(
         "batches of queries are slices of the table",

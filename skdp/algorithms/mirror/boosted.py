@@ -16,11 +16,10 @@ import numpy as np
 from skdp._checks import check_count, check_positive
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.plain import plan_mirror_descent
-from skdp.algorithms.mirror.rounds import VertexPlan
+from skdp.algorithms.mirror.rounds import VertexPlan, event_of_parts
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import SoftmaxMechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ApproximateEvent, Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
@@ -88,7 +87,6 @@ class BoostedMirrorDescentPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        event = ApproximateEvent(self.budget.epsilon, Neighbouring.REPLACE_ONE, self.budget.delta)
         return (
             Release(
                 "vertices of disjoint parts",
@@ -98,7 +96,7 @@ class BoostedMirrorDescentPlan(Plan):
                 sum(self.design.sizes),
                 self.design.n_records,
                 "docs/theory/mirror_descent.md, Proposition 5",
-                event,
+                event_of_parts(self.budget, self.design.neighbouring),
             ),
         )
 

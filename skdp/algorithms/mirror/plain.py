@@ -1,31 +1,20 @@
-"""Mirror descent in the l1 geometry, and the method "mirror_descent" of linear models.
+"""Mirror descent in the l1 geometry: Algorithm 1 of Gonzalez, Guzman and Paquette (2024).
 
-Algorithm 1 of Gonzalez, Guzman and Paquette (2024). Where features are bounded entrywise, its error
-grows with the logarithm of their number. Theory: docs/theory/mirror_descent.md.
+Theory: docs/theory/mirror_descent.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from skdp._checks import check_count, check_option
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import total_sensitivity
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.report import Release
-from skdp.problems import Objective, Records
-from skdp.problems.vertices import (
-    LinearDesign,
-    LinearProblem,
-    VertexDesign,
-    VertexProblem,
-    default_radius,
-    vertex_coefficients,
-)
+from skdp.problems.vertices import VertexDesign, VertexProblem
 
 #: Equations (5) to (7) of the paper: ``T = (n epsilon)^a / (log(d)^b log(1/delta)^c)`` and
 #: ``K = (T / log(d))^e``, as (a, b, c, e).
@@ -163,83 +152,3 @@ def zcdp_of(budget: PrivacyBudget) -> float:
     if budget.is_pure:
         return 0.5 * budget.epsilon**2 / rules.PURE_DRAWS
     return 0.5 * total_sensitivity(budget)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearMirrorDescentPlan(Plan):
-    """The method "mirror_descent" of linear models.
-
-    Attributes
-    ----------
-    objective : Objective
-        With the radius of the l1 ball and the bound on entries.
-    descent : VertexPlan
-    """
-
-    objective: Objective
-    descent: VertexPlan
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return self.descent.releases
-
-    @property
-    def _design(self) -> LinearDesign:
-        assert isinstance(self.descent.design, LinearDesign)
-        return self.descent.design
-
-    def remarks(self) -> tuple[str, ...]:
-        return (self._design.remark,)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**self._design.to_dict(), **self.descent.to_dict()}
-
-    def run(self, data: Records, run: Run) -> Result:
-        self.objective.design.check(data)
-        problem = LinearProblem(data, self.objective.risk.loss, self._design)
-        (vertices,) = self.descent.run(problem, run).point
-        return Result(
-            point=vertex_coefficients(vertices, data.width, self._design.radius), plan=self
-        )
-
-
-def plan_linear_mirror_descent(
-    objective: Objective, budget: PrivacyBudget, **options: Any
-) -> LinearMirrorDescentPlan:
-    """Plan mirror descent for a linear model in an l1 ball.
-
-    Parameters
-    ----------
-    objective : Objective
-        Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
-        entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
-    budget : PrivacyBudget
-    **options
-        Those of :func:`plan_mirror_descent`.
-
-    Raises
-    ------
-    ValueError
-        For losses with kinks or of several margins, or as :func:`plan_mirror_descent`.
-    """
-    check_linear(objective)
-    descent = plan_mirror_descent(linear_design(objective), budget, **options)
-    return LinearMirrorDescentPlan(objective=objective, descent=descent)
-
-
-def check_linear(objective: Objective) -> None:
-    """Refuse relations and losses that the proof for linear models does not cover."""
-    loss = objective.risk.loss
-    require_replace_one(objective.neighbouring, "mirror descent")
-    if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
-        raise ValueError(
-            "method='mirror_descent' is for smooth losses, and of classifiers for two classes."
-        )
-
-
-def linear_design(objective: Objective) -> LinearDesign:
-    """Return the public numbers of a linear model in the l1 ball of an objective."""
-    loss, bound, design = objective.risk.loss, objective.feature_bound, objective.design
-    radius = objective.coef_norm_l1 or default_radius(loss, bound)
-    public = (design.n_records, design.width, radius, bound, objective.alpha)
-    return LinearDesign.of(loss, *public, of_persons=design.of_persons)

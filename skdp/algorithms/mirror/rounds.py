@@ -22,7 +22,14 @@ from skdp.algorithms.mirror import rules
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, RepeatedEvent
+from skdp.privacy.events import (
+    ApproximateEvent,
+    ComposedEvent,
+    Neighbouring,
+    PrivacyEvent,
+    PureEvent,
+    RepeatedEvent,
+)
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
@@ -176,7 +183,7 @@ class VertexPlan(Plan):
 
     def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
         """Carry out the plan on records whose order is secret and random already."""
-        scores = [GridScores(self, block) for block in range(len(self.design.sizes))]
+        scores = [GridScores.of_block(self, block) for block in range(len(self.design.sizes))]
         points: dict[int, list[list[np.ndarray]]] = {}
         start = 0
         for t in run.counted("rounds of mirror descent")(len(self.rounds)):
@@ -207,20 +214,25 @@ def _joined(parts: Sequence[Sequence[np.ndarray]]) -> Point:
 
 
 class GridScores:
-    """Scores of a block's vertices: integers times a public step, so that sums are exact.
+    """Scores of vertices: integers times a public spacing and factor, so that sums are exact.
 
     Only :meth:`draw` leaves the algorithm.
     """
 
-    def __init__(self, plan: VertexPlan, block: int) -> None:
-        self._grid = grid(plan.design, plan.rounds, block)
-        sign = 1.0 if block == 0 else -1.0  # descent in the first block, ascent in the second
-        self._factor = -sign * plan.steps[block] * self._grid
-        self._sums = np.zeros(plan.design.sizes[block])
+    def __init__(self, size: int, spacing: float, factor: float) -> None:
+        self._spacing, self._factor = spacing, factor * spacing
+        self._sums = np.zeros(size)
+
+    @classmethod
+    def of_block(cls, plan: VertexPlan, block: int) -> GridScores:
+        """Start the scores of a block of a plan: descent in the first, ascent in the second."""
+        sign = 1.0 if block == 0 else -1.0
+        spacing = grid(plan.design, plan.rounds, block)
+        return cls(plan.design.sizes[block], spacing, -sign * plan.steps[block])
 
     def add(self, gradient: np.ndarray) -> None:
         """Add a gradient, rounded to the grid."""
-        self._sums += np.rint(gradient / self._grid)
+        self._sums = self._sums + np.rint(gradient / self._spacing)
 
     def draw(self, count: int, noise: NoiseSource) -> np.ndarray:
         """Draw vertices from the softmax of the scores."""
@@ -285,6 +297,13 @@ def private_steps(
     ]
     scale = calibrated_draws(budget, draws)
     return tuple(scale * shape for shape in shapes)
+
+
+def event_of_parts(budget: PrivacyBudget, relation: Neighbouring) -> PrivacyEvent:
+    """Describe parts of the records that share none and cost at most the budget each."""
+    if budget.is_pure:
+        return PureEvent(budget.epsilon, relation)
+    return ApproximateEvent(budget.epsilon, relation, budget.delta)
 
 
 def theory_steps(design: VertexDesign, n_rounds: int) -> tuple[float, ...]:

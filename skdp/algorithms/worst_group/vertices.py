@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.mirror.plain import (
+from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
+from skdp.algorithms.mirror.boosted import plan_boosted_mirror_descent
+from skdp.algorithms.mirror.linear import (
     LinearMirrorDescentPlan,
     check_linear,
     linear_design,
-    plan_mirror_descent,
-    zcdp_of,
+    public_sequence,
 )
+from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
-from skdp.algorithms.plan import Run
+from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
@@ -45,7 +47,7 @@ class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
     ----------
     objective : GroupObjective
         After a run with the weights of the groups that were used.
-    descent : VertexPlan
+    descent : Plan
         It does not depend on these weights: gradients are in units of the largest one.
     """
 
@@ -79,6 +81,7 @@ def plan_group_mirror_descent(
     budget: PrivacyBudget,
     *,
     n_rounds: int | None = None,
+    **options: Any,
 ) -> GroupMirrorDescentPlan:
     """Plan mirror descent for the largest loss of a group.
 
@@ -89,7 +92,10 @@ def plan_group_mirror_descent(
         Weights of the groups must not depend on private sizes.
     budget : PrivacyBudget
     n_rounds : int, optional
-        Default: by the number of records, the budget and the numbers of vertices and groups.
+        Of the variant "plain". Default: by the number of records, the budget and the numbers of
+        vertices and groups.
+    **options
+        Of the planner of another variant.
 
     Raises
     ------
@@ -105,12 +111,29 @@ def plan_group_mirror_descent(
     design = linear_design(objective)
     if weights.n_groups > 1:
         design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
-    if n_rounds is None:
+    descent: Plan
+    variant = objective.mirror_variant
+    if variant == "boosted":
+        if weights.n_groups == 1:
+            raise ValueError("mirror_variant='boosted' is for two groups or more.")
+        if objective.histogram_share:
+            raise ValueError(
+                "mirror_variant='boosted' spends the whole budget on each part of the records: it "
+                "needs group_mode='proportions' or 'public'."
+            )
+        options = {"value_bound": design.magnitudes[1], **options}
+        descent = plan_boosted_mirror_descent(design, budget, **public_sequence(variant), **options)
+        return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
+    if variant == "plain" and n_rounds is None:
         # records of one group, if all are equally large
         effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
         wanted = round((effective / sum(design.log_sizes)) ** (2.0 / 3.0))
         n_rounds = max(rules.FEWEST_ROUNDS, min(wanted, rules.MOST_ROUNDS))
-    descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
+    if variant == "plain":
+        descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
+    else:
+        sequence = public_sequence(variant)
+        descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
     sensitivity = proportions_sensitivity(design.n_records)
@@ -119,6 +142,7 @@ def plan_group_mirror_descent(
         mechanism=calibrated_mechanism(budget, sensitivity, share=objective.histogram_share),
         reference="docs/theory/mirror_descent.md, Proposition 7",
     )
+    assert isinstance(descent, VertexPlan)
     descent = _reduced(descent, histogram.describe(), budget)
     return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=histogram)
 
