@@ -7,12 +7,14 @@ estimators in which it has one text each, because it means something else there.
 import ast
 import inspect
 import re
+import warnings
 from collections import defaultdict
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from every_estimator import ESTIMATORS as MODELS
 
+from skdp.inspection import plan_fit
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.robust import worst_group_loss, worst_group_score
 from skdp.synthetic import DPSyntheticData
@@ -148,3 +150,52 @@ def test_one_text_for_what_the_scores_of_groups_share():
     score, loss = (dict(entries(f)) for f in (worst_group_score, worst_group_loss))
     assert score.pop("metric") != loss.pop("metric")
     assert score == loss
+
+
+#: Values of parameters that may select another private algorithm than the default one.
+CHANGES = {
+    "delta": 0.0,
+    "alpha": 0.01,
+    "coef_norm": 2.0,
+    "solver": "auto",
+    "tilt": 0.5,
+    "objective": "population",
+    "calibration": "paper",
+    "group_mode": "floored",
+    "loss": None,
+    "preparation": None,
+    "intercept_scaling": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    "names", [LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, GROUPED[:1], GROUPED[1:]], ids=" ".join
+)
+def test_docstrings_name_what_selects_another_algorithm(names):
+    """The paragraphs before the parameters name each such parameter, and no other."""
+    name, models = names[0], {model.__name__: model for model in ESTIMATORS}
+    model_class, grouped = models[name], name in GROUPED
+    regressor = name in LINEAR_REGRESSORS + GROUPED[1:]
+    given = {"data_norm": 1.0}
+    given |= {"target_range": (-1, 1)} if regressor else {"classes": [0, 1]}
+    given |= {"group_names": [0, 1]} if grouped else {}
+    changes = CHANGES | {
+        "solver": "extragradient" if grouped else "lbfgs",
+        "loss": "huber" if regressor else "smoothed_hinge",
+    }
+    shape = {"n_samples": 5000, "n_features": 4} | ({"n_groups": 2} if grouped else {})
+
+    def method(**change):
+        extra = {"coef_norm": 2.0} if "tilt" in change else {}  # tilts need a ball
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return plan_fit(model_class(**{**given, **change, **extra}), **shape).method
+
+    default, known = method(), inspect.signature(model_class).parameters
+    changing = {k for k, v in changes.items() if k in known and method(**{k: v}) != default}
+    if not grouped:  # without delta, they change it
+        changing |= {k for k in ("alpha", "coef_norm") if method(delta=0.0, **{k: 2.0}) == "output"}
+    assert default == "gradient"
+    for name in names:
+        opening = inspect.getdoc(models[name]).partition("Parameters\n---")[0]
+        assert changing == {k for k in changes if re.search(f"`{k}[`=]", opening)}

@@ -23,8 +23,10 @@ class DPRidge(DPLinearRegression):
     """Differentially private least squares with an L2 penalty.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. With delta = 0 and many records it is
-    computed from released moments, and with a `solver` by output perturbation on prepared rows. The
+    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
+    `delta` = 0 released moments of many records, or output perturbation of few and with `alpha` or
+    `coef_norm`; `solver` output perturbation on prepared rows; `tilt`, ``objective="population"``
+    and ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it. The
     squared error has no bounded derivative, so that there is no objective perturbation.
 
     Parameters

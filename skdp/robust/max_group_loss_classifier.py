@@ -33,6 +33,12 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     race. Other classifiers minimise the mean over all records, in which small groups count little.
     The groups are needed during ``fit`` only. Data frames may keep their column in predictions.
 
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
+    `coef_norm`, `solver`, ``objective="population"``, ``calibration="paper"``,
+    ``group_mode="floored"`` and a `loss` other than the log loss select output perturbation of a
+    saddle point, once or in phases, whose noise grows with the largest weight of a group. `method`
+    names it.
+
     Parameters
     ----------
     epsilon : float, default=1.0

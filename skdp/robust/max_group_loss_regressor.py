@@ -31,6 +31,12 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     all records, in which small groups count little. The groups are needed during ``fit`` only.
     Data frames may keep their column in predictions.
 
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
+    `coef_norm`, `solver`, ``objective="population"``, ``calibration="paper"``,
+    ``group_mode="floored"`` and a `loss` other than the squared error select output perturbation of
+    a saddle point, once or in phases, whose noise grows with the largest weight of a group.
+    `method` names it.
+
     Parameters
     ----------
     epsilon : float, default=1.0
