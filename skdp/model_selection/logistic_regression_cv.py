@@ -37,7 +37,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
           choice and the fit are functions of them. No budget is split.
         - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
           solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
-          steps on batches (needs dp-accounting >= 0.5).
+          steps on batches (needs the extra `accounting`).
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
