@@ -24,12 +24,10 @@ import argparse
 import math
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from charts import Panel, Series, write_line_chart
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import fetch_openml
 from sklearn.linear_model import LogisticRegression
@@ -160,25 +158,6 @@ def load(csv: Path | None) -> Any:
     return frame
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of examples that have made data beside Adult."""
-    parser.add_argument("--csv", type=Path, help="copy of Adult; .csv or .csv.gz")
-    parser.add_argument("--made-only", action="store_true", help="leave Adult out")
-
-
-def after(made: tuple[str, Any], read: Callable[[Path | None], Any], options: Any) -> list[Any]:
-    """Return the made data and, if it is to be had, what `read` makes of Adult, with titles."""
-    if options.made_only:
-        return [made]
-    try:
-        return [made, ("Adult", read(options.csv))]
-    except Unavailable as error:
-        if options.csv is not None:
-            sys.exit(str(error))
-        print(f"{error}\nAdult is left out.")
-        return [made]
-
-
 def split(frame: Any) -> tuple[Any, Any]:
     """Training and test records: as the column `split` says, or a random third for testing."""
     if "split" in frame.columns:
@@ -213,7 +192,7 @@ def scores(model: Pipeline, test: Any) -> list[float]:
 
 
 def main() -> None:
-    """Fit for every epsilon, print the table and the privacy report, draw the picture."""
+    """Fit for every epsilon, print the table and the privacy reports."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -221,15 +200,9 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--seeds", type=int, default=5, help="number of draws of the noise")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path(__file__).resolve().with_suffix(".svg"),
-        help="picture to write (SVG)",
-    )
     arguments = parser.parse_args()
     epsilons = sorted(set(arguments.epsilon))
-    # the smallest budgets give little but noise, which is what the picture shows
+    # the smallest budgets give little but noise, which is what the table shows
     warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
 
     try:
@@ -275,33 +248,6 @@ def main() -> None:
 
     for name, report in reports.items():
         print(f"\nPrivacy report of one fit of {name}:\n{report}")
-
-    panels = [
-        Panel(
-            name,
-            [
-                Series(
-                    estimator.__name__,
-                    epsilons,
-                    table[:, :, j].mean(axis=1),
-                    table[:, :, j].std(axis=1),
-                )
-                for estimator, table in zip(MODELS, results, strict=True)
-            ],
-            ("no privacy", reference[j]),
-        )
-        for j, name in enumerate(["Accuracy", "Log loss (lower is better)", "ROC AUC"])
-    ]
-    write_line_chart(
-        arguments.output,
-        panels,
-        title="Predicting income privately (UCI Adult)",
-        subtitle=f"Test scores of logistic regression on {len(train)} records against the privacy "
-        f"budget epsilon; delta = {arguments.delta:g}, replace-one neighbours",
-        x_label="epsilon",
-        footnote=f"Mean over {arguments.seeds} draws of the noise; bars: one standard deviation.",
-    )
-    print(f"\nPicture: {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -38,13 +38,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `reference` is a horizontal line, labelled above or below."""
+    """One pair of axes; `reference` is a horizontal line."""
 
     title: str
     series: Sequence[Series]
-    reference: tuple[str, float] | None
-    y_range: tuple[float, float] | None = None
-    label_below: bool = False
+    reference: tuple[str, float]
 
 
 def write_line_chart(
@@ -85,7 +83,7 @@ def write_line_chart(
 def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     top, bottom = PANEL_TOP, PANEL_TOP + PANEL_HEIGHT
     right = left + PANEL_WIDTH
-    ticks = _ticks(*(panel.y_range or _y_range(panel)))
+    ticks = _ticks(*_y_range(panel))
     low, high = ticks[0], ticks[-1]
     x_values = sorted({x for series in panel.series for x in series.x})
     x_low, x_high = math.log(x_values[0]), math.log(x_values[-1])
@@ -108,12 +106,10 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     out.append(_line(left, bottom, right, bottom, MUTED))
     out.append(_text((left + right) / 2, bottom + 40, x_label, anchor="middle"))
 
-    if panel.reference is not None:
-        label, level = panel.reference
-        out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
-        above = to_y(level) - 18 > top and not panel.label_below
-        place = to_y(level) - 6 if above else to_y(level) + 15
-        out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
+    label, level = panel.reference
+    out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
+    place = to_y(level) - 6 if to_y(level) - 18 > top else to_y(level) + 15
+    out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
 
     for i, series in enumerate(panel.series):
         colour = COLOURS[i]
@@ -207,8 +203,7 @@ def _y_range(panel: Panel) -> tuple[float, float]:
         for y, spread in zip(series.y, series.spread, strict=True)
         for sign in (-1, 1)
     ]
-    if panel.reference is not None:
-        bars.append(panel.reference[1])
+    bars.append(panel.reference[1])
     return min(bars), max(bars)
 
 
@@ -230,7 +225,6 @@ def _description(panels: Sequence[Panel]) -> str:
             + ", ".join(f"{y:.3f} at {x:g}" for x, y in zip(series.x, series.y, strict=True))
             for series in panel.series
         ]
-        if panel.reference is not None:
-            lines.append("{}: {:.3f}".format(*panel.reference))
+        lines.append("{}: {:.3f}".format(*panel.reference))
         sentences.append(f"{panel.title}. {'; '.join(lines)}.")
     return " ".join(sentences)

@@ -122,11 +122,10 @@ def adult(tmp_path):
 
 @pytest.mark.slow
 def test_adult_income(adult, tmp_path):
-    picture = tmp_path / "picture.svg"
     output = succeed(
         tmp_path,
         "adult_income.py",
-        *("--csv", adult, "--epsilon", 1, 100, "--seeds", 2, "--output", picture),
+        *("--csv", adult, "--epsilon", 1, 100, "--seeds", 2),
         without=("matplotlib",),
     )
     assert "200 training records, 100 test records, 64 features" in output
@@ -138,7 +137,6 @@ def test_adult_income(adult, tmp_path):
     for accuracy, worst in rows:
         assert float(accuracy) > 0.6
         assert float(worst) < 0.7  # better than no model
-    check_picture(picture, panels=3, lines=2)
 
 
 @pytest.mark.slow
@@ -152,7 +150,7 @@ def test_adult_income_as_published(adult, tmp_path):
     output = succeed(
         tmp_path,
         "adult_income.py",
-        *("--csv", published, "--epsilon", 10, "--seeds", 1, "--output", tmp_path / "p.svg"),
+        *("--csv", published, "--epsilon", 10, "--seeds", 1),
         is_silent=False,
         without=(),
     )
