@@ -1,8 +1,8 @@
-"""The default linear models against tuned DP-SGD on families of made tables.
+"""The default linear models against tuned DP-SGD on families of simulated tables.
 
 On these families the constants of noisy gradient descent were chosen: the figures are no check of
 them (that is ``linear_table``), they show where the method is weak. Each cell is the mean over a
-few made tables. DP-SGD has the best of its settings for the cell and the score, which is not
+few simulated tables. DP-SGD has the best of its settings for the cell and the score, which is not
 private and flatters it, or the one that is best on the other half of the tables. Replace-one
 neighbours, rows of unit norm. No data set that is given takes part.
 """
@@ -73,7 +73,7 @@ def cells(quick: bool) -> Iterator[tuple[str, str, int, int, float]]:
                     yield task, family, n, d, level
 
 
-# -------------------------------------------------------------------------------------- made tables
+# --------------------------------------------------------------------------------- simulated tables
 
 
 def made_rows(
@@ -129,7 +129,7 @@ def made_numbers(X: np.ndarray, noise: float, rng: np.random.Generator) -> np.nd
 
 
 def made(task: str, family: str, n: int, d: int, level: float, seed: int) -> Split:
-    """Training and test records of one made table."""
+    """Training and test records of one simulated table."""
     rng = np.random.default_rng([seed, n, d, int(100 * level)])
     is_class = task == "classification"
     X, y = made_rows(family, n + N_TEST, d, level if is_class else 0.5, rng)

@@ -1,4 +1,4 @@
-"""The defaults against a constant: 200 made configurations, all records, groups and categories.
+"""The defaults against a constant: 200 simulated tables, all records, groups and categories.
 
 Families of tables:
 

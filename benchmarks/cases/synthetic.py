@@ -1,8 +1,8 @@
 """Synthetic data: distance of two-way marginals, and classifiers trained on synthetic records.
 
 With ``--adult PATH`` UCI Adult, nine categorical columns with ages binned by fixed edges (all
-records for marginals, its split for classifiers); without it made data. All budgets are (epsilon,
-1e-6) under replace-one neighbours.
+records for marginals, its split for classifiers); without it simulated data. All budgets are
+(epsilon, 1e-6) under replace-one neighbours.
 
 - ``DPSyntheticData``: its answers, and the marginals of as many sampled records;
 - ``Gaussian histograms``: noise on all pairs, each projected; ``consistent``: made to agree too;

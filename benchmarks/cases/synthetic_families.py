@@ -1,4 +1,4 @@
-"""Choice of the constants of adaptive measurements, on families of made tables.
+"""Choice of the constants of adaptive measurements, on families of simulated tables.
 
 Each table has its own number of columns (4 to 12), categories (2 to 60), records (1e3 to 1e5) and
 epsilon (0.3 to 10), all drawn at random. It is fitted with several numbers of rounds, and by one

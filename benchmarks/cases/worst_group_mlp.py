@@ -125,7 +125,7 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
 
 
 class Bench:
-    """The network's problem on made data, for the algorithms that are no estimator."""
+    """The network's problem on simulated data, for the algorithms that are no estimator."""
 
     def __init__(self, data: Data, hidden_units: int = 32) -> None:
         self.data = data

@@ -1,7 +1,7 @@
 """Tuned numbers of the preparation of rows and targets.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
-were chosen on made tables (docs/theory/noisy_gradient_descent.md, section 5);
+were chosen on simulated tables (docs/theory/noisy_gradient_descent.md, section 5);
 ``benchmarks/run.py linear_families`` and ``over_constant`` show what the choices give.
 """
 

@@ -3,7 +3,7 @@
 The dual is linear: in each step the mean losses of the groups are released first, they give the
 weights y of the groups, and then the gradient in x with these weights. Where the proportions of the
 groups are not public, noisy ones are released before the first step. The constants of the default
-were chosen on made data (docs/theory/dp_rgda.md, "The default of the network").
+were chosen on simulated data (docs/theory/dp_rgda.md, "The default of the network").
 """
 
 from __future__ import annotations
