@@ -1,8 +1,8 @@
 """Persons with several records, and costs of classes: ours, the usual ways, and no privacy.
 
 Simulated data, test records of other persons, each person with a weight of 1. "one record": one
-random record per person and no ids, which is private for persons, too. "group privacy": all records and
-no ids, with mu of Gaussian differential privacy over the largest number of records of a person.
+random record per person and no ids, which is private for persons, too. "group privacy": all records
+and no ids, with mu of Gaussian differential privacy over the largest number of records of a person.
 """
 
 from __future__ import annotations

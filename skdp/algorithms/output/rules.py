@@ -3,8 +3,8 @@
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 Those of the searches are as fine as bounds on the utility tell plans apart
 (docs/theory/output_perturbation.md, "Utility"); those of prepared rows were chosen on simulated
-tables (docs/theory/preparation.md). ``benchmarks/run.py linear_table`` and ``over_constant`` show what the
-choices give.
+tables (docs/theory/preparation.md). ``benchmarks/run.py linear_table`` and ``over_constant`` show
+what the choices give.
 """
 
 from __future__ import annotations
