@@ -401,7 +401,7 @@ def test_rounding_of_a_person_is_in_the_noise(m, monkeypatch):
     exact *= min(1.0, clip / np.sqrt((exact**2).sum()))
     assert 0.0 < np.linalg.norm(computed - exact) <= 0.5 * person_rounding(rows, clip)
     # a step has as much for each of the persons
-    monkeypatch.setattr("skdp.algorithms.descent.noisy_descent.person_rounding", lambda *_: 1.0)
+    monkeypatch.setattr("skdp.algorithms.descent.steps.person_rounding", lambda *_: 1.0)
     X, y, ids = persons(rng, 100)
     with Laboratory() as laboratory:
         declared("two classes").fit(X, y, user_ids=ids)
