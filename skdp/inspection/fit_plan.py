@@ -30,7 +30,7 @@ class PlannedRelease:
         Expected Euclidean norm of the noise; None for draws of the exponential mechanism.
     records_of_noise : float or None
         ``noise_norm / sensitivity``: the noise moves the release as far as it takes at least this
-        many other records to do.
+        many other records, or persons, to do.
     relative_noise : float or None
         ``noise_norm`` over a bound on how far the value can move from any data set to any other:
         ``n_records * sensitivity`` (twice that under add/remove), or the diameter of the ball of
@@ -74,8 +74,10 @@ class PlannedRelease:
         )
         if self.noise_norm is None:
             return line
+        relation = release.event.neighbouring
+        units = "persons" if relation is not None and relation.unit == "user" else "records"
         return (
-            f"{line}; noise of norm {self.noise_norm:.3g} = {self.records_of_noise:.3g} records "
+            f"{line}; noise of norm {self.noise_norm:.3g} = {self.records_of_noise:.3g} {units} "
             f"({self.relative_noise:.2g} of the domain)"
         )
 
@@ -172,12 +174,11 @@ class FitPlan:
         return values | {name: list(values[name]) for name in ("alarms", "remarks")}
 
     def __str__(self) -> str:
-        units = f"{self.n_samples} records"
-        if self.n_users is not None:
-            units += f" of {self.n_users} persons,"
+        units, size = "records", f"{self.n_samples} records of {self.n_features} features"
+        if self.n_users is not None:  # how many records they have is private, and does not matter
+            units, size = "persons", f"{self.n_users} persons, {self.n_features} features"
         lines = [
-            f"{self.estimator} on {units} of {self.n_features} features: "
-            f"method {self.method!r} ({self.reason})",
+            f"{self.estimator} on {size}: method {self.method!r} ({self.reason})",
             f"  epsilon {self.total_epsilon:.4g} at delta {self.delta:g}",
             *(f"  {release}" for release in self.releases),
         ]
@@ -189,7 +190,7 @@ class FitPlan:
                 f"one {self.noise.rare_row:.3g} (sampling: {self.sampling_noise:.3g})"
             )
         if self.free_from is not None:
-            lines.append(f"  privacy costs less than sampling from {self.free_from} records on")
+            lines.append(f"  privacy costs less than sampling from {self.free_from} {units} on")
         if self.excess_loss is not None:
             lines.append(f"  bound on the expected excess loss: {self.excess_loss:.3g}")
         lines.extend(f"  {remark}" for remark in self.remarks)

@@ -468,10 +468,11 @@ def test_a_plan_of_persons_is_that_of_a_fit(relation):
     assert plan.releases[0].release == model.privacy_.releases[0]
     assert plan.event.neighbouring is RELATIONS[relation]
     assert plan.total_epsilon == pytest.approx(model.epsilon, rel=1e-6)
-    assert f"{len(y)} records of 150 persons" in str(plan)
+    assert f"on 150 persons, {D} features" in str(plan) and "record" not in str(plan)
     model = declared("squares", epsilon=1.0)
-    free_from = [plan_fit(model, 5000, D, n_users=n).free_from for n in (None, 150)]
-    assert free_from[0] is not None and free_from[0] == free_from[1]
+    plans = [plan_fit(model, 5000, D, n_users=n) for n in (None, 150)]
+    assert plans[0].free_from is not None and plans[0].free_from == plans[1].free_from
+    assert f"from {plans[1].free_from} persons on" in str(plans[1])
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.str_, int, str])
