@@ -6,6 +6,7 @@ The guarantee is then for a person with all its records, whose weights add up to
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -99,15 +100,20 @@ def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
     ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)
     if ids.ndim != 1 or len(ids) != n_samples:
         raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
-    are_text = False
+    if ids.dtype.kind == "T":  # strings of any length, which may be missing
+        ids = ids.astype(object)
+    is_known = ids.dtype.kind in "iuUS"
     if ids.dtype == object:
-        if any(map(is_missing, ids)):
-            raise ValueError("user_ids holds missing values: every record belongs to somebody.")
         kinds = {type(each) for each in ids}
-        if bool not in kinds and all(issubclass(kind, numbers.Integral) for kind in kinds):
-            ids = np.array([int(each) for each in ids])
-        are_text = all(issubclass(kind, str) for kind in kinds)
-    if ids.dtype.kind not in "iuUS" and not are_text:
+        are_whole = bool not in kinds and all(issubclass(each, numbers.Integral) for each in kinds)
+        is_known = are_whole or all(issubclass(kind, str) for kind in kinds)
+        if are_whole:  # as objects where 64 bits do not suffice
+            ids = np.array([int(each) for each in ids], dtype=object)
+            with contextlib.suppress(OverflowError):
+                ids = ids.astype(np.int64)
+    if np.ma.is_masked(user_ids) or (ids.dtype == object and any(map(is_missing, ids))):
+        raise ValueError("user_ids holds missing values: every record belongs to somebody.")
+    if not is_known:
         raise ValueError("user_ids must be integers or strings, all of one kind.")
     return np.unique(ids, return_inverse=True)[1].reshape(-1)
 

@@ -11,6 +11,7 @@ from plain_noise import seeded
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp._units import person_codes
 from skdp.algorithms.preparation.centered_rows import (
     CenteredRows,
     Centering,
@@ -435,6 +436,8 @@ def test_nothing_tells_how_many_records_persons_have():
         (3, "one id for each record"),
         ("person", "is no column of X"),
         ([True, *range(1, 10)], "all of one kind"),
+        (np.ma.array(np.arange(10), mask=[False] * 9 + [True]), "missing values"),
+        ([*range(9), 2.0**70], "all of one kind"),
     ],
 )
 def test_ids_that_are_refused(ids, message):
@@ -443,6 +446,19 @@ def test_ids_that_are_refused(ids, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, user_ids=ids)
     assert not hasattr(model, "coef_")
+
+
+def test_ids_that_64_bits_do_not_hold():
+    """As doubles, neighbours would be one person; strings of any length are those in a list."""
+    ids = [2**70 + k // 2 for k in range(20)]
+    assert person_codes(ids, 20).tolist() == [k // 2 for k in range(20)]
+    assert person_codes([2**63, -1, 2**63 + 1, -1], 4).tolist() == [1, 0, 2, 0]
+    if hasattr(getattr(np, "dtypes", None), "StringDType"):
+        names = np.array(["b", "a", "b"], dtype=np.dtypes.StringDType())
+        assert person_codes(names, 3).tolist() == [1, 0, 1]
+        lacking = np.array(["b", None], dtype=np.dtypes.StringDType(na_object=None))
+        with pytest.raises(ValueError, match="missing values"):
+            person_codes(lacking, 2)
 
 
 def test_ids_from_a_column_of_a_frame():
