@@ -54,11 +54,14 @@ class GroupedRegressor(DPMaxGroupLossRegressor):
 
 
 MODELS = {
-    "two classes": DPLogisticRegression(classes=[0, 1]),
+    "two classes": DPLogisticRegression(classes=[0, 1], class_weight="balanced"),
     "three classes": DPLogisticRegression(classes=[0, 1, 2]),
     "squares": DPRidge(target_range=(-1, 1)),
     "squares, no intercept": DPRidge(target_range=(-1, 1), fit_intercept=False),
     "hinges": DPLinearClassifier(loss="hinge", classes=[0, 1]),
+    "costs, limited": DPLogisticRegression(
+        classes=[0, 1], class_weight={0: 0.1}, fit_intercept=False, max_records_per_user=2
+    ),
     "groups, two classes": GroupedClassifier(classes=[0, 1], group_names=[0, 1]),
     "groups, three classes": GroupedClassifier(classes=[0, 1, 2], group_names=[0, 1]),
     "classes as groups": DPMaxGroupLossClassifier(classes=[0, 1]),
@@ -159,9 +162,10 @@ def with_person(table, person, is_first, weight=1.0):
 def moves(model, tables, monkeypatch, follow=True):
     """Changes of the exact values of all releases, in units of the sensitivities.
 
-    Labels of blocks `follow` the persons, or stay at their places.
+    Labels of blocks `follow` the persons, or stay at their places. At one history all that a fit
+    leaves behind is the same, to the last bit: attributes, plan, report, warnings.
     """
-    seen, releases = [], None
+    seen, left, releases = [], [], None
     is_slack = min(table[3].min() for table in tables) < 1.0
     for is_second, (X, y, ids, weights) in enumerate(tables):
 
@@ -179,16 +183,31 @@ def moves(model, tables, monkeypatch, follow=True):
         with (
             monkeypatch.context() as patch,
             Laboratory(releases=releases) as laboratory,
-            warnings.catch_warnings(),
+            warnings.catch_warnings(record=True) as caught,
         ):
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("always")
             patch.setattr(SecretLabels, "members", members)
             for module in ORDERED:
                 patch.setattr(f"skdp.algorithms.{module}.random_order", order)
             model.fit(X, y, user_ids=ids, **({"sample_weight": weights} if is_slack else {}))
         releases = laboratory.releases
         seen.append(laboratory.draws)
+        left.append((contents(model), [str(each.message) for each in caught]))
+    assert left[0] == left[1]
     return [moved(model, *draws) for draws in zip(*seen, strict=True)]
+
+
+def contents(part):
+    """What can be read off a fitted model, in plain types."""
+    if isinstance(part, np.ndarray) and part.dtype != object:
+        return part.shape, part.dtype.str, part.tobytes()
+    if isinstance(part, np.ndarray | list | tuple):
+        return [contents(each) for each in part]
+    if isinstance(part, dict):
+        return {key: contents(value) for key, value in part.items()}
+    if hasattr(part, "__dict__") and not isinstance(part, type):
+        return type(part).__name__, contents(vars(part))
+    return repr(part)
 
 
 def moved(model, one, other):
