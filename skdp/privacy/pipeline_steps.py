@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -131,6 +131,10 @@ _KEPT = {
 }
 #: Steps whose output are made records: what learns from them learns nothing else.
 _SYNTHETIC = "DPSyntheticData"
+#: The method of pipelines that fits all steps but the last.
+_OF_STEPS = Pipeline._fit.__code__
+#: Stands for the position of a running step that is not known: steps before the last one.
+_UNKNOWN = -1
 
 
 def learning_steps(estimator: Any) -> list[Step]:
@@ -229,7 +233,7 @@ def steps_before() -> list[Step]:
     found: list[Step] = []
     if _IS_CHECKED.get():
         return found
-    for running in _running_pipelines():
+    for running, _ in _running_pipelines():
         found = learning_steps(running)  # that of an outer pipeline has the inner one
     return found
 
@@ -245,38 +249,62 @@ def refuse_mixed_units(kind: type, unit: str) -> None:
     ValueError
         If persons and records would be mixed.
     """
-    for running in _running_pipelines():
-        for _, step in running.steps[:-1]:  # the last one may keep a report of an earlier fit
+    for running, position in _running_pipelines():
+        for _, step in running.steps[:position]:
             kinds = [each.__name__ for each in type(step).__mro__]
-            if type(step) is kind or _SYNTHETIC in kinds:
+            if _SYNTHETIC in kinds or (position == _UNKNOWN and type(step) is kind):
                 break
-            if getattr(getattr(step, "privacy_", None), "unit", unit) != unit:
-                raise ValueError(
-                    f"{type(step).__name__} and {kind.__name__} of one pipeline have guarantees "
-                    "for different units, persons and records: give user_ids to both."
-                )
+            for fitted in _fitted_parts(step):
+                if getattr(getattr(fitted, "privacy_", None), "unit", unit) != unit:
+                    raise ValueError(
+                        f"{type(fitted).__name__} and {kind.__name__} of one pipeline have "
+                        "guarantees for different units, persons and records: give user_ids to "
+                        "both."
+                    )
 
 
-def _running_pipelines() -> Iterator[Pipeline]:
-    """Yield the pipelines that are being fitted in this thread, the innermost first."""
-    methods = set(_fit_methods(Pipeline))
+def _fitted_parts(step: Any) -> Iterator[Any]:
+    """Yield a fitted step and what it has fitted: pipelines, unions and transformers of columns."""
+    yield step
+    for name in ("steps", "transformer_list", "transformers_"):
+        found: Sequence[Any] = getattr(step, name, ())
+        for _, part, *_ in found:
+            yield from _fitted_parts(part)
+
+
+def _running_pipelines() -> Iterator[tuple[Pipeline, int]]:
+    """Yield the pipelines that are being fitted in this thread, the innermost first.
+
+    With each the position of the step that runs, :data:`_UNKNOWN` in methods that do not tell.
+    """
+    own = set(_fit_methods(Pipeline))
+    methods = own.union(*map(_fit_methods, _subclasses(Pipeline)))
+    positions: dict[int, int] = {}
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
-        if frame.f_code in methods:
-            running = frame.f_locals.get(frame.f_code.co_varnames[0])
-            if isinstance(running, Pipeline):
-                yield running
+        code = frame.f_code
+        if code is _OF_STEPS or code in methods:
+            running = frame.f_locals.get(code.co_varnames[0])
+            if isinstance(running, Pipeline) and code is _OF_STEPS:
+                positions[id(running)] = frame.f_locals.get("step_idx", _UNKNOWN)
+            elif isinstance(running, Pipeline):
+                last = len(running.steps) - 1 if code in own else _UNKNOWN
+                yield running, positions.setdefault(id(running), last)
         frame = frame.f_back
 
 
+def _subclasses(kind: Any) -> Iterator[Any]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
 def _fit_methods(kind: Any) -> Iterator[CodeType]:
-    """Yield the code of all methods that fit of a class and its subclasses."""
+    """Yield the code of the methods of a class that fit, but for those that it inherits."""
     for name in ("fit", "fit_transform", "fit_predict"):
         method = inspect.unwrap(getattr(kind, name))
         if name in vars(kind) and inspect.isfunction(method):
             yield method.__code__
-    for each in kind.__subclasses__():
-        yield from _fit_methods(each)
 
 
 def warn_of_steps(steps: list[Step]) -> None:

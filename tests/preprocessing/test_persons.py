@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laboratory import Laboratory
-from sklearn.pipeline import make_pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 
 from skdp import BudgetAccountant, DPRidge, DPTabularRegressor
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
-from skdp.preprocessing import DPStandardScaler, private_ranges
+from skdp.preprocessing import BoundedScaler, DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.synthetic import DPSyntheticData
@@ -111,6 +112,48 @@ def test_a_step_without_ids_is_refused_without_a_ledger_too(lacking):
     table = DPSyntheticData(categories=[[0, 1], [0, 1]])  # what follows reads no records
     codes = (X > 0).astype(int)
     make_pipeline(table, DPStandardScaler()).fit(codes, dpsyntheticdata__user_ids=ids)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        ColumnTransformer([("scale", DPStandardScaler(), [0, 1])]),
+        FeatureUnion([("rows", make_pipeline(BoundedScaler(), DPStandardScaler()))]),
+    ],
+    ids=["columns", "union"],
+)
+def test_a_part_without_ids_is_refused_wherever_it_is(first):
+    rng = np.random.default_rng(3)
+    X, ids = rng.uniform(-1, 1, (300, 2)), np.arange(300) // 3
+    pipeline = make_pipeline(first, DPRidge(data_norm=3.0, target_range=(-1, 1)))
+    with pytest.raises(ValueError, match=r"DPStandardScaler and DPRidge .* to both"):
+        pipeline.fit(X, X[:, 0], dpridge__user_ids=ids)
+    pipeline.fit(X, X[:, 0])
+
+
+class InTurn(Pipeline):
+    """Fits its steps itself, and does not tell which one runs."""
+
+    def fit(self, X, y=None, **params):
+        for name, step in self.steps:
+            ids = params.get(f"{name}__user_ids")
+            X = step.fit(X, y, user_ids=ids).transform(X) if hasattr(step, "transform") else X
+        return self
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_of_equal_steps_without_ids_is_refused(number):
+    """A step tells itself from one of its class before it, but not what an earlier fit left."""
+    X, ids = np.random.default_rng(4).uniform(-1, 1, (300, 2)), np.arange(300) // 3
+    given = {"dpstandardscaler-1__user_ids": ids, "dpstandardscaler-2__user_ids": ids}
+    pipeline = make_pipeline(DPStandardScaler(), DPStandardScaler(ranges=(-5, 5)))
+    for _ in range(2):
+        pipeline.fit(X, **given)
+        with pytest.raises(ValueError, match=r"DPStandardScaler and DPStandardScaler .* to both"):
+            pipeline.fit(X, **{f"dpstandardscaler-{number}__user_ids": ids})
+        pipeline.fit(X)
+    own = InTurn(pipeline.steps)  # knows no better than that two of one class may be one
+    own.fit(X, **given).fit(X)
 
 
 @pytest.mark.parametrize(
