@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -371,6 +372,14 @@ class DescentNoise:
         left = max(float(self.moments.sum()) - taken, 0.0)
         return row_squares(self.moments, left) + self.constant_moment + 1e-12
 
+    @property
+    def share(self) -> float:
+        """Noise in the margin of an average row over the variance of margins, but for offsets."""
+        sizes = np.diag(self.curvature.mean), np.diag(self.curvature.squares)
+        noise = float((self._noise(*sizes, self.moments, self.gains)[0] @ self.moments).sum())
+        return noise / max(float(np.trace(self.covariance)), _LEAST_MARGIN)
+
+    @cached_property
     def curvature(self) -> ClippedCurvature:
         """Mean curvature of the clipped losses in the margins."""
         plan = self.plan
@@ -432,7 +441,7 @@ class DescentNoise:
     def weights(self) -> WeightNoise:
         """Return the covariance of the coefficients."""
         plan, rows, d = self.plan, self.rows, self.d
-        found = self.curvature()
+        found = self.curvature
         curvatures, outputs = np.linalg.eigh(found.mean)
         squares = np.einsum("ak,ab,bk->k", outputs, found.squares, outputs)
         k = len(curvatures)

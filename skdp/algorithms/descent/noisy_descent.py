@@ -13,6 +13,7 @@ numbers or of earlier releases. Theory: docs/theory/noisy_gradient_descent.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -99,6 +100,8 @@ class NoisyGradientDescentPlan(Plan):
         Whether log odds are those of classes of equal sizes.
     class_shares : tuple of float or None, default=None
         Shares of the classes, as released; None: not known.
+    noise_share : float, default=0.0
+        Predicted part of the variance of margins that is noise, by all releases.
     """
 
     objective: Objective
@@ -120,6 +123,7 @@ class NoisyGradientDescentPlan(Plan):
     rarer_share: float | None = None
     is_balanced: bool = False
     class_shares: tuple[float, ...] | None = None
+    noise_share: float = 0.0
 
     @property
     def loss(self) -> Loss:
@@ -302,19 +306,29 @@ class NoisyGradientDescentPlan(Plan):
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
     def remarks(self) -> tuple[str, ...]:
-        """Say what comes after the releases; compare the noise with the share of a rare class."""
-        share = self.rarer_share
-        given: tuple[str, ...] = ()
-        if self.objective.is_penalised:
-            given = (AFTER_RELEASES,)
-        if share is None or self._noise_in_few_directions <= share:
-            return given
-        return (
-            *given,
-            f"about {share:.2g} of the records are of the rarer class: noise of a mean of their "
-            "rows exceeds the norm of rows, and hardly better than a constant model is to be "
-            "expected",
-        )
+        """Say what comes after the releases, and whether they let expect mostly noise."""
+        given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
+        return (*given, *self._noise_remarks())
+
+    def _noise_remarks(self) -> Iterator[str]:
+        """Compare the noise with the share of a rare class and with the spread of margins."""
+        share, expected = self.rarer_share, "hardly better than a constant model is to be expected"
+        if share is not None and self._noise_in_few_directions > rules.ALARM_RARER * share:
+            yield (
+                f"about {share:.2g} of the records are of the rarer class: noise of a mean of "
+                f"their rows is of the size of the rows, and {expected}"
+            )
+        elif self.noise_share > rules.ALARM_SHARE[not self.loss.target_bound]:
+            part = min(self.noise_share, 1.0)
+            yield f"about {part:.0%} of the variance of margins is noise: {expected}"
+
+    @property
+    def _tells_directions(self) -> bool:
+        """Whether the noise in the margin of an average row is known well enough for a remark."""
+        if self.is_preconditioned:
+            return True
+        few = self.objective.design.n_features <= rules.DIRECTIONS
+        return self.is_squared and few and not self.is_accelerated
 
     @property
     def _noise_in_few_directions(self) -> float:
@@ -352,9 +366,11 @@ class NoisyGradientDescentPlan(Plan):
             if self.is_balanced:
                 weights = balanced(raw, plan.noise_variance(), weights, rows)
                 offsets = np.zeros_like(offsets)
-            noise = DescentNoise(descent, raw, scaled, weights, shift, kept).weights()
+            noise = DescentNoise(descent, raw, scaled, weights, shift, kept)
+            if plan._tells_directions:
+                plan = replace(plan, noise_share=noise.share)
             point = rows.coefficients(weights, offsets, data.intercept)
-            return Result(point=point, plan=plan, noise=noise)
+            return Result(point=point, plan=plan, noise=noise.weights())
 
     def prepare(self, data: Records, noise: NoiseSource) -> Descent:
         """Release what the steps need to know of the records."""

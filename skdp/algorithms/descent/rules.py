@@ -76,7 +76,10 @@ RAREST = 0.02
 LEAST_FACTOR, OFFSET_DISTORTION = 0.05, 0.2
 #: Noise of a mean of rows from which on there is an alarm, of numbers and of classes, where rows
 #: vary in so many directions at most.
-ALARM_NOISE, DIRECTIONS = (0.25, 0.4), 1000
+ALARM_NOISE, DIRECTIONS = (0.2, 0.4), 1000
+#: After a fit: noise of a mean of rows, in units of the share of the rarer class, and part of the
+#: variance of margins that is noise, of numbers and of classes, from which on the report says so.
+ALARM_RARER, ALARM_SHARE = 0.5, (0.75, 0.33)
 
 
 @dataclass(frozen=True, kw_only=True)
