@@ -404,7 +404,7 @@ METHODS: dict[str, Method] = {
     ),
     "mirror_descent": Method(
         plan=plan_linear_mirror_descent,
-        relations=REPLACED_RELATIONS,
+        relations=tuple(Neighbouring),
         is_weighted=True,
         is_bounded=True,
         has_ball=False,

@@ -25,7 +25,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 
     @property
     def _only_binary(self) -> str | None:
-        if self.method in ("exponential", "statistics", "mirror_descent"):
+        if self.method in ("exponential", "statistics"):
             return f"method={self.method!r} supports two only"
         return None
 

@@ -49,8 +49,8 @@ class DPRidge(DPLinearRegression):
         live in (intercept weight included), whose default is data-independent.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
-        included. None: the largest absolute target after centering, 3 for classifiers, divided by
-        `feature_bound`.
+        included. None: the largest absolute target after centering, 3 for two classes or 1.5 for
+        each of several ones, divided by `feature_bound`.
     feature_bound : float or None, default=None
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
@@ -97,8 +97,8 @@ class DPRidge(DPLinearRegression):
         disjoint blocks of records, each around the noisy solution of the one before; `alpha` "auto"
         is then 0, and `coef_norm` None a public radius that few predictors exceed on isotropic
         rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
-        exactly; its run time is not bounded. "mirror_descent" (smooth losses, two
-        classes) draws vertices of an l1 ball, for many features that are bounded entrywise and few
+        exactly; its run time is not bounded. "mirror_descent" (smooth
+        losses) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
         "auto" takes "gradient" or, with a solver, "output" after a preparation (delta > 0),
         "objective" or, for squared errors of many records, "statistics" (delta = 0, no penalty and

@@ -126,6 +126,10 @@ class Loss(ABC):
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """Bound ``||grad||`` of one record on the ball of a radius."""
 
+    def slope_bound(self, margin: float) -> float:
+        """Bound each derivative in a margin where all margins are at most `margin`."""
+        return self.lipschitz(1.0, margin)
+
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
         """Bound ``||grad - grad'||`` for two records at one point of the ball."""
         return 2.0 * self.lipschitz(feature_norm, radius)

@@ -143,6 +143,26 @@ class SoftmaxLoss(Loss):
         return float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k)) * ROUNDING_SLACK
 
 
+class LogitLoss(SoftmaxLoss):
+    """The same loss in the logits of the K classes, for other geometries than the Euclidean one.
+
+    A derivative is a probability, or one minus it: at most 1, and 1/2-Lipschitz in the largest
+    change of a logit (docs/theory/mirror_descent.md, section 4).
+    """
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """The unit vectors: a product with them is exact."""
+        return np.eye(self.n_classes)
+
+    def slope_bound(self, margin: float) -> float:
+        return 1.0
+
+
 @dataclass(frozen=True)
 class OneVsRestLoss(Loss):
     """Sum over K classes of a two-class loss of "this one" against "the others".
@@ -201,6 +221,9 @@ class OneVsRestLoss(Loss):
         """``sqrt(K) L(R / sqrt(K))``: largest where all classes have weights of one length."""
         root = math.sqrt(self.n_classes)
         return root * self.base.lipschitz(feature_norm, radius / root) * ROUNDING_SLACK
+
+    def slope_bound(self, margin: float) -> float:
+        return self.base.slope_bound(margin)
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
         """Return ``sqrt(K) D(R)``, or 2 L if that is smaller."""

@@ -22,7 +22,7 @@ from skdp._checks import check_count, check_positive
 from skdp._runtime import without_warnings
 from skdp.privacy.events import Neighbouring
 from skdp.problems.block import Block
-from skdp.problems.constants import MOST_RECORDS
+from skdp.problems.constants import MAX_SIZE_RATIO, MOST_RECORDS
 from skdp.problems.losses import Loss
 from skdp.problems.records import MOST_ROWS, Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
@@ -77,6 +77,10 @@ class VertexDesign:
         """The relation that the bounds are for."""
         return Neighbouring.REPLACE_ONE
 
+    def largest(self, block: int) -> float:
+        """Bound a mean of partial derivatives."""
+        return self.magnitudes[block]
+
     def rounding(self, block: int, batch: int) -> float:
         """Bound the error of a computed mean of partial derivatives over `batch` records.
 
@@ -89,6 +93,11 @@ class VertexProblem(ABC):
     """A mean of one function per record over a product of simplices."""
 
     design: VertexDesign
+
+    @property
+    def n_records(self) -> int:
+        """Number of the records that there are; it may be private."""
+        return self.design.n_records
 
     @abstractmethod
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
@@ -231,15 +240,17 @@ class LinearDesign(VertexDesign):
     """Public numbers about a linear model in an l1 ball.
 
     The vertices are ``+radius`` and ``-radius`` times each unit vector of the coefficients, in this
-    order. There may be an L2 penalty of `alpha`.
+    order; with several margins those of the first margin come first. There may be an L2 penalty of
+    `alpha`. Under add/remove `n_records` is a public nominal number, which sums are divided by.
     """
 
     radius: float
     feature_bound: float
     derivative_bound: float
     alpha: float = 0.0
-    of_persons: bool = False
+    relation: Neighbouring = Neighbouring.REPLACE_ONE
     curvature: float = math.inf
+    n_margins: int = 1
 
     @property
     def smoothness(self) -> float:
@@ -248,12 +259,18 @@ class LinearDesign(VertexDesign):
 
     @property
     def neighbouring(self) -> Neighbouring:
-        return Neighbouring.REPLACE_USER if self.of_persons else Neighbouring.REPLACE_ONE
+        return self.relation
+
+    def largest(self, block: int) -> float:
+        # add/remove: there may be more records than the nominal number
+        return super().largest(block) * (1.0 if self.relation.is_replaced else MAX_SIZE_RATIO)
 
     def rounding(self, block: int, batch: int) -> float:
-        if self.of_persons:  # who may have any number of records: sums are in blocks and a tree
-            batch = chain(MOST_RECORDS, MOST_ROWS)
-        return super().rounding(block, batch)
+        if self.relation.unit == "user":  # who may have any number of records
+            batch = chain(MOST_RECORDS, MOST_ROWS)  # sums are in blocks and a tree
+        elif not self.relation.is_replaced:
+            batch = chain(MAX_SIZE_RATIO * batch, MOST_ROWS)
+        return EPS * (batch + 32.0) * self.largest(block)
 
     @classmethod
     def of(
@@ -264,20 +281,21 @@ class LinearDesign(VertexDesign):
         radius: float,
         feature_bound: float,
         alpha: float = 0.0,
-        of_persons: bool = False,
+        relation: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> LinearDesign:
         """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
 
         An L2 penalty of `alpha` is the same for all records: it adds to the magnitude alone.
         """
         check_positive(coef_norm_l1=radius, feature_bound=feature_bound)
-        bound = loss.lipschitz(1.0, radius * feature_bound)
+        bound = loss.slope_bound(radius * feature_bound)
         magnitude = radius * feature_bound * bound * ROUNDING_SLACK
         if alpha * radius > 1e9 * feature_bound * bound:
             raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
         total = magnitude + alpha * radius**2 * ROUNDING_SLACK
-        sizes, moved = (2 * width,), (2.0 * magnitude,)
-        numbers = radius, feature_bound, bound, alpha, of_persons, loss.curvature
+        sizes = (2 * width * loss.n_outputs,)
+        moved = (magnitude * (2.0 if relation.is_replaced else 1.0),)
+        numbers = radius, feature_bound, bound, alpha, relation, loss.curvature, loss.n_outputs
         return cls(n_records, sizes, (total,), moved, *numbers)
 
     @property
@@ -302,7 +320,7 @@ class LinearProblem(VertexProblem):
         Entries at most `design.feature_bound`, the intercept feature included; see
         :func:`clipped_entries`. Not scaled down by a norm.
     loss : Loss
-        Of one margin.
+        Of the design's number of margins, each of them with coefficients of its own.
     design : LinearDesign
     """
 
@@ -322,6 +340,10 @@ class LinearProblem(VertexProblem):
         other.records = self.records.take(self.records.records_of(order))
         return other
 
+    @property
+    def n_records(self) -> int:
+        return self.design.n_records if self.design.relation.is_replaced else self.records.n_units
+
     def _records_of(self, batch: slice) -> slice:
         """Return the records of consecutive units."""
         if self.records.persons is None:
@@ -334,12 +356,15 @@ class LinearProblem(VertexProblem):
 
         Entry by entry, so that a record's margin is a function of the record and the point.
         """
-        width, (drawn,) = self.records.width, point
+        (drawn,), half = point, self.design.sizes[0] // 2
         vertices, counts = np.unique(drawn, return_counts=True)
-        weights = np.zeros(width)
-        np.add.at(weights, vertices % width, np.where(vertices < width, counts, -counts))
+        weights = np.zeros(half)
+        np.add.at(weights, vertices % half, np.where(vertices < half, counts, -counts))
         weights *= self.design.radius / len(drawn)
-        return column_margins(self.records, weights, self._records_of(batch))
+        part = self._records_of(batch)
+        rows = weights.reshape(self.design.n_margins, -1)
+        margins = [column_margins(self.records, row, part) for row in rows]
+        return margins[0] if len(rows) == 1 else np.stack(margins, axis=1)
 
     @without_warnings()
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
@@ -384,18 +409,20 @@ class LinearProblem(VertexProblem):
             found = slopes(block, margins)
             if earlier is not None:
                 found = np.clip(found - slopes(block, earlier), -most, most)
-            return block.pull_back(found)[0]
+            return block.pull_back(found).ravel()
 
         total = self.records.total(statistic, part=part_of_records)
-        return np.asarray(total) * (self.design.radius / (batch.stop - batch.start))
+        replaced = self.design.relation.is_replaced
+        size = batch.stop - batch.start if replaced else self.design.n_records
+        return np.asarray(total) * (self.design.radius / size)
 
     def values(self, point: Point, batch: slice) -> np.ndarray:
         targets = self.records.targets[self._records_of(batch)]
         return self.loss.value(self.margins(point, batch), targets)
 
     def coefficients(self, point: Point) -> np.ndarray:
-        """Return the coefficients of a point, the intercept's last."""
-        return vertex_coefficients(point[0], self.records.width, self.design.radius)
+        """Return the coefficients of a point, margin by margin, each with the intercept's last."""
+        return vertex_coefficients(point[0], self.design.sizes[0] // 2, self.design.radius)
 
 
 def vertex_coefficients(drawn: np.ndarray, width: int, radius: float) -> np.ndarray:
@@ -457,5 +484,5 @@ def _is_within(X: Any, intercept: float, bound: float) -> bool:
 
 
 def default_radius(loss: Loss, feature_bound: float) -> float:
-    """Public radius of the l1 ball: margins up to the largest target, or 3 for classes."""
-    return (loss.target_bound or 3.0) / feature_bound
+    """Public radius of the l1 ball: margins up to the largest target, or 1.5 for each class."""
+    return (loss.target_bound or 1.5 * max(loss.n_outputs, 2)) / feature_bound

@@ -83,8 +83,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
-        included. None: the largest absolute target after centering, 3 for classifiers, divided by
-        `feature_bound`.
+        included. None: the largest absolute target after centering, 3 for two classes or 1.5 for
+        each of several ones, divided by `feature_bound`.
     feature_bound : float or None, default=None
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,

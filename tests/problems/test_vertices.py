@@ -1,11 +1,21 @@
 """What a problem returns for one record counts no more than is charged for it."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from skdp.problems.vertices import FunctionProblem, VertexDesign, clipped_entries
+from skdp.privacy import Neighbouring
+from skdp.problems import HalfSquaredLoss, HingeLoss, LogisticLoss, OneVsRestLoss, Records
+from skdp.problems.multiclass_losses import LogitLoss
+from skdp.problems.vertices import (
+    FunctionProblem,
+    LinearDesign,
+    LinearProblem,
+    VertexDesign,
+    clipped_entries,
+)
 
 
 def test_derivatives_stay_in_the_declared_interval():
@@ -25,3 +35,68 @@ def test_single_precision_does_not_exceed_the_bound(bound):
     X = clipped_entries(np.full((2, 2), 7.0, dtype=np.float32), bound)
     assert X.dtype == np.float32
     assert float(X.max()) <= bound
+
+
+HINGES = OneVsRestLoss(HingeLoss().smoothed(1.0), 3)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    "loss", [LogisticLoss(), HalfSquaredLoss(1.0), LogitLoss(3), HINGES], ids=repr
+)
+def test_a_record_moves_gradients_by_its_bound_and_no_further(loss, relation):
+    """All records of signs and extreme targets, at all vertices, beside opposite records."""
+    relation, n, radius = Neighbouring(relation), 4, 20.0
+    design = LinearDesign.of(loss, n, 2, radius, 1.0, relation=relation)
+    targets = range(3) if loss.n_outputs > 1 else (0, 1)
+    rows = [(x, y) for x in itertools.product((-1.0, 1.0), repeat=2) for y in targets]
+    moved = 0.0
+
+    def gradient(records, vertex):
+        X, y = np.array([x for x, _ in records]), np.array([y for _, y in records])
+        y = y if loss.n_outputs > 1 else y.astype(float)
+        problem = LinearProblem(Records(X, 2.0, targets=y), loss, design)
+        return problem.gradients((np.array([vertex]),), slice(0, problem.n_records))[0]
+
+    pairs = itertools.combinations(rows, 2)
+    if not relation.is_replaced:
+        pairs = ((row, None) for row in rows)
+    for first, second in pairs:
+        rest = [((-first[0][0], -first[0][1]), first[1])] * (n - 1)
+        for vertex in range(design.sizes[0]):
+            both = [gradient([*rest, *([r] if r else [])], vertex) for r in (first, second)]
+            moved = max(moved, np.abs(both[0] - both[1]).max())
+    assert 0.99 * design.oscillations[0] / n < moved <= design.oscillations[0] / n
+    plain = LinearDesign.of(loss, n, 2, radius, 1.0)
+    assert design.oscillations[0] == plain.oscillations[0] / (1 if relation.is_replaced else 2)
+
+
+def test_gradients_of_logits_are_those_of_the_risk():
+    rng, n, d = np.random.default_rng(0), 40, 3
+    X, y = rng.uniform(-1.0, 1.0, size=(n, d)), rng.integers(3, size=n)
+    design = LinearDesign.of(LogitLoss(3), n, d, 2.0, 1.0, alpha=0.3)
+    problem = LinearProblem(Records(X, 2.0, targets=y), LogitLoss(3), design)
+    drawn = np.array([0, 4, 9, 17])  # class 0: e_0 - e_0; class 1: e_1; class 2: -e_2
+    W = np.array([[0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, -0.5]])
+    assert problem.coefficients((drawn,)) == pytest.approx(W.ravel())
+    odds = np.exp(X @ W.T)
+    residuals = odds / odds.sum(axis=1, keepdims=True) - np.eye(3)[y]
+    half = 2.0 * (residuals[5:25].T @ X[5:25] / 20 + 0.3 * W).ravel()
+    (gradient,) = problem.gradients((drawn,), slice(5, 25))
+    assert gradient == pytest.approx(np.concatenate([half, -half]))
+    changed = problem.changes((drawn,), (np.array([1]),), slice(5, 25), (math.inf,))
+    (other,) = problem.gradients((np.array([1]),), slice(5, 25))
+    assert changed[0] == pytest.approx(gradient - other)
+
+
+def test_derivatives_of_logits_are_lipschitz():
+    """By 1/2 in the largest change of a logit; two logits that cross attain it."""
+    rng, loss, largest = np.random.default_rng(0), LogitLoss(3), 0.0
+    for scale in (0.01, 0.1, 1.0, 5.0):
+        a = rng.normal(scale=3.0, size=(2000, 3))
+        a[:, 2] -= 20.0 * (rng.uniform(size=2000) < 0.5)
+        b = a + scale * rng.choice([-1.0, 1.0], size=a.shape)
+        y = np.zeros(2000, dtype=int)
+        moved = np.abs(loss.derivative(a, y) - loss.derivative(b, y)).max(axis=1)
+        largest = max(largest, (moved / scale).max())
+    assert 0.49 < largest <= loss.curvature * (1.0 + 1e-12)

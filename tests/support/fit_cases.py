@@ -464,6 +464,8 @@ def _vertices() -> list[Case]:
     rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
         ("logistic", DPLogisticRegression, 2, 0, {}),
         ("logistic, delta 0", DPLogisticRegression, 2, 0, {"delta": 0.0, "epsilon": 2000.0}),
+        ("three classes", DPLogisticRegression, 3, 0, {}),
+        ("add/remove", DPLogisticRegression, 2, 0, {"neighbouring": "add_remove", "n_public": 12}),
         ("ridge", DPRidge, 0, 0, {"alpha": 0.1}),
         ("huber", DPLinearRegressor, 0, 0, {"loss": "huber", "fit_intercept": False}),
         ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, proportions),

@@ -63,6 +63,7 @@ _RARE = "tests/algorithms/descent/test_rare_records.py"
 _COUNTS = "tests/algorithms/descent/test_counts.py"
 _CENTERING = "tests/algorithms/preparation/test_centering.py -k"
 _CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
+_VERTICES = "tests/problems/test_vertices.py"
 _VARIANCE_REDUCED = "tests/algorithms/mirror/test_variance_reduced.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
 _RANGES = "tests/preprocessing/test_quantile_ranges.py -k"
@@ -1196,6 +1197,20 @@ MUTANTS = (
         "            data.ordered(random_order(self.design.n_records, run.noise)), run\n",
         "            data, run\n",
         "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "mirror descent: sums over the private number of records",
+        "problems/vertices.py",
+        "size = batch.stop - batch.start if replaced else self.design.n_records",
+        "size = batch.stop - batch.start",
+        f"{_VERTICES} -k no_further",
+    ),
+    Mutant(
+        "mirror descent: batches under add/remove",
+        "algorithms/mirror/rounds.py",
+        "    if not full_batch:\n        require",
+        "    if full_batch is None:\n        require",
+        "tests/algorithms/mirror/test_plain.py -k private_number",
     ),
     Mutant(
         "Frank-Wolfe: a change of gradients counts once",

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp._checks import check_count
 from skdp.algorithms.mirror.plain import zcdp_of
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import SoftmaxMechanism, calibrated_draws
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -96,6 +96,9 @@ def plan_frank_wolfe(
     n_rounds : int, optional
         Default: ``(n sqrt(rho) / log d)^(2/3)``, between 2 and 500, as of mirror descent.
     """
+    require_replace_one(design.neighbouring, "the Frank-Wolfe method")
+    if design.n_margins > 1:
+        raise ValueError("the Frank-Wolfe method is for losses of one margin.")
     if design.alpha:
         raise ValueError("the Frank-Wolfe method has no penalty: alpha must be 0.")
     if n_rounds is None:

@@ -16,7 +16,7 @@ import numpy as np
 from skdp._checks import check_count, check_option, check_positive
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
-from skdp.algorithms.plan import Result, Run
+from skdp.algorithms.plan import Result, Run, require_replace_one
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems.vertices import VertexDesign, VertexProblem
 
@@ -91,6 +91,7 @@ def plan_bias_reduced_mirror_descent(
         If U is below 4 or the records do not suffice for two rounds.
     """
     check_option("mode", mode, ("practical", "paper"))
+    require_replace_one(design.neighbouring, "batches of mirror descent")
     rng = np.random.default_rng() if rng is None else rng
     n, largest = design.n_records, max(design.magnitudes)
     smoothness = largest if smoothness is None else smoothness

@@ -17,16 +17,12 @@ from skdp.algorithms.mirror.anytime import plan_anytime_mirror_descent
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.plain import plan_mirror_descent
 from skdp.algorithms.mirror.variance_reduced import plan_variance_reduced_frank_wolfe
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import Objective, Records
-from skdp.problems.vertices import (
-    LinearDesign,
-    LinearProblem,
-    default_radius,
-    vertex_coefficients,
-)
+from skdp.problems import Loss, Objective, Records, SoftmaxLoss
+from skdp.problems.multiclass_losses import LogitLoss
+from skdp.problems.vertices import LinearDesign, LinearProblem, default_radius
 
 #: Planners by ``objective.mirror_variant``.
 VARIANTS: dict[str, Callable[..., Plan]] = {
@@ -69,11 +65,13 @@ class LinearMirrorDescentPlan(Plan):
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
-        problem = LinearProblem(data, self.objective.risk.loss, self._design)
-        (vertices,) = self.descent.run(problem, run).point
-        return Result(
-            point=vertex_coefficients(vertices, data.width, self._design.radius), plan=self
-        )
+        loss, design = self.objective.risk.loss, self._design
+        problem = LinearProblem(data, of_vertices(loss), design)
+        vertices: Any = self.descent.run(problem, run).point
+        point = problem.coefficients(vertices)
+        if isinstance(loss, SoftmaxLoss):  # from the logits to the coordinates of the loss
+            point = (loss.basis.T @ point.reshape(loss.n_classes, -1)).ravel()
+        return Result(point=point, plan=self)
 
 
 def plan_linear_mirror_descent(
@@ -84,7 +82,7 @@ def plan_linear_mirror_descent(
     Parameters
     ----------
     objective : Objective
-        Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
+        Of the mean of a smooth loss, with or without a penalty, on records whose
         entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
     budget : PrivacyBudget
     **options
@@ -93,7 +91,7 @@ def plan_linear_mirror_descent(
     Raises
     ------
     ValueError
-        For losses with kinks or of several margins, or as the planner.
+        For losses with kinks, or as the planner.
     """
     check_linear(objective)
     variant = objective.mirror_variant
@@ -112,18 +110,20 @@ def public_sequence(variant: str) -> dict[str, Any]:
 
 
 def check_linear(objective: Objective) -> None:
-    """Refuse relations and losses that the proof for linear models does not cover."""
-    loss = objective.risk.loss
-    require_replace_one(objective.neighbouring, "mirror descent")
-    if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
-        raise ValueError(
-            "method='mirror_descent' is for smooth losses, and of classifiers for two classes."
-        )
+    """Refuse losses that the algorithms have no bounds for."""
+    if not math.isfinite(objective.risk.loss.curvature):
+        raise ValueError("method='mirror_descent' is for smooth losses.")
+
+
+def of_vertices(loss: Loss) -> Loss:
+    """Return a loss in margins that coefficients of an l1 ball belong to."""
+    return LogitLoss(loss.n_classes) if isinstance(loss, SoftmaxLoss) else loss
 
 
 def linear_design(objective: Objective) -> LinearDesign:
     """Return the public numbers of a linear model in the l1 ball of an objective."""
-    loss, bound, design = objective.risk.loss, objective.feature_bound, objective.design
+    loss, design = of_vertices(objective.risk.loss), objective.design
+    bound = objective.feature_bound
     radius = objective.coef_norm_l1 or default_radius(loss, bound)
     public = (design.n_records, design.width, radius, bound, objective.alpha)
-    return LinearDesign.of(loss, *public, of_persons=design.of_persons)
+    return LinearDesign.of(loss, *public, relation=objective.neighbouring)

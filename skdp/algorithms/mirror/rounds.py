@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.mirror import rules
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import (
@@ -195,7 +195,7 @@ class VertexPlan(Plan):
                     parts.append(part)
             if each.batch:
                 if self.full_batch:
-                    batch = slice(0, each.batch)
+                    batch = slice(0, data.n_records)
                 else:
                     batch, start = slice(start, start + each.batch), start + each.batch
                 gradient = each.gradient(data, _joined(points[each.point]), batch)
@@ -245,7 +245,7 @@ def _draw(scores: np.ndarray, count: int, noise: NoiseSource) -> np.ndarray:
 
 def grid(design: VertexDesign, rounds: Sequence[Round], block: int) -> float:
     """Choose the spacing of gradients: fine beside what a record does, with exact sums."""
-    total = sum(each.terms for each in rounds) * design.magnitudes[block]
+    total = sum(each.terms for each in rounds) * design.largest(block)
     fine = design.oscillations[block] / design.n_records * 2.0**-rules.LOG_STEPS
     return float(2.0 ** math.ceil(math.log2(max(fine, total * 2.0**-50))))
 
@@ -272,7 +272,7 @@ def score_sensitivities(
                 largest, exact = max(largest, moved), exact + moved
                 rounding = design.rounding(block, previous.batch)
                 noise += 2.0 * previous.terms * rounding + spacing
-                total += previous.terms * design.magnitudes[block]
+                total += previous.terms * design.largest(block)
             unit = (exact if full_batch else largest) + noise + 4.0 * EPS * (total + noise)
             if each.n_draws:
                 unit *= 1.0 + 1e-12
@@ -326,7 +326,15 @@ def finished(
     caps: Sequence[float] | None = None,
     **numbers: Any,
 ) -> VertexPlan:
-    """Choose the steps: what privacy allows, in "paper" mode at most `caps`."""
+    """Choose the steps: what privacy allows, in "paper" mode at most `caps`.
+
+    Raises
+    ------
+    ValueError
+        For batches under add/remove neighbours: their number of records would be private.
+    """
+    if not full_batch:
+        require_replace_one(design.neighbouring, f"batches of {algorithm}")
     shapes = theory_steps(design, 1)
     steps = private_steps(design, rounds, full_batch, budget, shapes)
     if mode == "paper" and caps is not None:

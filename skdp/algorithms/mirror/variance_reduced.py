@@ -23,7 +23,7 @@ import numpy as np
 from skdp._checks import check_count, check_positive
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import GridScores, event_of_parts
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -198,6 +198,7 @@ def plan_variance_reduced_frank_wolfe(
     """
     if len(design.sizes) != 1:
         raise ValueError("variance-reduced Frank-Wolfe minimises over one simplex.")
+    require_replace_one(design.neighbouring, "batches of Frank-Wolfe steps")
     if smoothness is None:
         smoothness = getattr(design, "smoothness", design.magnitudes[0])
     check_positive(smoothness=smoothness)

@@ -24,7 +24,7 @@ from skdp.algorithms.mirror.linear import (
 )
 from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
-from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.plan import Plan, Run, require_replace_one
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
@@ -103,6 +103,9 @@ def plan_group_mirror_descent(
         For losses with kinks or of several margins, and for clipped weights of private groups.
     """
     check_linear(objective)
+    require_replace_one(objective.neighbouring, "mirror descent over groups")
+    if objective.risk.loss.n_outputs != 1:
+        raise ValueError("method='mirror_descent' of groups is for two classes.")
     weights, loss = objective.weights, objective.risk.loss
     if weights.bound < 1.0:
         raise ValueError("the largest weight of a group must be at least 1.")

@@ -24,7 +24,7 @@ from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.mirror.bias_reduced import correction, published_work, truncated_geometric
 from skdp.algorithms.mirror.rounds import Round, VertexPlan, grid, score_sensitivities
 from skdp.mechanisms import NoiseSource
-from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
+from skdp.privacy import Neighbouring, PrivacyBudget, ZCDPAccountant, tightest_epsilon
 from skdp.problems import LogisticLoss, Records
 from skdp.problems.vertices import (
     FunctionProblem,
@@ -469,6 +469,15 @@ def test_records_beyond_the_last_batch_are_not_read():
 def test_impossible_plans_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         plan_mirror_descent(linear_case().design, BUDGET, **options)
+
+
+def test_batches_are_not_for_a_private_number_of_records():
+    relation = Neighbouring.ADD_REMOVE
+    design = LinearDesign.of(LogisticLoss(), 60, 5, 2.0, 1.0, relation=relation)
+    for plan in (plan_mirror_descent, plan_anytime_mirror_descent):
+        assert plan(design, BUDGET, n_rounds=4).event.neighbouring == relation
+        with pytest.raises(ValueError, match="replace_one"):
+            plan(design, BUDGET, n_rounds=4, full_batch=False)
 
 
 def test_small_data_cannot_reduce_bias():
