@@ -42,7 +42,7 @@ from skdp.algorithms.preparation.centered_rows import (
 )
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
 from skdp.algorithms.preparation.noisy_sums import NoisySum
-from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES, needs_moments, penalised_rows
 from skdp.algorithms.preparation.second_moments import (
     RowMomentsPlan,
     plan_row_moments,
@@ -499,6 +499,11 @@ def plan_noisy_gradient_descent(
     planned = partial(_planned, objective, budget, is_squared, reserved=reserved)
     least, most = rules.MOMENTS_SHARES
     temperature_share = 0.0 if reserved else None
+    if needs_moments(objective):
+        worthy_noise = preparation_rules.PENALTY_NOISE
+        plan = planned(temperature_share, rules.PENALTY_SHARE, worthy_noise=worthy_noise)
+        if plan.is_preconditioned:
+            return plan
     plan = planned(temperature_share, least)
     if plan.missing_steps <= 1.0:
         return plan
@@ -519,10 +524,12 @@ def _planned(
     moments_share: float,
     is_projected: bool = False,
     reserved: float = 0.0,
+    worthy_noise: float = 0.0,
 ) -> NoisyGradientDescentPlan:
     """Plan with a part of the budget for second moments of rows, or of a projection of them.
 
-    `temperature_share` is None for that of the rule.
+    `temperature_share` is None for that of the rule. Moments whose noise is below `worthy_noise`
+    are released in any case.
     """
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
     n, n_changes = design.n_records, relation.n_changes
@@ -541,7 +548,8 @@ def _planned(
     if moments_share:
         # at most half of what is left: the steps need the rest
         moments_share = min(moments_share, 0.5 * (1.0 - reserved - means_share - temperature_share))
-        moments = plan_row_moments(design, relation, mu * math.sqrt(moments_share), is_projected)
+        mu_moments = mu * math.sqrt(moments_share)
+        moments = plan_row_moments(design, relation, mu_moments, is_projected, worthy_noise)
     parts = reserved + means_share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 

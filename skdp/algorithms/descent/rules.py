@@ -36,6 +36,8 @@ PLAIN_DRIFT_OF_SQUARES = 0.75
 
 #: Part of the squared mu for second moments: least, and largest where steps are missing.
 MOMENTS_SHARES = (0.03, 0.3)
+#: The same where the penalty of the user goes by the second moments.
+PENALTY_SHARE = 0.1
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 FACTOR_SHARE = 0.03
 #: Power of the clipping norm that is about the share of curvature that clipping leaves to the log

@@ -25,7 +25,12 @@ from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_noise import centered_noise
-from skdp.algorithms.preparation.penalty import AFTER_RELEASES, penalised_rows, typical_curvature
+from skdp.algorithms.preparation.penalty import (
+    AFTER_RELEASES,
+    needs_moments,
+    penalised_rows,
+    typical_curvature,
+)
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.undo import Curvature, LeftNoise, shrunk
@@ -469,7 +474,9 @@ def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
     return is_covered and is_narrow and is_mean and not budget.is_pure
 
 
-def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> PreparedOutputPlan:
+def plan_prepared_output(
+    objective: Objective, budget: PrivacyBudget, has_candidates: bool = False
+) -> PreparedOutputPlan:
     """Choose the parts of the budget, clipping, penalty and the number of solves.
 
     Parameters
@@ -478,6 +485,8 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
         That :func:`covers_prepared`. Its penalty and its ball enter after the releases.
     budget : PrivacyBudget
         With delta > 0.
+    has_candidates : bool, default=False
+        Whether other penalties than that of the objective may enter.
     """
     if not covers_prepared(objective, budget):
         raise ValueError("Prepared output perturbation is not proven for this objective.")
@@ -487,7 +496,8 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
         loss = objective.risk.loss
     mu = gaussian_mu(budget.epsilon, budget.delta)
     noise = relation.n_changes / (design.n_records * mu)
-    preparation = plan_preparation(loss, design, relation, mu)
+    is_shrunk = has_candidates or needs_moments(objective)
+    preparation = plan_preparation(loss, design, relation, mu, is_shrunk)
     temperature, share = None, 0.0
     if loss.has_odds or loss.is_quadratic:
         share = temperature_share(loss if loss.has_odds else LogisticLoss(), noise)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
@@ -101,6 +102,15 @@ class Spectrum:
 
     def turned_back(self, weights: np.ndarray) -> np.ndarray:
         return weights if self.directions is None else weights @ self.directions.T
+
+
+def needs_moments(objective: Objective) -> bool:
+    """Whether the penalty would shrink an average direction of rows of norm 1.
+
+    Without second moments all directions would be shrunk alike: large ones too much.
+    """
+    average = objective.risk.loss.curvature / objective.design.n_features
+    return objective.alpha > rules.SHRUNK * average
 
 
 def penalised_rows(

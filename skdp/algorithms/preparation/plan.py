@@ -140,7 +140,7 @@ class PreparationPlan:
 
 
 def plan_preparation(
-    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, is_shrunk: bool = False
 ) -> PreparationPlan:
     """Choose the parts of the budget, and calibrate the releases, from public numbers.
 
@@ -151,6 +151,8 @@ def plan_preparation(
     neighbouring : Neighbouring
     mu : float
         Of the Gaussian differential privacy of a whole fit.
+    is_shrunk : bool, default=False
+        Whether a penalty of the user goes by the second moments. More noise of theirs is accepted.
     """
     n, d, k = design.n_records, design.n_features, neighbouring.n_changes
     noise = k / (n * mu)
@@ -167,9 +169,11 @@ def plan_preparation(
     ]
     moments, moments_share = None, 0.0
     fallback = rules.MOMENTS_SHARES[-2]
-    if sufficient or unit <= rules.WORTHY_NOISE * math.sqrt(fallback):
+    worthy_noise = rules.PENALTY_NOISE if is_shrunk else 0.0
+    if sufficient or unit <= max(rules.WORTHY_NOISE, d * worthy_noise) * math.sqrt(fallback):
         moments_share = sufficient[0] if sufficient else fallback
-        moments = plan_row_moments(design, neighbouring, mu * math.sqrt(moments_share))
+        mu_moments = mu * math.sqrt(moments_share)
+        moments = plan_row_moments(design, neighbouring, mu_moments, worthy_noise=worthy_noise)
     centering = None
     if means:
         centering = plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows)

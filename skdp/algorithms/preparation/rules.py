@@ -51,6 +51,9 @@ MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05,
 RIDGE, LEAST_KNOWN = 2.0, 1e-3
 #: Least second moment that a penalty of the user takes a direction to have, in units of the noise.
 PENALISED_MOMENT = 0.5
+#: Penalty over the curvature of an average direction from which on it needs second moments, and
+#: spectral norm of their noise up to which they are then released.
+SHRUNK, PENALTY_NOISE = 0.05, 0.2
 #: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
 LARGEST_NORM = 4.0
 #: Least second moment of a direction over the largest one where shrinkage is undone, and that of

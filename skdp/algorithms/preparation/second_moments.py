@@ -209,12 +209,16 @@ def _square(rows: CenteredRecords) -> float:
 
 
 def plan_row_moments(
-    design: Design, neighbouring: Neighbouring, mu: float, is_projected: bool = False
+    design: Design,
+    neighbouring: Neighbouring,
+    mu: float,
+    is_projected: bool = False,
+    worthy_noise: float = 0.0,
 ) -> RowMomentsPlan | None:
     """Calibrate the release to mu-Gaussian differential privacy, by Lemma 5.
 
-    None where the noise would hide an average direction or features are too many, and for a
-    projection where its noise is too large.
+    None where the noise would hide an average direction, and is not below `worthy_noise`, or
+    features are too many, and for a projection where its noise is too large.
     """
     norm = math.sqrt(neighbouring.n_changes)
     unit = math.sqrt(2.0) * norm / (mu * design.n_records)
@@ -225,7 +229,9 @@ def plan_row_moments(
         largest = rules.LARGEST_PROJECTED_NOISE
     else:
         size = design.width
-        largest = rules.LARGEST_NOISE / size if size <= rules.LARGEST_WIDTH else 0.0
+        largest = max(rules.LARGEST_NOISE / size, worthy_noise)
+        if size > rules.LARGEST_WIDTH:
+            largest = 0.0
     noise = unit * math.sqrt(size)
     if noise > largest:
         return None

@@ -317,7 +317,7 @@ def plan_rounds(
             "method='rounds' is for squared_error and for log_loss with two classes, delta > 0 and "
             f"at most {preparation_rules.LARGEST_WIDTH} features."
         )
-    plan = plan_prepared_output(objective, budget)
+    plan = plan_prepared_output(objective, budget, candidates is not None)
     if candidates is not None:  # a temperature would undo their penalty
         mu = plan.total_mu * math.sqrt(1.0 - plan.preparation.share)
         plan = replace(plan, temperature=None, mu=mu)
