@@ -61,6 +61,11 @@ class _Targets(ABC):
 
     @property
     @abstractmethod
+    def unit(self) -> float:
+        """Mean of the targets for a mean coordinate of 1."""
+
+    @property
+    @abstractmethod
     def replaced(self) -> float:
         """Squared change of the coordinates by a record replaced."""
 
@@ -81,7 +86,7 @@ class _Targets(ABC):
 @dataclass(frozen=True, kw_only=True)
 class _NoTargets(_Targets):
     n_outputs: int
-    size, replaced, added = 0, 0.0, 0.0
+    size, unit, replaced, added = 0, 0.0, 0.0, 0.0
 
     def sum(self, block: Block) -> np.ndarray:
         return np.empty(0)
@@ -96,6 +101,10 @@ class _BinaryTargets(_Targets):
 
     weight: float
     size = 1
+
+    @property
+    def unit(self) -> float:
+        return 1.0 / self.weight
 
     @property
     def replaced(self) -> float:
@@ -119,7 +128,7 @@ class _ClassTargets(_Targets):
     """Indicators of the classes over sqrt(2); offsets are centered logs of the shares."""
 
     loss: SoftmaxLoss
-    replaced, added = 1.0, 0.5
+    unit, replaced, added = math.sqrt(2.0), 1.0, 0.5
 
     @property
     def size(self) -> int:
@@ -158,6 +167,10 @@ class _NumericTargets(_Targets):
     @property
     def size(self) -> int:
         return self.has_mean + self.has_square
+
+    @property
+    def unit(self) -> float:
+        return self.clip * self.bound
 
     @property
     def replaced(self) -> float:
@@ -306,7 +319,7 @@ class CenteringPlan:
             mean = np.zeros(design.n_features)
         offsets, variance = targets.model(means[d + 1 :], deviation)
         of_rows = deviation / math.sqrt(spread) if d else 1.0  # unknown means: all is error
-        of_targets = deviation * self.target_clip * (self.loss.target_bound or 1.0)
+        of_targets = deviation * targets.unit
         if not targets.size:  # unknown offsets
             of_rows, of_targets = 0.0, 1.0
         return Centering(
