@@ -60,6 +60,7 @@ SPECIAL = {
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
         "logistic, gradient, little noise": "HEARD_RECORDS DOUBTED",
         "noisy classes": "LEAST_SIGNAL",
+        "shrunk ridge": "PENALTY_SHARE",
         "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
     },
     "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
@@ -71,6 +72,7 @@ SPECIAL = {
     "preparation": {
         "ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES",
         "logistic, gradient, persons": "RECORD_LIMIT",
+        "shrunk ridge": "SHRUNK PENALTY_NOISE",
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {
@@ -100,6 +102,7 @@ CHANGES = {
     "chosen tuner": ("tuned ridge, rounds, little noise, delta 0.01", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
+    "shrunk ridge": ("ridge, gradient, little noise", {"alpha": 0.5}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
     "groups of hinges": (
