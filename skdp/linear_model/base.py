@@ -116,8 +116,6 @@ class DPLinearModel(PrivateModel):
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         design = Design.of(records, self._public_size(records.n_units))
-        if design.is_weighted:
-            self._refuse_batches("weights of records")
         design = replace(design, directions=self._directions)
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
@@ -353,16 +351,11 @@ class DPLinearModel(PrivateModel):
 
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""
-        if not self._is_mean:
-            self._refuse_batches("this objective")
-
-    def _refuse_batches(self, what: str) -> None:
-        """Refuse a solver that works on batches of records."""
         solver = resolve_solver(self.solver)
-        if "records" in solver.needs:
+        if not self._is_mean and "records" in solver.needs:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "
-                f"about {what}. Solvers of full gradients such as 'newton' do."
+                "about this objective. Solvers of full gradients such as 'newton' do."
             )
 
     @property

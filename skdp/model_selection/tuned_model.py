@@ -53,8 +53,6 @@ class TunedLinearModel(DPLinearModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         design = Design.of(records, self._public_size(records.n_units))
-        if design.is_weighted:
-            self._refuse_batches("weights of records")
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()

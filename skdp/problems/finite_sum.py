@@ -28,7 +28,7 @@ from skdp.problems.loss_sums import (
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import read_only_view
 from skdp.problems.problem import Problem
-from skdp.problems.records import SINGLE_RANGE, Records
+from skdp.problems.records import SINGLE_RANGE, Part, Records
 
 #: Condition number up to which the digits of single precision are worth something.
 _SINGLE_CONDITION = 1e6
@@ -86,7 +86,7 @@ class FiniteSumProblem(Problem):
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain
-        if not records.in_memory or records.shares is not None:
+        if not records.in_memory:
             self.offers = self.offers - {"records"}
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
@@ -230,10 +230,13 @@ class FiniteSumProblem(Problem):
         return total.ravel() / self.n_public
 
     def subsample(self, step: int) -> FiniteSumProblem:
-        """Make the problem of each `step`-th record: a cheap approximation, without guarantee."""
+        """Make the problem of each `step`-th record or person: cheap, and without guarantee."""
         self._needs_records()
+        part: Part = slice(None, None, step)
+        if self.of_persons:
+            part = self.records.records_of(np.arange(self.records.n_units)[part])
         return FiniteSumProblem(
-            self.records.take(slice(None, None, step)),
+            self.records.take(part),
             self.loss,
             self.alpha,
             self.domain,

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
@@ -154,12 +154,16 @@ class SklearnSolver(Solver):
         names = estimator.get_params(deep=False)
         if "fit_intercept" in names:
             estimator.set_params(fit_intercept=False)
+        is_sum = "C" in names or type(estimator).__name__ in {"Ridge", "RidgeClassifier"}
         if "C" in names:  # C sum_i loss_i + ||w||^2 / 2
             estimator.set_params(C=1.0 / (problem.alpha * problem.n_public))
         elif "alpha" in names:  # Ridge: sum of squares; the others: mean loss
-            is_sum = type(estimator).__name__ in {"Ridge", "RidgeClassifier"}
             estimator.set_params(alpha=problem.alpha * (problem.n_public if is_sum else 1))
-        estimator.fit(problem.records.materialise(), problem.records.targets)
+        weights: dict[str, Any] = {}
+        if problem.records.shares is not None and has_fit_parameter(estimator, "sample_weight"):
+            ratio = problem.n_records / problem.n_public  # of the mean over all records
+            weights["sample_weight"] = problem.records.shares * (1.0 if is_sum else ratio)
+        estimator.fit(problem.records.materialise(), problem.records.targets, **weights)
         return self._coefficients(problem, estimator)
 
     def _coefficients(self, problem: FiniteSum, estimator: Any) -> np.ndarray:

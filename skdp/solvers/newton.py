@@ -140,9 +140,10 @@ class Newton(Solver):
             model = QuadraticModel(problem.hessian(start), problem.domain, problem.strong_convexity)
             return problem.domain.project(model.minimiser(start, problem.gradient(start)))
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
-        step = problem.n_records // sample
-        w, sampled = start, None
-        if step >= 4 and "records" in problem.offers:
+        w, sampled, step = start, None, 0
+        if "records" in problem.offers:
+            step = problem.records.n_units // sample  # type: ignore[attr-defined]
+        if step >= 4:
             part = problem.subsample(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             sampled = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)

@@ -175,6 +175,20 @@ def test_a_person_with_few_records_weighs_less():
     assert abs(means[0]) < 0.1 and means[1] == pytest.approx(9 / 11, abs=0.1)
 
 
+@pytest.mark.parametrize("solver", ["svrg", "saga"])
+def test_solvers_with_batches(solver):
+    """Weights and persons reach them; a certificate holds whatever they find."""
+    X, y, weights = table(np.random.default_rng(9))
+    given = {"sample_weight": weights, "user_ids": np.arange(N) // 3}
+    for options in ({"method": "output"}, {"method": "output", "preparation": None, "alpha": 0.1}):
+        models = [
+            declared("two classes", solver=each, **options).fit(X, y, **given)
+            for each in ("newton", solver)
+        ]
+        noise = models[0].privacy_.releases[-1].noise_scale
+        np.testing.assert_allclose(models[1].coef_, models[0].coef_, atol=0.05 * noise)
+
+
 # --- costs of classes --------------------------------------------------------------------------
 
 

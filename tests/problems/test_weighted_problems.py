@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, Ridge, SGDRegressor
 
-from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.algorithms import dp_localized_gd, output_perturbation, plan_output_perturbation
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -21,7 +22,9 @@ from skdp.problems import (
     SoftmaxLoss,
     TiltedProblem,
     TiltedRisk,
+    WholeSpace,
 )
+from skdp.solvers import SklearnSolver, solve_certified
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 PROBLEMS = {
@@ -60,7 +63,7 @@ def test_a_person_counts_once(name, loss, container):
     repeats = 4 // np.bincount(persons)[persons]
     repeated = Records(np.repeat(X, repeats, axis=0), 1.0, 0.3, targets=np.repeat(t, repeats))
     ours, reference = (PROBLEMS[name](each, loss) for each in (of_persons, repeated))
-    assert ours.n_public == 30 and ours.of_persons and "records" not in ours.offers
+    assert ours.n_public == 30 and ours.of_persons
     rng = np.random.default_rng(2)
     for w in rng.normal(size=(3, ours.dimension)):
         np.testing.assert_allclose(ours.value(w), reference.value(w), rtol=1e-12)
@@ -68,6 +71,72 @@ def test_a_person_counts_once(name, loss, container):
             each = [getattr(problem, evaluate)(w) for problem in (ours, reference)]
             np.testing.assert_allclose(*each, rtol=1e-10, atol=1e-12)
     assert ours.smoothness == pytest.approx(ours.constants.smoothness + 0.1)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)], ids=repr)
+def test_solvers_with_batches_need_no_help(loss, container):
+    """Of weighted records and of persons; a solver that leaves weights out misses the solution."""
+    X, t, persons = parts(loss)
+    records = Records(container(X), 1.0, 0.3, targets=t)
+    weights = np.random.default_rng(3).choice([0.0, 0.1, 1.0], len(t))
+    for weighted in (records.with_weights(weights), records.of_persons(persons)):
+        problem = PROBLEMS["mean"](weighted, loss)
+        exact = solve_certified(problem, 1e-8, "newton").point
+        for solver in ("svrg", "sarah", "saga", "katyusha"):
+            found = solve_certified(problem, 1e-5, solver, rng=np.random.default_rng(0))
+            assert len(found.attempts) == 1
+            assert np.linalg.norm(found.point - exact) <= 1e-5
+
+
+def test_scikit_learn_solves_weighted_problems():
+    X, t, persons = parts(LogisticLoss())
+    for loss, targets, estimator in (
+        (LogisticLoss(), t, LogisticRegression(tol=1e-10, max_iter=1000)),
+        (HalfSquaredLoss(1.0), t - 0.5, Ridge()),
+        (HalfSquaredLoss(1.0), t - 0.5, SGDRegressor(max_iter=3000, tol=None, eta0=0.002)),
+    ):
+        records = Records(X, 1.0, 0.3, targets=targets).of_persons(persons)
+        problem = FiniteSumProblem(records, loss, 0.1, WholeSpace())
+        found = SklearnSolver(estimator)._solve(problem, 0.0, np.zeros(problem.dimension), None)
+        exact = solve_certified(problem, 1e-8, "newton").point
+        np.testing.assert_allclose(found, exact, atol=0.01)
+
+
+def test_a_thinned_problem_has_whole_persons():
+    """A part of the records of everybody would have more persons than the size allows for."""
+    X, t, persons = parts(LogisticLoss())
+    problem = PROBLEMS["mean"](Records(X, 1.0, targets=t).of_persons(persons), LogisticLoss())
+    thin = problem.subsample(4)
+    assert thin.n_public == thin.records.n_units == 8
+    assert set(thin.records.persons.tolist()) == set(range(0, 30, 4))
+    np.testing.assert_allclose(np.bincount(thin.records.persons, thin.records.shares)[::4], 1.0)
+
+
+def test_newton_starts_with_a_part_of_the_persons(monkeypatch):
+    """As many as coefficients ask for, however many records they have."""
+    monkeypatch.setattr("skdp.solvers.newton._MIN_SAMPLE", 100)
+    rng = np.random.default_rng(4)
+    persons = np.repeat(np.arange(500), rng.choice([1, 30], 500, p=[0.9, 0.1]))
+    X, seen = rng.normal(size=(len(persons), 2)), []
+    records = Records(X, 1.0, targets=(X[:, 0] > 0.0) + 0.0).of_persons(persons)
+
+    class Watched(FiniteSumProblem):
+        def subsample(self, step):
+            seen.append(super().subsample(step).n_public)
+            return super().subsample(step)
+
+    problem = Watched(records, LogisticLoss(), 0.01, Ball(3.0))
+    assert len(solve_certified(problem, 1e-6, "newton").attempts) == 1
+    assert seen == [100]
+
+
+def test_batches_of_records_are_no_samples_of_persons():
+    X, t, persons = parts(LogisticLoss())
+    records, sampled = Records(X, 1.0, targets=t), {"sampling_rate": 0.5, "noise_multiplier": 9.0}
+    for weighted in (records.of_persons(persons), records.with_weights(np.full(len(t), 0.5))):
+        with pytest.raises(ValueError, match="has no batches"):
+            dp_localized_gd(PROBLEMS["mean"](weighted, LogisticLoss()), **sampled)
 
 
 def test_losses_of_others_are_moved_by_a_weight_at_most_by_their_gradient():

@@ -66,6 +66,8 @@ class LocalizedGDPlan(NoisyStepsPlan):
             raise ValueError(f"The plan is for {self.constants}, not for {data.constants}.")
         domain = _bounded_domain(data)
         has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
+        if isinstance(data, FiniteSumProblem) and data.records.shares is not None:
+            has_batches = False  # of persons, or of weighted records: there is no proof
         if self.mechanism.sampling_rate < 1.0 and not has_batches:
             raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
         start = np.zeros(data.dimension) if data.center is None else data.center
