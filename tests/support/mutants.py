@@ -51,6 +51,7 @@ _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
 _PERSONS = "tests/linear_model/test_persons.py"
+_WEIGHTED = "tests/problems/test_weighted_problems.py"
 _THEOREMS = "tests/algorithms/objective/test_theorems.py"
 _MOMENTS = "tests/algorithms/preparation/test_second_moments.py"
 _WORST_GROUP = "tests/algorithms/worst_group -k 'by_its_sensitivity or unrelated'"
@@ -659,6 +660,92 @@ MUTANTS = (
                 "norms = person_rounding(rows, clip)",
                 "pass",
                 f"{_PERSONS} -k rounding_of_a_person",
+            ),
+            (
+                "a part of the records of everybody to start a solver with",
+                "problems/finite_sum.py",
+                "if self.of_persons:\n            part",
+                "if False:\n            part",
+                f"{_WEIGHTED} -k thinned",
+            ),
+            (
+                "batches of solvers without weights",
+                "problems/finite_sum.py",
+                "return self.block.pull_back(residuals).ravel()",
+                "return replace(self.block, shares=None).pull_back(residuals).ravel()",
+                f"{_WEIGHTED} -k need_no_help",
+            ),
+            (
+                "records sampled in place of persons",
+                "algorithms/bilevel/localized_descent.py",
+                "has_batches = False",
+                "pass",
+                f"{_WEIGHTED} -k no_samples",
+            ),
+            (
+                "masked ids are values",
+                "_units.py",
+                "np.ma.is_masked(user_ids) or",
+                "",
+                f"{_PERSONS} -k ids_that_are_refused",
+            ),
+            (
+                "ids as doubles",
+                "_units.py",
+                "ids = ids.astype(np.int64)",
+                "ids = ids.astype(float).astype(np.int64)",
+                f"{_PERSONS} -k 64_bits",
+            ),
+            (
+                "a part of a pipeline without ids",
+                "privacy/pipeline_steps.py",
+                "            yield from _fitted_parts(part)",
+                "            pass",
+                "tests/preprocessing/test_persons.py -k wherever",
+            ),
+            (
+                "one of equal steps of a pipeline without ids",
+                "privacy/pipeline_steps.py",
+                'positions[id(running)] = frame.f_locals.get("step_idx", _UNKNOWN)',
+                "pass",
+                "tests/preprocessing/test_persons.py -k equal_steps",
+            ),
+            (
+                "the report counts records",
+                "_model.py",
+                "            method=method,\n            plan=numbers,\n            remarks=(",
+                '            method=method,\n            plan={**numbers, "n": records.n_records},\n'
+                "            remarks=(",
+                f"{_PERSONS} -k 'no_release and squares'",
+            ),
+            (
+                "a warning that tells the number of records",
+                "_model.py",
+                "size = self._public_size(records.n_units) or records.n_units\n        radius",
+                "size = records.n_records\n        radius",
+                f"{_PERSONS} -k nothing_tells",
+            ),
+            (
+                "a limit on records that leaves small weights out",
+                "problems/records.py",
+                "other.is_slack = part.is_slack or max_records is not None",
+                "other.is_slack = part.is_slack",
+                "tests/linear_model/test_weights.py -k few_records",
+            ),
+            (
+                "costs that do not count in the weights of persons",
+                "problems/records.py",
+                "weights = weights if self.shares is None else weights * self.shares",
+                "weights = weights",
+                f"{_PERSONS} -k 'no_release and limited'",
+            ),
+            (
+                "shares of the classes without noise",
+                "algorithms/descent/noisy_descent.py",
+                "            shares = class_shares(loss, centering.offsets)",
+                "            one = float(data.weighted(data.targets).mean())\n"
+                "            shares = np.array([1.0 - one, one])",
+                f"{_PERSONS} -k 'no_release and two'",
             ),
             (
                 "moments of columns that count records",
