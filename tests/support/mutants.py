@@ -713,9 +713,8 @@ MUTANTS = (
             (
                 "the report counts records",
                 "_model.py",
-                "            method=method,\n            plan=numbers,\n            remarks=(",
-                '            method=method,\n            plan={**numbers, "n": records.n_records},\n'
-                "            remarks=(",
+                '"risk": repr(risk),',
+                '"risk": repr(risk), "n": records.n_records,',
                 f"{_PERSONS} -k 'no_release and squares'",
             ),
             (
