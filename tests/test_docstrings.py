@@ -75,7 +75,7 @@ FAMILIES = {
     # published phases, which spend half of the budget
     "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
     # without solvers
-    "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC),
+    "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
     # draws in place of spherical Laplace noise
 }
 

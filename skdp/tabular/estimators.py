@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skdp._checks import check_option
 from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
 from skdp._model import PrivateModel
-from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
+from skdp._types import ColumnsLeft, Relation, Self, TableFeatures, Verbose
 from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import Choice
 from skdp.data.collections import as_source, chunk_sizes, first_rows, over_chunks
@@ -267,6 +267,9 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done; a callable is called as
+        ``(name, done, planned)`` in place of it.
 
     Attributes
     ----------
@@ -318,6 +321,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         n_public: int | None = None,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -330,6 +334,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.n_public = n_public
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def _linear_model(self) -> PrivateModel:
         return DPLogisticRegression(
@@ -341,6 +346,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
             n_public=self.n_public,
             accountant=self.accountant,
             random_state=self.random_state,
+            verbose=self.verbose,
         )
 
     @property
@@ -439,6 +445,9 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+    verbose : int or callable, default=0
+        1 prints how many of the planned steps are done; a callable is called as
+        ``(name, done, planned)`` in place of it.
 
     Attributes
     ----------
@@ -487,6 +496,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         n_public: int | None = None,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
+        verbose: Verbose = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -499,6 +509,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.n_public = n_public
         self.accountant = accountant
         self.random_state = random_state
+        self.verbose = verbose
 
     def _linear_model(self) -> PrivateModel:
         return DPRidge(
@@ -510,6 +521,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
             n_public=self.n_public,
             accountant=self.accountant,
             random_state=self.random_state,
+            verbose=self.verbose,
         )
 
     @over_chunks

@@ -14,6 +14,7 @@ from skdp.robust import (
     DPMaxGroupLossRegressor,
 )
 from skdp.synthetic import DPSyntheticData
+from skdp.tabular import DPTabularRegressor
 
 CLASSES, TARGETS = {"classes": [0, 1]}, {"target_range": (0.0, 1.0)}
 GROUPED = {"group_names": [0, 1]}
@@ -44,6 +45,7 @@ CASES = {
         [ROUNDS],
         None,
     ),
+    "table": (DPTabularRegressor, TARGETS, [STEPS], None),
     "tuned-rounds": (DPRidgeCV, {**TARGETS, "method": "rounds"}, ["rounds"], "n_rounds"),
     "tuned-newton": (
         DPLogisticRegressionCV,
@@ -103,7 +105,8 @@ def test_planned_steps_are_counted_to_their_end_and_change_nothing(case, capsys)
         return
     at = "coefs_" if case == "network" else "coef_"
     for model in (printed, told):
-        for mine, its in zip(getattr(model, at), getattr(quiet, at), strict=True):
+        one, other = (getattr(each, "model_", each) for each in (model, quiet))
+        for mine, its in zip(getattr(one, at), getattr(other, at), strict=True):
             np.testing.assert_array_equal(mine, its)
 
 
