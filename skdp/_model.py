@@ -31,7 +31,14 @@ from skdp._sources import (
     distinct_labels,
 )
 from skdp._types import Self
-from skdp._units import Units, person_codes, record_weights, take_user_ids
+from skdp._units import (
+    ClippedWeights,
+    Units,
+    distinct_persons,
+    person_codes,
+    record_weights,
+    take_user_ids,
+)
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.plan import check_memory
 from skdp.data.collections import as_source, over_chunks
@@ -41,6 +48,11 @@ from skdp.problems.bounding import Bounding, Encoder
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.surveys import Surveyor
 
+_NO_PERSONS = (
+    "max_records_per_user is for persons, but there are no user_ids: the guarantee would be for "
+    "single records."
+)
+
 
 class PrivateModel(PrivateEstimator):
     """Base of private models of rows of bounded norm; not for direct use."""
@@ -49,6 +61,8 @@ class PrivateModel(PrivateEstimator):
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
+    #: What of units other than records a source may hold.
+    _units_of_sources: tuple[str, ...] = ("user_ids", "sample_weight")
     #: The `directions` of the design.
     _directions: float | None = None
 
@@ -66,8 +80,8 @@ class PrivateModel(PrivateEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RecordSource
-            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds the
-            targets. Dask collections of equal partitions are taken, too.
+            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds all
+            that follows. Dask collections of equal partitions are taken, too.
         y : array-like of shape (n_samples,)
         user_ids : array-like of shape (n_samples,), str or None, default=None
             Whose record each is: integers or strings, or the name of a column of a data frame X,
@@ -93,11 +107,13 @@ class PrivateModel(PrivateEstimator):
         refuse_fit_params(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
-        source = as_source(X, y)
+        source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._id_column = column
-            X, y = (X, y) if source is None else (source, None)
-            model._fit(X, y, None, (user_ids, sample_weight))
+            if source is None:
+                model._fit(X, y, None, (user_ids, sample_weight))
+            else:
+                model._fit(source, None)
         return self
 
     @abstractmethod
@@ -112,29 +128,33 @@ class PrivateModel(PrivateEstimator):
 
     def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
         """Check and encode the ids of persons and the weights of records."""
+        if isinstance(X, RecordSource):
+            return Units()  # it has them itself
         user_ids, sample_weight = given
         if user_ids is None and self.max_records_per_user is not None:
-            raise ValueError(
-                "max_records_per_user is for persons, but fit() was given no user_ids: the "
-                "guarantee would be for single records."
-            )
+            raise ValueError(_NO_PERSONS)
         if user_ids is None and sample_weight is None:
             return Units()
-        if isinstance(X, RecordSource):
-            raise ValueError("user_ids and sample_weight need all records in memory.")
         persons = weights = None
         if user_ids is not None:
             persons = person_codes(user_ids, X.shape[0])
         if sample_weight is not None:
-            if self.weight_bound is None:
-                warnings.warn(
-                    "weight_bound was not declared: sample_weight is clipped to 1.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-            bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
-            weights = record_weights(sample_weight, bound, X.shape[0])
+            self._warn_of_weights()
+            weights = record_weights(sample_weight, self._clip_of_weights, X.shape[0])
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
+
+    @property
+    def _clip_of_weights(self) -> float:
+        return 1.0 if self.weight_bound is None else float(self.weight_bound)
+
+    def _warn_of_weights(self) -> None:
+        """Warn that weights are clipped, if their bound was not declared."""
+        if self.weight_bound is None:
+            warnings.warn(
+                "weight_bound was not declared: sample_weight is clipped to 1.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = validate_records(self, X, y, accept_sparse="csr", **options)
@@ -199,9 +219,15 @@ class PrivateModel(PrivateEstimator):
             return
         self._check_chunked()
         with X.opened() as source:
-            parts = self._survey_parts()
-            name = type(self).__name__
-            yield Surveyor(source, X.feature_names, check=check, labels=labels, name=name, **parts)
+            yield Surveyor(
+                source,
+                X.feature_names,
+                check=check,
+                labels=labels,
+                units=self._units_of_sources,
+                name=type(self).__name__,
+                **self._survey_parts(),
+            )
 
     def _survey_parts(self) -> dict[str, Any]:
         """Return further parts of :class:`~skdp.problems.surveys.SurveyTask`."""
@@ -219,8 +245,19 @@ class PrivateModel(PrivateEstimator):
             intercept=self._intercept_value,
             targets=targets,
             groups=self._group_encoder(surveyor),
+            weights=ClippedWeights(self._clip_of_weights),
+            persons=distinct_persons,
+            max_records=self.max_records_per_user,
         )
         survey = surveyor.survey(bounding)
+        if survey.person_starts is None:
+            if self.max_records_per_user is not None:
+                raise ValueError(_NO_PERSONS)
+            bounding = replace(bounding, persons=None)
+        if survey.is_weighted:
+            self._warn_of_weights()
+        else:
+            bounding = replace(bounding, weights=None)
         check_memory(survey.n_features)
         self.n_features_in_ = survey.n_features
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit

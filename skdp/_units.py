@@ -88,7 +88,12 @@ def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
 
 
 def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
-    """Return the person of each record as a number from 0 on.
+    """Return the person of each record as a number from 0 on; see :func:`distinct_persons`."""
+    return distinct_persons(user_ids, n_samples)[1]
+
+
+def distinct_persons(user_ids: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted ids of the persons, and the position in them for each record.
 
     Raises
     ------
@@ -115,7 +120,23 @@ def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
         raise ValueError("user_ids holds missing values: every record belongs to somebody.")
     if not is_known:
         raise ValueError("user_ids must be integers or strings, all of one kind.")
-    return np.unique(ids, return_inverse=True)[1].reshape(-1)
+    found, codes = np.unique(ids, return_inverse=True)
+    return found, codes.reshape(-1)
+
+
+@dataclass(frozen=True)
+class ClippedWeights:
+    """Weights of a chunk over their public bound, clipped to [0, 1]."""
+
+    bound: float
+
+    def __call__(self, sample_weight: Any) -> np.ndarray:
+        return record_weights(sample_weight, self.bound, len(sample_weight))
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """No weights."""
+        return np.zeros(0)
 
 
 def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ class ArrayRecords(RecordSource):
         Rows of the records.
     y, groups : array of shape (n,) or path of a .npy file, optional
         Their targets, and their groups.
+    user_ids, sample_weight : array of shape (n,) or path of a .npy file, optional
+        Whose record each is, and its weight. Records of a person stand beside each other; chunks
+        then end with a person.
     chunk_rows : int, optional
         Rows of a chunk; by default a power of two, for about 16 MB of doubles.
     mapped : bool, default=True
@@ -52,34 +56,43 @@ class ArrayRecords(RecordSource):
         y: Any = None,
         groups: Any = None,
         *,
+        user_ids: Any = None,
+        sample_weight: Any = None,
         chunk_rows: int | None = None,
         mapped: bool = True,
         n_jobs: int | None = None,
     ) -> None:
-        given = {"X": X, "y": y, "groups": groups}
+        given = Chunk(X, y, groups, user_ids, sample_weight)._asdict()
         self._tables = {
             name: _table(name, data, mapped) for name, data in given.items() if data is not None
         }
         shape = self._tables["X"].shape
         lengths = {name: table.shape[0] for name, table in self._tables.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"X, y and groups must have equal lengths, got {lengths}.")
+            raise ValueError(f"{', '.join(lengths)} must have equal lengths, got {lengths}.")
         if chunk_rows is None:
             # a power of two: the labels of records are made in stretches of as many
             wanted = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
             chunk_rows = 1 << round(math.log2(wanted))
         elif chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows = chunk_rows
-        self.n_chunks = max(1, -(-shape[0] // chunk_rows))
-        self.chunk_sizes: tuple[int, ...] = tuple(
-            min(chunk_rows, shape[0] - k * chunk_rows) for k in range(self.n_chunks)
-        )
+        self._edges = self._chunk_edges(chunk_rows)
+        self.chunk_sizes: tuple[int, ...] = tuple(b - a for a, b in pairwise(self._edges))
+        self.n_chunks = len(self.chunk_sizes)
         self.n_jobs = n_jobs
 
+    def _chunk_edges(self, chunk_rows: int) -> list[int]:
+        """Return the first position of each chunk, and the number of records."""
+        n = self._tables["X"].shape[0]
+        edges = [*range(0, n, chunk_rows), n] if n else [0, 0]
+        if "user_ids" not in self._tables:
+            return edges
+        ids = self._tables["user_ids"].read(0, n, slice(None))
+        starts = np.append(np.flatnonzero(ids[1:] != ids[:-1]) + 1, n)
+        return [0, *np.unique(starts[np.searchsorted(starts, edges[1:])]).tolist()]
+
     def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
-        first = k * self.chunk_rows
-        stop = first + self.chunk_sizes[k]
+        first, stop = self._edges[k : k + 2]
         return Chunk(**{name: t.read(first, stop, rows) for name, t in self._tables.items()})
 
     def for_workers(self) -> ArrayRecords:

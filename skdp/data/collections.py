@@ -12,22 +12,25 @@ from skdp.data.sources import RecordSource, with_names
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def as_source(X: Any, y: Any = None, groups: Any = None) -> RecordSource | None:
+def as_source(X: Any, y: Any = None, groups: Any = None, **units: Any) -> RecordSource | None:
     """Return the source of records that X is, or that Dask collections are; None for others.
 
-    Dask is loaded for its collections only.
+    `units` are `user_ids` and `sample_weight`. Dask is loaded for its collections only.
 
     Raises
     ------
     ValueError
-        If there are y or groups beside a source.
+        If there is anything beside a source.
     """
     if isinstance(X, RecordSource):
-        if y is not None or groups is not None:
-            raise ValueError("A source holds y and groups itself: call fit(source).")
+        if any(part is not None for part in (y, groups, *units.values())):
+            raise ValueError(
+                "A source holds y, groups, user_ids and sample_weight itself: call fit(source)."
+            )
         return X
     if hasattr(X, "__dask_graph__"):
-        source: RecordSource = importlib.import_module("skdp.data.dask").DaskRecords(X, y, groups)
+        records = importlib.import_module("skdp.data.dask").DaskRecords
+        source: RecordSource = records(X, y, groups, **units)
         return source
     return None
 

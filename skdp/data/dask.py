@@ -51,6 +51,9 @@ class DaskRecords(RecordSource):
         paths exist on their machines.
     y, groups : Dask array or Series, optional
         Collections with the partitions of X.
+    user_ids, sample_weight : Dask array or Series, optional
+        Whose record each is, and its weight. All records of a person are in one partition, as after
+        ``frame.shuffle(on="user")``, which has to be persisted.
     client : distributed.Client, optional
         The current client by default.
     retries : int, default=2
@@ -65,6 +68,8 @@ class DaskRecords(RecordSource):
         y: Any = None,
         groups: Any = None,
         *,
+        user_ids: Any = None,
+        sample_weight: Any = None,
         client: Any = None,
         retries: int = 2,
         tasks_per_thread: int = 2,
@@ -72,11 +77,12 @@ class DaskRecords(RecordSource):
         self.client = _current_client() if client is None else client
         self.retries = retries
         self.tasks_per_thread = tasks_per_thread
-        others = {name: part for name, part in (("y", y), ("groups", groups)) if part is not None}
+        given = Chunk(None, y, groups, user_ids, sample_weight)._asdict()
+        others = {name: part for name, part in given.items() if part is not None}
         self._source: RecordSource | None = None
         if isinstance(X, RecordSource):
             if others:
-                raise ValueError("A source holds y and groups itself: pass it alone.")
+                raise ValueError("A source holds its columns itself: pass it alone.")
             self._source = X.for_workers()
             self.n_chunks = X.n_chunks
             self.chunk_sizes = X.chunk_sizes
@@ -282,7 +288,7 @@ def _partitions(name: str, column: Any) -> list[Any]:
 
 
 def _check_partitions(columns: dict[str, Any], counts: dict[str, int]) -> None:
-    """Raise ValueError unless y and groups are divided as X is."""
+    """Raise ValueError unless the others are divided as X is."""
     known = _known_sizes(columns["X"])
     for name, column in columns.items():
         if counts[name] != counts["X"]:

@@ -43,6 +43,9 @@ class ParquetRecords(RecordSource):
         Column of the targets.
     groups : str, optional
         Column of the groups.
+    user_ids, sample_weight : str, optional
+        Columns that tell whose record each is, and its weight. All records of a person are in one
+        row group, or there is a `scratch`: the copy is sorted by persons.
     features : sequence of str, optional
         Columns of X; all others by default.
     scratch : str, optional
@@ -63,11 +66,15 @@ class ParquetRecords(RecordSource):
         target: str | None = None,
         *,
         groups: str | None = None,
+        user_ids: str | None = None,
+        sample_weight: str | None = None,
         features: Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
         filesystem: Any = None,
     ) -> None:
-        self._others = (target, groups)
+        named = Chunk(None, target, groups, user_ids, sample_weight)._asdict()
+        #: Columns by the parts of a chunk.
+        self._others = {part: name for part, name in named.items() if name is not None}
         self.scratch = None if scratch is None else os.fspath(scratch)
         self._filesystem, files = _find(paths, filesystem)
         footers = {file: pq.read_metadata(file, filesystem=self._filesystem) for file in files}
@@ -75,7 +82,7 @@ class ParquetRecords(RecordSource):
         self.feature_names: tuple[str, ...] = tuple(
             self._features(schemas[files[0]]) if features is None else features
         )
-        self._columns = [*self.feature_names, *(name for name in self._others if name is not None)]
+        self._columns = [*self.feature_names, *self._others.values()]
         self._check_columns(schemas)
         types = [
             schema.field(name).type for schema in schemas.values() for name in self.feature_names
@@ -100,11 +107,11 @@ class ParquetRecords(RecordSource):
             )
 
     def _features(self, schema: pa.Schema) -> list[str]:
-        """Return all columns but target, groups and the index that pandas may have stored."""
+        """Return all columns but those of other parts and the index of pandas."""
         return [
             name
             for name in schema.names
-            if name not in self._others and not name.startswith("__index_level_")
+            if name not in self._others.values() and not name.startswith("__index_level_")
         ]
 
     def _check_columns(self, schemas: dict[str, pa.Schema]) -> None:
@@ -127,15 +134,15 @@ class ParquetRecords(RecordSource):
             for j, name in enumerate(self.feature_names):
                 column = table.column(name).cast(pa.from_numpy_dtype(self._dtype), safe=False)
                 X[:, j] = column.to_numpy()
-        others = (None if name is None else _values(table.column(name)) for name in self._others)
-        return Chunk(X, *others).take(rows)
+        others = {part: _values(table.column(name)) for part, name in self._others.items()}
+        return Chunk(X, **others).take(rows)
 
     def opened(self, *transformers: Any) -> AbstractContextManager[RecordSource]:
         """Return the context of a copy in `scratch`, of transformed records, or of this source."""
         source = self.map(*transformers) if transformers else self
         if self.scratch is None:
             return contextlib.nullcontext(source)
-        return stored(source, self.scratch)
+        return stored(source, self.scratch, by_person="user_ids" in self._others)
 
     def for_workers(self) -> ParquetRecords:
         """Return the source; refuse a copy, which is on one machine."""
@@ -163,7 +170,7 @@ def _common_type(types: list[pa.DataType]) -> np.dtype | None:
 
 
 def _values(column: pa.ChunkedArray) -> np.ndarray:
-    """Return targets or groups: numbers, or objects if they are text."""
+    """Return a column that is no feature: numbers, or objects if they are text."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.to_numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,29 +12,31 @@ from typing import Any
 import numpy as np
 
 from skdp.data.arrays import ArrayRecords
-from skdp.data.sources import Chunk, RecordSource, Rows
+from skdp.data.sources import Chunk, RecordSource, Rows, merge_tree
 
 
 @contextlib.contextmanager
-def stored(source: RecordSource, folder: str) -> Iterator[RecordSource]:
-    """Read `source`, whose sizes are known, once into a new folder inside `folder`.
+def stored(source: RecordSource, folder: str, by_person: bool) -> Iterator[RecordSource]:
+    """Read `source`, whose sizes are known, into a new folder inside `folder`.
 
-    Only its owner may open the new folder. It is deleted with the context, also by an exception.
+    With `by_person`, which takes one more pass, records are sorted by `user_ids`, which become
+    numbers. Only its owner may open the new folder. It is deleted with the context, also by an
+    exception.
 
     Raises
     ------
     ValueError
-        If the chunks are no dense arrays of one type and width.
+        If the chunks are no dense arrays of one type and width, or ids are not of one kind.
     """
     with tempfile.TemporaryDirectory(prefix="skdp-", dir=folder) as private:  # mode 0700
-        copy = _copied(source, private)
+        copy = _copied(source, private, _Persons.of(source) if by_person else None)
         try:
             yield copy
         finally:
             copy.close()
 
 
-def _copied(source: RecordSource, folder: str) -> _Scratch:
+def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scratch:
     n = sum(source.chunk_sizes or ())
     columns: dict[str, _Column] = {}
     with contextlib.ExitStack() as files:
@@ -42,14 +45,64 @@ def _copied(source: RecordSource, folder: str) -> _Scratch:
             if not chunk.X.shape[0]:  # and so not transformed
                 continue
             chunk = chunk._replace(X=_numbers(chunk.X, source.describe(k)))
+            places = None
+            if persons is not None:
+                codes, places = persons.placed(chunk.user_ids)
+                chunk = chunk._replace(user_ids=codes)
             for name, part in chunk._asdict().items():
                 if part is None:
                     continue
                 if name not in columns:
                     columns[name] = _Column(os.path.join(folder, f"{name}.npy"), n, part)
                     files.enter_context(columns[name].file)
-                columns[name].append(part, f"{name} of {source.describe(k)}")
+                columns[name].write(part, places, f"{name} of {source.describe(k)}")
     return _Scratch(columns)
+
+
+class _Persons:
+    """The places of records that are sorted by persons, and by their order within each.
+
+    Parameters
+    ----------
+    ids : ndarray
+        Sorted and distinct.
+    counts : ndarray of int
+        Number of records of each person.
+    """
+
+    def __init__(self, ids: np.ndarray, counts: np.ndarray) -> None:
+        self._ids, self._next = ids, np.cumsum(counts) - counts
+
+    @classmethod
+    def of(cls, source: RecordSource) -> _Persons:
+        """Count the records of each person."""
+        counted = (_counted(source.read(k).user_ids) for k in range(source.n_chunks))
+        return cls(*merge_tree(counted, _merged))
+
+    def placed(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes and the places of the next records."""
+        codes = np.searchsorted(self._ids, ids)
+        order = np.argsort(codes, kind="stable")
+        persons, first, numbers = np.unique(codes[order], return_index=True, return_counts=True)
+        places = np.empty_like(codes)
+        places[order] = np.repeat(self._next[persons] - first, numbers) + np.arange(len(codes))
+        self._next[persons] += numbers
+        return codes, places
+
+
+def _counted(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    is_text = ids.dtype == object and all(isinstance(each, str) for each in ids)
+    if ids.dtype.kind not in "iu" and not is_text:
+        raise ValueError("user_ids must be integers or strings, all of one kind.")
+    return np.unique(ids, return_counts=True)
+
+
+def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    ids, counts = map(np.concatenate, zip(*parts, strict=True))
+    if ids.dtype == object and any(not isinstance(each, str) for each in ids):
+        raise ValueError("user_ids must be integers or strings, all of one kind.")
+    found, codes = np.unique(ids, return_inverse=True)
+    return found, np.bincount(codes, weights=counts).astype(np.intp)
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:
@@ -64,7 +117,7 @@ def _numbers(X: Any, name: str) -> np.ndarray:
 
 
 class _Column:
-    """X, y or groups of all records in a file; text as codes."""
+    """A part of all records in a file; text as codes."""
 
     def __init__(self, path: str, n: int, first: np.ndarray) -> None:
         self.path = path
@@ -74,8 +127,11 @@ class _Column:
         self.file = open(path, "wb")  # noqa: SIM115  # closed with the others
         header = {"shape": (n, *self.width), "fortran_order": False, "descr": self.dtype.str}
         np.lib.format.write_array_header_1_0(self.file, header)
+        self.shape = (n, *self.width)
+        self._map: np.ndarray | None = None
 
-    def append(self, part: np.ndarray, name: str) -> None:
+    def write(self, part: np.ndarray, places: np.ndarray | None, name: str) -> None:
+        """Write the next entries, or those of some places."""
         if self.codes is not None:
             labels = part.tolist()
             for label in dict.fromkeys(labels):
@@ -85,7 +141,16 @@ class _Column:
             raise ValueError(
                 f"{name} has another type or number of columns than the chunks before."
             )
-        np.ascontiguousarray(part).tofile(self.file)
+        if places is None:
+            np.ascontiguousarray(part).tofile(self.file)
+            return
+        if self._map is None:
+            self.file.flush()
+            start = self.file.tell()
+            size = math.prod(self.shape) * self.dtype.itemsize
+            self.file.truncate(start + size)
+            self._map = np.memmap(self.path, self.dtype, "r+", start, self.shape)
+        self._map[places] = part
 
     @property
     def labels(self) -> np.ndarray | None:

@@ -47,11 +47,17 @@ class Chunk(NamedTuple):
     X : ndarray, CSR matrix or data frame
     y, groups : ndarray or None
         One target and one group per row.
+    user_ids : ndarray or None
+        Whose record each row is. All records of a person are in one chunk.
+    sample_weight : ndarray or None
+        One weight per row.
     """
 
     X: Any
     y: Any = None
     groups: Any = None
+    user_ids: Any = None
+    sample_weight: Any = None
 
     def take(self, rows: Rows) -> Chunk:
         """Return the records of `rows`, without the memory of the others."""
@@ -274,7 +280,8 @@ class ChunkSource(RecordSource):
     Parameters
     ----------
     read : callable
-        ``read(k)`` returns ``(X, y)``, ``(X, y, groups)`` or X of chunk k, the same at every call.
+        ``read(k)`` returns ``(X, y)``, ``(X, y, groups)``, X or a :class:`Chunk` for chunk k, the
+        same at every call.
         With `n_jobs` or on a cluster it must be possible to pickle it.
     n_chunks : int
         Number of chunks, from 0 on.

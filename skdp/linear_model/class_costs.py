@@ -10,12 +10,14 @@ classes").
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_real, shown
 from skdp._estimator import encode, plain_labels
+from skdp.problems import Records
 
 #: Least share of a class whose inverse is its weight.
 _LEAST_SHARE = 0.02
@@ -43,3 +45,13 @@ def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np
 def balanced_costs(shares: np.ndarray) -> np.ndarray:
     """Return the inverse shares of the classes, over the number of classes."""
     return 1.0 / (len(shares) * np.maximum(shares, _LEAST_SHARE))
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedClasses:
+    """View of records with the weights of their classes, relative to the largest."""
+
+    costs: np.ndarray
+
+    def __call__(self, records: Records) -> Records:
+        return records.with_weights(self.costs[np.asarray(records.targets, dtype=np.intp)])

@@ -11,7 +11,7 @@ from skdp._checks import check_option, shown
 from skdp._model import PrivateClassifier
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.linear_model.base import DPLinearModel
-from skdp.linear_model.class_costs import balanced_costs, declared_costs
+from skdp.linear_model.class_costs import WeighedClasses, balanced_costs, declared_costs
 from skdp.problems import Design, EmpiricalRisk, Loss, Records
 
 
@@ -38,7 +38,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
                 f"class_weight must be a dict, 'balanced' or None, got {shown(self.class_weight)}."
             )
 
-    def _with_costs(self, records: Records, risk: EmpiricalRisk) -> Records:
+    def _with_costs(self, records: Any, risk: EmpiricalRisk) -> Records:
         if isinstance(self.class_weight, str):
             design = Design.of(records, self._public_size(records.n_units))
             plan = self._chosen(design, risk, records.in_memory).plan
@@ -50,10 +50,8 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         elif self.class_weight is not None:
             costs = declared_costs(self.class_weight, self.classes_)
             if not (risk.loss.has_odds and self.fit_intercept):
-                if not records.in_memory:
-                    raise ValueError("class_weight in the loss needs all records in memory.")
-                codes = np.asarray(records.targets, dtype=np.intp)
-                return records.with_weights((costs / costs.max())[codes])
+                weigh: Any = WeighedClasses(costs / costs.max())
+                return weigh(records) if records.in_memory else records.viewed(weigh)
         return records
 
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:

@@ -17,7 +17,7 @@ from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
 from skdp.data.sources import Chunk
 from skdp.preprocessing.ranges import ranges_per_feature, to_unit_interval
-from skdp.problems.bounding import Bounding
+from skdp.problems.bounding import Bounding, Encoded
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.surveys import Surveyor
 
@@ -31,15 +31,14 @@ class UnitColumns(Bounding):
     intercept: float = 0.0
     targets: Any = None
 
-    @property
-    def nothing(self) -> Any:
-        return None, None
+    def nothing(self, X: Any) -> Encoded:
+        return Encoded(X)
 
-    def encoded(self, chunk: Chunk) -> tuple[Any, Any, Any]:
-        return to_unit_interval(validate_array(chunk.X), self.ranges), None, None
+    def encoded(self, chunk: Chunk) -> Encoded:
+        return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))
 
-    def records(self, X: Any, targets: Any, groups: Any) -> Any:
-        return X
+    def records(self, encoded: Encoded) -> Any:
+        return encoded.X
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
 from skdp._records import refuse_without_values
 from skdp.data.sources import Chunk
+from skdp.problems.marks import MarkKey
 from skdp.problems.records import Records
 
 
@@ -22,6 +23,46 @@ class Encoder(Protocol):
     @property
     def nothing(self) -> np.ndarray:
         """The encoding of no records."""
+
+
+class Persons(Protocol):
+    """From ids of persons of a chunk, and its number of records, to sorted ids and codes."""
+
+    def __call__(self, ids: Any, n: int, /) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+class Encoded(NamedTuple):
+    """What a chunk is in numbers, from which bounded records are made.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix
+    targets, groups, weights : ndarray or None
+    persons : ndarray of int or None
+        Codes of the persons of the chunk, from 0 on without a gap.
+    ids : ndarray or None
+        Ids of the persons, by their codes.
+    """
+
+    X: Any
+    targets: Any = None
+    groups: Any = None
+    weights: Any = None
+    persons: Any = None
+    ids: Any = None
+
+    def piece(self, rows: slice) -> Encoded:
+        """Return some records, without persons."""
+        assert self.persons is None
+        return Encoded(*(None if column is None else column[rows] for column in self))
+
+    def marks(self, key: MarkKey, positions: np.ndarray) -> np.ndarray:
+        """Return the marks of the records."""
+        persons = None
+        if self.persons is not None:
+            hashed = key.of_ids(self.ids)
+            persons = hashed.view(np.int64).reshape(len(hashed), -1)[:, 0][self.persons]
+        return key.marks(self.X, self.targets, self.groups, positions, self.weights, persons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +78,14 @@ class Bounding:
         None if the source has none.
     default_groups : callable or None
         From encoded targets to groups, where the source has none.
-    view : callable or None
-        From bounded records to a view of them.
+    weights : Encoder or None
+        None if the source has none, and before that is known.
+    persons : Persons or None
+        None if the source has no ids.
+    max_records : int or None
+        As of :meth:`Records.of_persons`.
+    views : tuple of callables
+        Each from bounded records to a view of them.
     """
 
     data_norm: float
@@ -46,10 +93,13 @@ class Bounding:
     targets: Encoder
     groups: Encoder | None = None
     default_groups: Callable[[np.ndarray], np.ndarray] | None = None
-    view: Callable[[Records], Records] | None = None
+    weights: Encoder | None = None
+    persons: Persons | None = None
+    max_records: int | None = None
+    views: tuple[Callable[[Records], Records], ...] = ()
 
-    def encoded(self, chunk: Chunk) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """Return rows of numbers, targets and given groups: what marks are of."""
+    def encoded(self, chunk: Chunk) -> Encoded:
+        """Return a chunk in numbers: what marks are of."""
         with refuse_without_values():
             X, y, dtypes = chunk.X, chunk.y, [np.float64, np.float32]
             if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in dtypes):
@@ -62,16 +112,33 @@ class Bounding:
                 )
             y = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y)
             groups = None if self.groups is None else self.groups(chunk.groups)
-            return X, self.targets(y), groups
+            weights, ids, persons = chunk.sample_weight, None, None
+            if weights is not None and self.weights is not None:
+                weights = self.weights(weights)
+            if chunk.user_ids is not None and self.persons is not None:
+                ids, persons = self.persons(chunk.user_ids, X.shape[0])
+            return Encoded(X, self.targets(y), groups, weights, persons, ids)
 
-    @property
-    def nothing(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Targets and groups of no records."""
-        return self.targets.nothing, None if self.groups is None else self.groups.nothing
+    def nothing(self, X: Any) -> Encoded:
+        """Return no records in numbers; X has no rows."""
+        return Encoded(
+            X,
+            self.targets.nothing,
+            None if self.groups is None else self.groups.nothing,
+            None if self.weights is None else self.weights.nothing,
+            None if self.persons is None else np.zeros(0, dtype=np.intp),
+        )
 
-    def records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None) -> Records:
+    def records(self, encoded: Encoded) -> Records:
         """Return the bounded records of what was encoded."""
+        X, targets, groups = encoded[:3]
         if self.default_groups is not None:
             groups = self.default_groups(targets)
         records = Records(X, self.data_norm, self.intercept, targets=targets, groups=groups)
-        return records if self.view is None else self.view(records)
+        if encoded.weights is not None:
+            records = records.with_weights(encoded.weights)
+        if encoded.persons is not None:
+            records = records.of_persons(encoded.persons, self.max_records)
+        for view in self.views:
+            records = view(records)
+        return records

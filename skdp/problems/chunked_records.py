@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from skdp._runtime import without_warnings
 from skdp.data.sources import (
+    Chunk,
     DataError,
     RecordsChangedError,
     RecordSource,
@@ -25,7 +26,7 @@ from skdp.data.sources import (
     split_range,
 )
 from skdp.problems.block import Block
-from skdp.problems.bounding import Bounding
+from skdp.problems.bounding import Bounding, Encoded
 from skdp.problems.losses import Loss
 from skdp.problems.marks import MODULUS, MarkKey, total_mark
 from skdp.problems.records import Part, Records
@@ -83,6 +84,8 @@ class ChunkTask:
     key : MarkKey
     starts : tuple of int
         Position of the first record of each chunk, and the number of all.
+    person_starts : tuple of int or None
+        The same of persons, which have the labels then.
     function : callable
         From :class:`Records` to a number, an array or a tuple of these.
     labels : Labels or None
@@ -100,32 +103,40 @@ class ChunkTask:
     labels: Labels | None
     label: int
     pass_number: int
+    person_starts: tuple[int, ...] | None = None
     name: str = "skdp"
 
     def __call__(self, k: int, source: RecordSource) -> Partial:
-        start, stop = self.starts[k], self.starts[k + 1]
-        rows = None
-        if self.labels is None:
-            positions = np.arange(start, stop)
-        else:
-            rows = np.flatnonzero(self.labels.of(start, stop) == self.label)
-            positions = start + rows
-        if not len(positions):
-            return Partial(0, 0, None)
         with without_warnings():  # they depend on records; settings of numpy belong to a thread
-            chunk = source.read(k) if rows is None else source.read(k, rows)
-            columns = (*self.bounding.encoded(chunk), positions)
-            _check_length(columns[0], positions)
-            pieces = (
-                [None if column is None else column[part] for column in columns]
-                for part in _pieces(columns[0])
+            chunk, positions = self._read(k, source)
+            if not len(positions):
+                return Partial(0, 0, None)
+            encoded = self.bounding.encoded(chunk)
+            _check_length(encoded.X, positions)
+            if encoded.persons is not None:  # who is not divided
+                return self._partial(encoded, positions)
+            return merged(
+                [self._partial(encoded.piece(part), positions[part]) for part in _pieces(encoded.X)]
             )
-            return merged([self._partial(*piece) for piece in pieces])
 
-    def _partial(self, X: Any, targets: Any, groups: Any, positions: Any) -> Partial:
-        mark = total_mark(self.key.marks(X, targets, groups, positions))
-        sums = self.function(self.bounding.records(X, targets, groups))
-        return Partial(len(positions), mark, sums)
+    def _read(self, k: int, source: RecordSource) -> tuple[Chunk, np.ndarray]:
+        """Return the records of a chunk that the sum is over, and their positions."""
+        start, stop = self.starts[k], self.starts[k + 1]
+        if start == stop:
+            return Chunk(None), np.arange(0)
+        if self.labels is None:
+            return source.read(k), np.arange(start, stop)
+        if self.person_starts is None:
+            rows = np.flatnonzero(self.labels.of(start, stop) == self.label)
+            return source.read(k, rows) if len(rows) else Chunk(None), start + rows
+        chunk, persons = source.read(k), self.person_starts[k : k + 2]
+        labels = _labels_of_persons(self.labels, self.bounding, chunk, stop - start, *persons)
+        rows = np.flatnonzero(labels == self.label)
+        return chunk.take(rows), start + rows
+
+    def _partial(self, encoded: Encoded, positions: np.ndarray) -> Partial:
+        mark = total_mark(encoded.marks(self.key, positions))
+        return Partial(len(positions), mark, self.function(self.bounding.records(encoded)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +148,7 @@ class LabelTask:
     starts: tuple[int, ...]
     labels: Labels
     pass_number: int
+    person_starts: tuple[int, ...] | None = None
     name: str = "skdp"
 
     def __call__(self, k: int, source: RecordSource) -> Partial:
@@ -144,13 +156,32 @@ class LabelTask:
         if start == stop:
             return Partial(0, 0, None)
         with without_warnings():
-            encoded, positions = self.bounding.encoded(source.read(k)), np.arange(start, stop)
-            _check_length(encoded[0], positions)
-            marks, labels = self.key.marks(*encoded, positions), self.labels.of(start, stop)
+            chunk, positions = source.read(k), np.arange(start, stop)
+            encoded = self.bounding.encoded(chunk)
+            _check_length(encoded.X, positions)
+            marks = encoded.marks(self.key, positions)
+            if self.person_starts is None:
+                labels = self.labels.of(start, stop)
+            else:
+                persons = self.person_starts[k : k + 2]
+                labels = _labels_of_persons(self.labels, self.bounding, chunk, len(marks), *persons)
             of_labels = np.zeros(n_labels, dtype=np.uint64)
             np.add.at(of_labels, labels, marks)
             counts = np.bincount(labels, minlength=n_labels)
             return Partial(len(positions), total_mark(marks), (counts, of_labels))
+
+
+def _labels_of_persons(
+    labels: Labels, bounding: Bounding, chunk: Chunk, n: int, first: int, stop: int
+) -> np.ndarray:
+    """Return the label of the person of each of the n records of a chunk."""
+    if chunk.user_ids is None or len(chunk.user_ids) != n:
+        raise RecordsChangedError("A chunk has other user_ids than before.")
+    assert bounding.persons is not None
+    ids, codes = bounding.persons(chunk.user_ids, n)
+    if len(ids) != stop - first:
+        raise RecordsChangedError("A chunk has another number of persons than before.")
+    return labels.of(first, stop)[codes]
 
 
 def _pieces(X: Any) -> list[slice]:
@@ -207,8 +238,7 @@ class ChunkedRecords:
     in_memory = False
     factors = None
     #: Of records in memory alone.
-    groups = targets = persons = shares = None
-    is_slack = False
+    groups = targets = None
 
     def __init__(
         self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
@@ -224,7 +254,7 @@ class ChunkedRecords:
 
     def _empty(self) -> Records:
         """Return bounded records without a record: all else of them is public."""
-        return self._bounding.records(self._no_rows, *self._bounding.nothing)
+        return self._bounding.records(self._bounding.nothing(self._no_rows))
 
     @property
     def n_records(self) -> int:
@@ -234,7 +264,23 @@ class ChunkedRecords:
     @property
     def n_units(self) -> int:
         """As of :class:`Records`."""
-        return self.n_records
+        persons = self._survey.person_starts
+        return self.n_records if persons is None else persons[-1]
+
+    @property
+    def persons(self) -> np.ndarray | None:
+        """Codes of no records; None where every record is a unit of its own."""
+        return self._empty().persons
+
+    @property
+    def shares(self) -> np.ndarray | None:
+        """Weights of no records; None where all are one."""
+        return self._empty().shares
+
+    @property
+    def is_slack(self) -> bool:
+        """As of :class:`Records`."""
+        return self._empty().is_slack
 
     @property
     def n_features(self) -> int:
@@ -286,9 +332,9 @@ class ChunkedRecords:
         return other
 
     def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
-        """View the bounded records of every chunk."""
+        """View the bounded records of every chunk, on top of earlier views."""
         other = copy.copy(self)
-        other._bounding = replace(self._bounding, view=view)
+        other._bounding = replace(self._bounding, views=(*self._bounding.views, view))
         return other
 
     @property
@@ -327,6 +373,7 @@ class ChunkedRecords:
             bounding=self._bounding,
             key=self._survey.key,
             starts=self._survey.starts,
+            person_starts=self._survey.person_starts,
             labels=labels,
             pass_number=self._next_pass(),
             name=self.name,
@@ -359,6 +406,7 @@ class ChunkedRecords:
             bounding=self._bounding,
             key=survey.key,
             starts=survey.starts,
+            person_starts=survey.person_starts,
             function=function,
             labels=labels,
             label=label,

@@ -8,6 +8,7 @@ protection against accidents (docs/theory/scale.md).
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,18 @@ class MarkKey:
         """Draw a key from the operating system."""
         return cls(secrets.randbits(64), secrets.randbits(64))
 
-    def marks(self, X: Any, targets: Any, groups: Any, positions: np.ndarray) -> np.ndarray:
+    def of_ids(self, ids: np.ndarray) -> np.ndarray:
+        """Return ids as integers, or texts as keyed hashes of 128 bits."""
+        if ids.dtype.kind in "iu":
+            return ids.astype(np.int64)
+        key = self.of_positions.to_bytes(8, "little") + self.of_columns.to_bytes(8, "little")
+        texts = (each if isinstance(each, bytes) else str(each).encode() for each in ids.tolist())
+        hashes = [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in texts]
+        return np.array(hashes, dtype="S16")
+
+    def marks(
+        self, X: Any, targets: Any, groups: Any, positions: np.ndarray, *others: Any
+    ) -> np.ndarray:
         """Return the number of each record, shape (m,) of uint64.
 
         Parameters
@@ -47,9 +59,12 @@ class MarkKey:
             Numbers or codes.
         positions : ndarray of int, shape (m,)
             Of the records in the source.
+        *others : ndarray of shape (m,) or None
+            Up to two more columns.
         """
         m, d = X.shape
-        factors = _odd(self.of_columns, np.arange(d + 2, dtype=np.uint64))
+        columns = (targets, groups, *others)
+        factors = _odd(self.of_columns, np.arange(d + len(columns), dtype=np.uint64))
         marks = np.empty(m, dtype=np.uint64)
         sums = _sparse_sums(X, factors) if sp.issparse(X) else None
         size = max(64, _PIECE // (8 * d + 1))
@@ -60,7 +75,7 @@ class MarkKey:
             else:
                 rows = _folded(X[part], folded[: part.stop - part.start])
                 values = np.einsum("ij,j->i", rows, factors[:d])
-            for column, factor in zip((targets, groups), factors[d:], strict=True):
+            for column, factor in zip(columns, factors[d:], strict=True):
                 if column is not None:
                     values += factor * (_folded(column[part]) + _ONE)
             values ^= values >> _HALF

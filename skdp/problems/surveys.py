@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,17 @@ from skdp.data.sources import Chunk, RecordSource
 from skdp.problems.bounding import Bounding
 from skdp.problems.marks import MODULUS, MarkKey, total_mark
 
-#: What is known of a table: number of features, their names, whether it is CSR, its type.
-Shape = tuple[int, tuple[str, ...] | None, bool, str]
+
+class Shape(NamedTuple):
+    """What is known of a table, and has to be the same in every chunk."""
+
+    n_features: int
+    names: tuple[str, ...] | None
+    is_sparse: bool
+    dtype: str
+    is_weighted: bool
+    #: "" without ids of persons.
+    kind_of_ids: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +49,10 @@ class Seen:
         The distinct ones, if they were asked for.
     mark : int or None
         None if positions or encodings were not known.
+    n_persons : tuple of int
+        Numbers of persons.
+    persons : ndarray or None
+        Their ids in each chunk, texts as hashes.
     """
 
     sizes: tuple[int, ...]
@@ -48,6 +61,8 @@ class Seen:
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
     mark: int | None = 0
+    n_persons: tuple[int, ...]
+    persons: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +82,8 @@ class SurveyTask:
         Return the distinct targets and groups of a chunk.
     has_targets, has_groups : bool
         Whether the source must have targets and groups.
+    units : tuple of str
+        Which of "user_ids" and "sample_weight" the source may have.
     """
 
     check: Callable[[Chunk], tuple[int, tuple[str, ...] | None]]
@@ -77,6 +94,7 @@ class SurveyTask:
     groups: Callable[[Any], np.ndarray] | None = None
     has_targets: bool = True
     has_groups: bool = False
+    units: tuple[str, ...] = ()
     pass_number: int = 1
     name: str = "skdp"
 
@@ -88,7 +106,7 @@ class SurveyTask:
             raise ValueError(f"{where} has {n} rows, and not those that the source states.")
         if not n:
             mark = 0 if self._has_marks else None
-            return Seen(sizes=(0,), mark=mark)
+            return Seen(sizes=(0,), mark=mark, n_persons=(0,))
         try:
             with without_warnings():
                 return self._seen(k, where, chunk)
@@ -102,9 +120,14 @@ class SurveyTask:
 
     def _seen(self, k: int, where: str, chunk: Chunk) -> Seen:
         n = chunk.X.shape[0]
+        for name in ("user_ids", "sample_weight"):
+            if getattr(chunk, name) is not None and name not in self.units:
+                raise ValueError(f"{name} need all records in memory here.")
         for name, column, is_needed in (
             ("targets", chunk.y, self.has_targets),
             ("groups", chunk.groups, self.has_groups),
+            ("user_ids", chunk.user_ids, False),
+            ("sample_weight", chunk.sample_weight, False),
         ):
             if is_needed and column is None:
                 raise ValueError(f"the source has no {name}.")
@@ -113,15 +136,32 @@ class SurveyTask:
         width, names = self.check(chunk)
         labels = _distinct(self.labels, chunk.y)
         groups = _distinct(self.groups, chunk.groups)
-        mark, kind = None, "<f8"
+        mark, kind, persons = None, "<f8", None
         if self.bounding is not None:
             encoded = self.bounding.encoded(chunk)
-            kind = encoded[0].dtype.str
+            kind = encoded.X.dtype.str
+            if encoded.ids is not None:
+                persons = self.key.of_ids(encoded.ids)
             if self.starts is not None:
                 positions = np.arange(self.starts[k], self.starts[k + 1])
-                mark = total_mark(self.key.marks(*encoded, positions))
-        shape = (width, names, bool(sp.issparse(chunk.X)), kind)
-        return Seen(sizes=(n,), shape=shape, where=where, labels=labels, groups=groups, mark=mark)
+                mark = total_mark(encoded.marks(self.key, positions))
+        return Seen(
+            sizes=(n,),
+            shape=Shape(
+                width,
+                names,
+                bool(sp.issparse(chunk.X)),
+                kind,
+                chunk.sample_weight is not None,
+                "" if persons is None else persons.dtype.kind,
+            ),
+            where=where,
+            labels=labels,
+            groups=groups,
+            mark=mark,
+            n_persons=(0 if persons is None else len(persons),),
+            persons=persons,
+        )
 
 
 def joined(parts: list[Seen]) -> Seen:
@@ -137,20 +177,30 @@ def joined(parts: list[Seen]) -> Seen:
         labels=_union([part.labels for part in parts]),
         groups=_union([part.groups for part in parts]),
         mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
+        n_persons=tuple(number for part in parts for number in part.n_persons),
+        persons=_concatenated([part.persons for part in parts]),
     )
+
+
+def _concatenated(parts: list[np.ndarray | None]) -> np.ndarray | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if known else None
 
 
 def _refuse_other(first: Shape, other: Shape, where: str) -> None:
     if first == other:
         return
-    kinds = [("CSR" if shape[2] else "dense") for shape in (first, other)]
-    for expected, found, text in (
-        (kinds[0], kinds[1], f"is {kinds[1]}, the ones before are {kinds[0]}"),
-        (first[0], other[0], f"has {other[0]} features, the ones before have {first[0]}"),
-        (first[1], other[1], "has other names of features, or in another order"),
-        (first[3], other[3], "has numbers of another precision"),
-    ):
-        if expected != found:
+    kinds = [("CSR" if shape.is_sparse else "dense") for shape in (first, other)]
+    texts = {
+        "is_sparse": f"is {kinds[1]}, the ones before are {kinds[0]}",
+        "n_features": f"has {other.n_features} features, the ones before have {first.n_features}",
+        "names": "has other names of features, or in another order",
+        "dtype": "has numbers of another precision",
+        "is_weighted": "differs from the ones before in having sample_weight",
+        "kind_of_ids": "has user_ids of another kind, or unlike the ones before it has none",
+    }
+    for name, text in texts.items():
+        if getattr(first, name) != getattr(other, name):
             raise ValueError(f"{where} {text}.")
 
 
@@ -185,6 +235,10 @@ class Survey:
         Of all records.
     n_passes : int
         Number of passes that it took.
+    is_weighted : bool
+        Whether records have weights.
+    person_starts : tuple of int or None
+        Place of the first person of each chunk, and the number of all; None without ids.
     """
 
     starts: tuple[int, ...]
@@ -195,6 +249,8 @@ class Survey:
     key: MarkKey
     mark: int
     n_passes: int
+    is_weighted: bool = False
+    person_starts: tuple[int, ...] | None = None
 
     @property
     def n_records(self) -> int:
@@ -239,7 +295,8 @@ class Surveyor:
             found = self._pass(replace(task, starts=_starts(found.sizes)))
         assert found.shape is not None
         assert found.mark is not None
-        width, names, is_sparse, dtype = found.shape
+        _refuse_divided(found.persons)
+        width, names, is_sparse, dtype, is_weighted, kind_of_ids = found.shape
         return Survey(
             starts=_starts(found.sizes),
             n_features=width,
@@ -249,6 +306,8 @@ class Surveyor:
             key=self._task.key,
             mark=found.mark,
             n_passes=self._n_passes,
+            is_weighted=is_weighted,
+            person_starts=_starts(found.n_persons) if kind_of_ids else None,
         )
 
     def _pass(self, task: SurveyTask) -> Seen:
@@ -257,6 +316,16 @@ class Surveyor:
         if found.shape is None:
             raise ValueError("Found a source with 0 records while a minimum of 1 is required.")
         return found
+
+
+def _refuse_divided(persons: np.ndarray | None) -> None:
+    """Raise ValueError if there are records of one person in two chunks."""
+    if persons is not None and len(np.unique(persons)) < len(persons):
+        raise ValueError(
+            "The records of a person must be in one chunk, and those of some are in several. "
+            "Arrays and files: sort them by user_ids. ParquetRecords: scratch=... makes a sorted "
+            "copy. Dask: persist frame.shuffle(on=...)."
+        )
 
 
 def _starts(sizes: Any) -> tuple[int, ...]:

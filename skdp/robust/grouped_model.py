@@ -44,6 +44,8 @@ Groups = tuple[GroupWeights, np.ndarray | None]
 class GroupedModel(PrivateModel):
     """Base of models for the worst group; not for direct use."""
 
+    _units_of_sources = ("user_ids",)
+
     group_mode: str
     group_names: Any
     group_proportions: Any
@@ -67,8 +69,8 @@ class GroupedModel(PrivateModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RecordSource
-            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds the
-            targets and the groups. Dask collections of equal partitions are taken, too.
+            Rows longer than `data_norm` are scaled down to it. A source of `skdp.data` holds all
+            that follows. Dask collections of equal partitions are taken, too.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), str or None, default=None
             The group of each record, or the name of a column of a data frame X, which then is
@@ -97,7 +99,7 @@ class GroupedModel(PrivateModel):
         refuse_fit_params(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
-        source = as_source(X, y, groups)
+        source = as_source(X, y, groups, user_ids=user_ids)
         with staged(self) as model:
             model._check_parameters()
             if user_ids is not None:
@@ -105,7 +107,7 @@ class GroupedModel(PrivateModel):
             model._id_column, given = column, (user_ids, None)
             if source is not None:
                 model._group_column = None
-                model._fit(source, None, None, given)
+                model._fit(source, None)
                 return self
             labels = None if groups is None else group_labels(X, groups)
             proportions = self.group_proportions

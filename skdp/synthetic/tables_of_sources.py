@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
-from skdp.problems.bounding import Bounding
+from skdp.problems.bounding import Bounding, Encoded
 from skdp.problems.categorical_chunks import CategoricalChunks
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.surveys import Surveyor
@@ -48,15 +48,14 @@ class CodedTable(Bounding):
     intercept: float = 0.0
     targets: Any = None
 
-    @property
-    def nothing(self) -> Any:
-        return None, None
+    def nothing(self, X: Any) -> Encoded:
+        return Encoded(X)
 
-    def encoded(self, chunk: Chunk) -> tuple[Any, Any, Any]:
-        return encode(chunk.X, self.categories, self.names), None, None
+    def encoded(self, chunk: Chunk) -> Encoded:
+        return Encoded(encode(chunk.X, self.categories, self.names))
 
-    def records(self, X: Any, targets: Any, groups: Any) -> Any:
-        return CategoricalRecords(X, tuple(map(len, self.categories)))
+    def records(self, encoded: Encoded) -> Any:
+        return CategoricalRecords(encoded.X, tuple(map(len, self.categories)))
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class TabularModel(PrivateEstimator):
                 "Leave it out of columns."
             )
         X, user_ids = take_user_ids(X, user_ids)
-        source = as_source(X, y)
+        source = as_source(X, y, user_ids=user_ids)
         with staged(self) as model:
             model._id_column = column
             linear = model._checked_model()
@@ -97,6 +97,7 @@ class TabularModel(PrivateEstimator):
                 rows = model._encoded(X, y, user_ids)
             else:
                 rows, y = model._encoded_where_read(source), None
+                linear._units_of_sources = ()  # features are planned by the number of records
             linear._directions = model.encoder_.row_features.directions
             linear._fit(rows, y, None, (user_ids, None))  # not `fit`: its warnings are of this line
             model.model_ = linear

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from local_cluster import FailingOnce, in_another_order, kill_worker, restore
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError
@@ -103,6 +104,22 @@ def test_collections(name, kind, client, table, small_blocks):
     found = MODELS[name]().fit(parts[0], parts[1], **groups_too)
     assert_same(found, expected)
     assert hasattr(found, "feature_names_in_") == (kind == "frames")
+
+
+def test_persons_of_partitions(client, table, small_blocks):
+    """A sorted index keeps the records of a person in one partition."""
+    X, y, _ = table
+    ids = np.sort(np.random.default_rng(1).integers(0, 1500, N))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(user=ids, y=y, w=np.linspace(0, 1, N))
+    whole = dd.from_pandas(frame.set_index("user"), npartitions=3).reset_index().persist()
+    weights = {"user_ids": "user", "sample_weight": whole["w"]}
+    model = DPLogisticRegression(classes=[0, 1], weight_bound=1.0, **SHARED)
+    found = clone(model).fit(whole[["user", "a", "b", "c"]], whole["y"], **weights)
+    weights["sample_weight"] = frame["w"]
+    expected = model.fit(frame[["user", "a", "b", "c"]], y, **weights)
+    assert_same(found, expected)
+    assert found.privacy_.unit == "user"
+    np.testing.assert_array_equal(found.predict(frame.drop(columns=["y", "w"])).shape, N)
 
 
 class Lost(DaskRecords):

@@ -65,8 +65,9 @@ def test_records_of_two_files(table, folder, tmp_path, scratch):
             assert X.dtype == float and y.dtype == table["clicked"].dtype and groups.dtype == object
             np.testing.assert_array_equal(y, table["clicked"])
             np.testing.assert_array_equal(groups, table["region"].astype(object))
-            for part, whole in zip(each.read(0, slice(2, None, 12)), each.read(0), strict=True):
-                np.testing.assert_array_equal(part, whole[2::12])
+            some, whole = each.read(0, slice(2, None, 12)), each.read(0)
+            for part, column in zip(some[:3], whole[:3], strict=True):
+                np.testing.assert_array_equal(part, column[2::12])
 
 
 def test_names_and_sizes_come_from_the_footers(folder, monkeypatch):
@@ -138,7 +139,7 @@ def test_nulls_of_targets_and_groups_stay_nulls(tmp_path):
     pq.write_table(frame, tmp_path / "one.parquet")
     for scratch in (None, tmp_path):
         with ParquetRecords(tmp_path, "y", groups="g", scratch=scratch).opened() as source:
-            _, y, groups = source.read(0)
+            _, y, groups = source.read(0)[:3]
             assert np.isnan(y[0]) and y[1] == 1 and list(groups) == ["a", None]
 
 

@@ -52,6 +52,7 @@ _STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
 _PERSONS = "tests/linear_model/test_persons.py"
 _WEIGHTED = "tests/problems/test_weighted_problems.py"
+_PERSONS_OF_SOURCES = "tests/data/test_persons.py"
 _THEOREMS = "tests/algorithms/objective/test_theorems.py"
 _MOMENTS = "tests/algorithms/preparation/test_second_moments.py"
 _WORST_GROUP = "tests/algorithms/worst_group -k 'by_its_sensitivity or unrelated'"
@@ -266,9 +267,44 @@ MUTANTS = (
     Mutant(
         "columns of chunks are not clipped to their ranges",
         "preprocessing/columns_of_sources.py",
-        "return to_unit_interval(validate_array(chunk.X), self.ranges), None, None",
-        "return validate_array(chunk.X), None, None",
+        "return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))",
+        "return Encoded(validate_array(chunk.X))",
         "tests/data/test_estimators.py -k private_scalers_and_ranges",
+    ),
+    Mutant(
+        "records of a person may be in two chunks",
+        "problems/surveys.py",
+        "len(np.unique(persons)) < len(persons):",
+        "len(np.unique(persons)) < 0:",
+        f"{_PERSONS_OF_SOURCES} -k before_the_payment",
+    ),
+    Mutant(
+        "labels of persons are those of records",
+        "problems/chunked_records.py",
+        "    return labels.of(first, stop)[codes]\n",
+        "    return labels.of(first, first + n)\n",
+        f"{_PERSONS_OF_SOURCES} -k in_memory",
+    ),
+    Mutant(
+        "a person of a chunk is divided between two parts",
+        "algorithms/preparation/centered_chunks.py",
+        "rows.total(self.statistic, 0) if self.by_person else",
+        "rows.full_total(self.statistic) if self.by_person else",
+        f"{_PERSONS_OF_SOURCES} -k parts",
+    ),
+    Mutant(
+        "marks do not see ids",
+        "problems/bounding.py",
+        "positions, self.weights, persons)",
+        "positions, self.weights, None)",
+        f"{_PERSONS_OF_SOURCES} -k change",
+    ),
+    Mutant(
+        "a scaler takes persons of a source for records",
+        "problems/surveys.py",
+        "is not None and name not in self.units:",
+        "is not None and name not in ('user_ids', 'sample_weight'):",
+        f"{_PERSONS_OF_SOURCES} -k refuses",
     ),
     Mutant(
         "a merge writes to what it merges",

@@ -17,14 +17,18 @@ from skdp.problems.chunked_records import ChunkedRecords, LabelledPart
 
 @dataclass(frozen=True, kw_only=True)
 class CenteredTotal:
-    """Sum a statistic of centered rows over the records of a chunk."""
+    """Sum a statistic of centered rows over the records of a chunk.
+
+    With `by_person` no person is divided between two parts.
+    """
 
     centering: Centering
     statistic: Callable[[Block, np.ndarray], np.ndarray]
+    by_person: bool
 
     def __call__(self, records: Records) -> np.ndarray:
         rows = CenteredRows(records, self.centering, has_threads=False)
-        return rows.full_total(self.statistic)
+        return rows.total(self.statistic, 0) if self.by_person else rows.full_total(self.statistic)
 
 
 class CenteredChunks(CenteredRecords):
@@ -38,6 +42,7 @@ class CenteredChunks(CenteredRecords):
 
     def __init__(self, records: ChunkedRecords, centering: Centering) -> None:
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
+        self.of_persons = records.persons is not None
         self._records, self._centering = records, centering
         self._blocks: list[LabelledPart | None] = [None]
 
@@ -50,15 +55,18 @@ class CenteredChunks(CenteredRecords):
             self._blocks = [*self._records.labelled(labels)]
 
     def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> Any:
-        return self._sum(statistic, self._blocks[k])
+        return self._sum(statistic, self._blocks[k], self.of_persons)
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> Any:
         return self._sum(statistic, None)
 
     def _sum(
-        self, statistic: Callable[[Block, np.ndarray], np.ndarray], part: LabelledPart | None
+        self,
+        statistic: Callable[[Block, np.ndarray], np.ndarray],
+        part: LabelledPart | None,
+        by_person: bool = False,
     ) -> Any:
-        total = CenteredTotal(centering=self._centering, statistic=statistic)
+        total = CenteredTotal(centering=self._centering, statistic=statistic, by_person=by_person)
         return self._records.chunk_total(total, part)
 
 

@@ -1,0 +1,303 @@
+"""Persons and weights of records of a source: the releases are those of the fit in memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp.data import ArrayRecords, Chunk, ChunkSource, DataError, ParquetRecords
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.mechanisms import NoiseSource
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.preprocessing import DPStandardScaler, private_ranges
+from skdp.privacy import BudgetAccountant
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+from skdp.synthetic import DPSyntheticData
+from skdp.tabular import DPTabularClassifier
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("small_blocks")]
+PERSONS = 1200
+SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
+TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
+GROUPS = {"group_names": ["east", "west"]}
+ADDED = {"neighbouring": "add_remove", "n_public": PERSONS - 100}
+MODELS = {
+    "logistic": (DPLogisticRegression, TWO),
+    "logistic, add/remove": (DPLogisticRegression, TWO | ADDED),
+    "logistic, costs": (DPLogisticRegression, TWO | {"class_weight": {0: 1, 1: 3}}),
+    "softmax": (DPLogisticRegression, THREE),
+    "squares": (DPRidge, NUMBERS),
+    "squares, caps": (DPRidge, NUMBERS | {"max_records_per_user": 3}),
+    "hinge": (DPLinearClassifier, TWO | {"loss": "hinge"}),
+    "hinge, costs": (DPLinearClassifier, TWO | {"loss": "hinge", "class_weight": {0: 1, 1: 3}}),
+    "huber": (DPLinearRegressor, NUMBERS | {"loss": "huber"}),
+    "log loss statistics": (DPLogisticRegression, TWO | {"method": "statistics"}),
+    "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
+    "log loss, output": (DPLogisticRegression, TWO | {"method": "output"}),
+    "squares, output": (DPRidge, NUMBERS | {"method": "output", "alpha": 0.1}),
+    "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
+    "tuned squares": (DPRidgeCV, NUMBERS),
+    "tuned squares, statistics": (DPRidgeCV, NUMBERS | {"method": "sufficient_statistics"}),
+    "tuned log loss": (DPLogisticRegressionCV, TWO),
+    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
+    "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
+    "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),
+}
+
+
+def make(name, **parameters):
+    estimator, own = MODELS[name]
+    return estimator(**{**SHARED, **own, **parameters})
+
+
+def some(names, *fast):
+    """The names, of which only some are for each run of the tests."""
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def table(name, mean=2.5, kind=int):
+    """Records of 1,200 persons, sorted by their ids; their number differs with its mean."""
+    rng = np.random.default_rng(0)
+    numbers = np.minimum(rng.geometric(1 / mean, PERSONS), 80)
+    ids = np.repeat(np.sort(rng.choice(10**6, PERSONS, replace=False)), numbers)
+    X = rng.normal(size=(len(ids), 4)) * 0.6
+    noise = 0.3 * rng.normal(size=len(ids))
+    y = X[:, 1] + noise
+    if "classes" in MODELS[name][1]:
+        y = np.digitize(X[:, 0] + noise, [0.0, 0.4] if name == "softmax" else [0.0])
+    groups = rng.choice(GROUPS["group_names"], len(ids)) if name.startswith("groups") else None
+    ids = ids if kind is int else np.array([f"{each:08}" for each in ids], dtype=object)
+    return Chunk(X, y, groups, ids, rng.uniform(0.0, 1.3, len(ids)))
+
+
+def between_persons(records, edges):
+    """Chunks between some edges, which are moved to the next person."""
+    ids = records.user_ids
+    edges = [e if e in (0, len(ids)) else int(np.searchsorted(ids, ids[e])) for e in edges]
+    return ChunkSource(lambda k: records.take(slice(edges[k], edges[k + 1])), len(edges) - 1)
+
+
+def without(records, *names):
+    return records._replace(**dict.fromkeys(names))
+
+
+def in_memory(model, records):
+    given = {k: v for k, v in records._asdict().items() if v is not None and k not in "Xy"}
+    return model.fit(records.X, records.y, **given)
+
+
+def assert_same(found, expected):
+    assert found.privacy_.to_dict() == expected.privacy_.to_dict()
+    for name in ("coef_", "intercept_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", some(MODELS, "logistic", "groups", "squares, output"))
+def test_a_fit_for_persons_is_that_in_memory(name):
+    records = without(table(name), "sample_weight")
+    n = len(records.y)
+    expected = in_memory(make(name), records)
+    assert expected.privacy_.neighbouring.unit == "user"
+    found = make(name).fit(between_persons(records, [0, 0, 700, 701, 2 * n // 3, n, n]))
+    assert_same(found, expected)
+    if name == "logistic":
+        assert found.privacy_.plan["n_blocks"] > 1
+
+
+@pytest.mark.parametrize(
+    "name", some([name for name in MODELS if "groups" not in name], "squares, caps", "hinge, costs")
+)
+def test_weighted_records_and_weighted_persons(name):
+    records = table(name)
+    n = len(records.y)
+    found = make(name).fit(between_persons(records, [0, 900, n]))
+    assert_same(found, in_memory(make(name), records))
+    if "caps" not in name:
+        of_nobody = without(records, "user_ids")
+        source = ChunkSource(lambda k: of_nobody.take(slice(900 * k, 900 * k + 900)), -(-n // 900))
+        assert_same(make(name).fit(source), in_memory(make(name), of_nobody))
+
+
+def test_the_number_of_records_decides_nothing():
+    """The same releases and passes for as many persons with other numbers of records."""
+    seen = []
+    for mean in (1.5, 12.0):
+        records, passes = without(table("squares", mean), "sample_weight"), []
+        source = between_persons(records, [0, 900, len(records.y)])
+        source.progress = lambda *done, passes=passes: passes.append(done)
+        found = make("squares").fit(source)
+        assert_same(found, in_memory(make("squares"), records))
+        releases = found.privacy_.releases
+        assert {release.n_records for release in releases} == {PERSONS}
+        seen.append((passes, releases[0], len(releases)))  # later ones follow from earlier ones
+    assert seen[0] == seen[1]
+
+
+class Faulty(ChunkSource):
+    """One pass in which records of chunk 1 are other ones."""
+
+    def __init__(self, records, change, number):
+        super().__init__(lambda k: records.take(slice(*EDGES[k])), 3)
+        self.change, self.n_passes = change, 0
+        self.numbers = (number,) if isinstance(number, int) else number
+
+    def read(self, k, rows=slice(None)):
+        chunk = super().read(k, rows)
+        return self.change(chunk) if k == 1 and self.n_passes in self.numbers else chunk
+
+    def reduce(self, task, merge):
+        self.n_passes += 1
+        return super().reduce(task, merge)
+
+
+EDGES = (0, 800), (800, 1600), (1600, 2400)
+
+
+def of_two_each(kind=int):
+    """1,200 persons of two records."""
+    records = table("logistic", 8.0).take(slice(2400))
+    ids = np.repeat(np.arange(1200), 2)
+    return records._replace(user_ids=ids if kind is int else np.char.mod("u%d", ids).astype(object))
+
+
+def changed(name, function):
+    def change(chunk):
+        column = getattr(chunk, name).copy()
+        return chunk._replace(**{name: function(column)})
+
+    return change
+
+
+def exchanged(ids):
+    ids[[0, 2]] = ids[[2, 0]]
+    return ids
+
+
+FAULTS = {
+    "one bit of a weight": changed("sample_weight", lambda w: np.r_[np.nextafter(w[0], 2), w[1:]]),
+    "a record of another person": changed("user_ids", exchanged),
+    "a person less": changed("user_ids", lambda ids: np.r_[ids[2:4], ids[2:]]),
+    "another id": changed("user_ids", lambda ids: np.where(ids == ids[0], ids[0] - 1, ids)),
+    "no weights": lambda chunk: chunk._replace(sample_weight=None),
+    "no ids": lambda chunk: chunk._replace(user_ids=None),
+    "shorter": lambda chunk: chunk.take(slice(0, -1)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("number", [3, 5])
+def test_persons_that_change_end_the_fit(fault, number, monkeypatch):
+    """In a pass over all records, and in that of the labels of persons."""
+    source = Faulty(of_two_each(), FAULTS[fault], number)
+    words = NoiseSource.words
+
+    def draw(noise, n):
+        assert source.n_passes < number, "noise after a fault"
+        return words(noise, n)
+
+    monkeypatch.setattr(NoiseSource, "words", draw)
+    with pytest.raises(DataError, match=f"[Pp]ass {number} "):
+        make("logistic").fit(source)
+    assert source.n_passes == number
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_step_of_other_persons_ends_the_fit(fault):
+    """If it is of their block; those that are not read do not matter."""
+    source = Faulty(of_two_each(), FAULTS[fault], range(6, 99))
+    with pytest.raises(DataError):
+        make("logistic").fit(source)
+
+
+def second(records, **parts):
+    """Two chunks, parts of the second of which are replaced."""
+    chunks = [records.take(slice(1200)), records.take(slice(1200, 2400))._replace(**parts)]
+    return ChunkSource(chunks.__getitem__, 2)
+
+
+IDS, WEIGHTS = np.repeat(np.arange(600, 1200), 2), np.ones(1200)
+INVALID = {
+    "a person in two chunks": ({"user_ids": np.r_[7, IDS[1:]]}, "records of a person must be in"),
+    "none in one": ({"user_ids": None}, "chunk 1 has user_ids of another kind"),
+    "text in one": ({"user_ids": IDS.astype(str)}, "chunk 1 has user_ids of another kind"),
+    "a missing id": ({"user_ids": np.r_[[None], IDS[1:]]}, "chunk 1: user_ids holds missing"),
+    "fractions": ({"user_ids": IDS + 0.0123}, "chunk 1: user_ids must be integers or strings"),
+    "too few": ({"user_ids": IDS[1:]}, "chunk 1: 1200 rows, but 1199 user_ids"),
+    "a negative weight": ({"sample_weight": -0.0123 * WEIGHTS}, "chunk 1: sample_weight must be"),
+    "a missing weight": ({"sample_weight": np.nan * WEIGHTS}, "chunk 1: sample_weight must be"),
+    "no weights in one": ({"sample_weight": None}, "chunk 1 differs .* sample_weight"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_persons_are_refused_before_the_payment(name):
+    parts, message = INVALID[name]
+    accountant = BudgetAccountant(50.0, 1e-5)
+    with pytest.raises(ValueError, match=message) as raised:
+        make("logistic", accountant=accountant).fit(second(of_two_each(), **parts))
+    assert "0.0123" not in str(raised.value)
+    assert accountant.total().epsilon == 0.0
+
+
+REFUSED = {
+    "scaler": lambda source: DPStandardScaler(ranges=(-1, 1)).fit(source),
+    "ranges": lambda source: private_ranges(source, (-1, 1)),
+    "table": lambda source: DPSyntheticData(categories=[[0]] * 4).fit(source),
+    "frames": lambda source: DPTabularClassifier(columns=(-1, 1), classes=[0, 1]).fit(source),
+    "caps without ids": lambda source: make("squares, caps").fit(
+        ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
+    ),
+    "weights of groups": lambda source: make("groups").fit(source),
+    "beside a source": lambda source: make("logistic").fit(source, user_ids=np.arange(2400)),
+}
+MESSAGES = {"caps without ids": "no user_ids", "beside a source": "holds .* itself"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_persons_refuses_those_of_a_source(name):
+    records = of_two_each()
+    if name != "weights of groups":
+        records = without(records, "sample_weight")
+    message = MESSAGES.get(name, "chunk 0: .* need all records in memory here")
+    with pytest.raises(ValueError, match=message):
+        REFUSED[name](second(records))
+
+
+def test_chunks_of_arrays_end_with_a_person(tmp_path):
+    records = table("logistic")
+    parts = {name: part for name, part in records._asdict().items() if part is not None}
+    for name, part in parts.items():
+        np.save(tmp_path / f"{name}.npy", part)
+    files = {name: tmp_path / f"{name}.npy" for name in parts}
+    for given in (parts, files):
+        source = ArrayRecords(**given, chunk_rows=500)
+        assert source.n_chunks == 7
+        assert source.chunk_sizes[0] > 500
+        assert sum(source.chunk_sizes) == len(records.y)
+        assert_same(make("logistic").fit(source), in_memory(make("logistic"), records))
+    assert ArrayRecords(**parts, chunk_rows=10**6).n_chunks == 1
+
+
+@pytest.mark.parametrize("kind", some([int, str], str))
+def test_parquet_is_sorted_by_persons_in_its_copy(kind, tmp_path):
+    pytest.importorskip("pyarrow")
+    records = table("logistic", kind=kind)
+    records = records.take(np.random.default_rng(0).permutation(len(records.y)))
+    X = pd.DataFrame(records.X, columns=list("abcd"))
+    rest = {"y": records.y, "user": records.user_ids, "w": records.sample_weight}
+    X.assign(**rest).to_parquet(tmp_path / "t.parquet", row_group_size=700, index=False)
+    columns = {"user_ids": "user", "sample_weight": "w"}
+    expected = in_memory(make("logistic"), records._replace(X=X))
+    source = ParquetRecords(tmp_path / "t.parquet", "y", **columns, scratch=tmp_path)
+    assert_same(make("logistic").fit(source), expected)
+    with pytest.raises(ValueError, match="makes a sorted copy"):
+        make("logistic").fit(ParquetRecords(tmp_path / "t.parquet", "y", **columns))
+
+
+def test_parts_of_a_chunk_end_with_a_person():
+    """A person of 1,500 records in the middle of a chunk, whose gradient is clipped once."""
+    rng = np.random.default_rng(0)
+    ids = np.r_[np.arange(100), np.full(1500, 100), np.arange(101, 200)]
+    X = rng.normal(size=(len(ids), 250)) / 16
+    records = Chunk(X, 9.0 * (ids == 100) - 4.0, user_ids=ids)
+    source = ChunkSource(lambda k: records, 1)
+    assert_same(make("squares").fit(source), in_memory(make("squares"), records))
