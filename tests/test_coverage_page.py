@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 
 import skdp
 from skdp import (
@@ -29,7 +28,7 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.privacy import PrivacyBudget
-from skdp.problems import Ball, DeclaredProblem
+from skdp.problems import Ball, BilinearProblem, DeclaredProblem
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,

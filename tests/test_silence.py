@@ -13,7 +13,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bilinear_problem import BilinearProblem
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
@@ -42,6 +41,7 @@ from skdp.problems import (
     AdversarialProblem,
     Attack,
     Ball,
+    BilinearProblem,
     BlockConstants,
     DeclaredProblem,
     DeclaredSaddleProblem,

@@ -7,7 +7,8 @@ and the learning rate of DP-SGD are the best of a small grid on the test set, wh
 - "loss": test loss of one model;
 - "group": largest test loss of a group, of which the smaller one has 20 % of the records and
   coefficients of its own, by `DPMaxGroupLossClassifier`;
-- "gap": duality gaps in games of each smoothness, beside the exponents of Table 1 of the paper;
+- "gap": duality gaps in games, and excess values of functions of one simplex, of each smoothness,
+  beside the exponents of Table 1 of the paper;
 - "large": time and memory of a fit to a large CSR matrix.
 """
 
@@ -18,6 +19,7 @@ import math
 import resource
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -28,11 +30,16 @@ import scipy.sparse as sp
 from benchmarks import figures, tables
 from skdp.algorithms import (
     Run,
+    anytime_mirror_descent,
+    bias_reduced_mirror_descent,
     dp_sgd,
     frank_wolfe,
     mirror_descent,
+    plan_anytime_mirror_descent,
     plan_bias_reduced_mirror_descent,
     plan_mirror_descent,
+    plan_variance_reduced_frank_wolfe,
+    variance_reduced_frank_wolfe,
 )
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
@@ -43,14 +50,17 @@ from skdp.robust import DPMaxGroupLossClassifier
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RADIUS = 3.0
-#: Exponents in n of the private terms of Table 1 of Gonzalez et al. (2024), for saddle problems.
-#: The algorithm is the first, but for "bias reduced": the third, which has the row of Table 1 for
-#: functions that are smooth of the second order.
+#: Exponents in n of the private terms of Table 1 of Gonzalez et al. (2024). For saddle problems the
+#: algorithm is the first, but for "bias reduced": the third, which has the row of Table 1 for
+#: functions that are smooth of the second order. "convex": problems over one simplex.
 TABLE_1 = {
     "bilinear": -0.5, "quadratic": -0.5, "second-order": -0.5, "second-order, bias reduced": -0.5,
-    "first-order": -1.0 / 3.0,
+    "first-order": -1.0 / 3.0, "convex, second-order, anytime": -0.5,
+    "convex, first-order, anytime": -0.4, "convex, first-order, Frank-Wolfe": -2.0 / 3.0,
 }  # fmt: skip
 SMOOTHNESS = {"second-order": "second_order", "first-order": "first_order"}
+#: Largest second derivatives of the terms of :func:`game`.
+CURVATURE = {"second-order": 1.0, "first-order": 5.0}
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -94,8 +104,16 @@ def losses(n: int, d: int, seed: int) -> dict[str, float]:
     design = LinearDesign.of(loss, n, d, RADIUS, 1.0)
     problem = LinearProblem(records, loss, design)
     (drawn,) = mirror_descent(problem, BUDGET, run=quiet()).point
+    variants = (
+        ("anytime", anytime_mirror_descent), ("bias reduced", bias_reduced_mirror_descent),
+        ("variance-reduced Frank-Wolfe", variance_reduced_frank_wolfe),
+    )  # fmt: skip
     found = {
         "zero coefficients": math.log(2.0),
+        **{
+            name: score(problem.coefficients(algorithm(problem, BUDGET, run=quiet()).point))
+            for name, algorithm in variants
+        },
         "mirror descent": score(problem.coefficients((drawn,))),
         "Frank-Wolfe": score(frank_wolfe(problem, BUDGET, run=quiet()).point),
     }
@@ -152,20 +170,7 @@ def game(case: str, n: int, rng: np.random.Generator) -> tuple[FunctionProblem, 
     """
     d = 20
     A = rng.uniform(-1.0, 1.0, size=(d, d))
-    centre = np.eye(d)[0] * 0.5 + 0.5 / d
-
-    def bend(x: np.ndarray) -> tuple[float, np.ndarray]:
-        r = x - centre
-        if case == "quadratic":
-            return 0.5 * float(r @ r), r
-        if case.startswith("second-order"):
-            return float(np.log(np.cosh(2.0 * r)).sum()) / 4.0, np.tanh(2.0 * r) / 2.0
-        if case == "first-order":  # Huber: its second derivative jumps
-            inside = np.abs(r) <= 0.1
-            value = np.where(inside, r * r / 0.2, np.abs(r) - 0.05)
-            return 0.5 * float(value.sum()), 0.5 * np.clip(r / 0.1, -1.0, 1.0)
-        return 0.0, np.zeros(d)
-
+    bend = partial(convex_term, case)
     noise = rng.choice([-0.5, 0.5], size=n)
 
     def derivative(points: Any, batch: slice) -> Any:
@@ -180,6 +185,43 @@ def game(case: str, n: int, rng: np.random.Generator) -> tuple[FunctionProblem, 
 
     design = VertexDesign(n, (d, d), (2.0, 2.0), (4.0, 4.0))
     return FunctionProblem(design, derivative), duality_gap
+
+
+def convex_term(case: str, x: np.ndarray) -> tuple[float, np.ndarray]:
+    """A convex function with the smoothness of a case, 0 at its minimum, and its gradient."""
+    d = len(x)
+    r = x - (np.eye(d)[0] * 0.5 + 0.5 / d)
+    if case == "quadratic":
+        return 0.5 * float(r @ r), r
+    if "second-order" in case:
+        return float(np.log(np.cosh(2.0 * r)).sum()) / 4.0, np.tanh(2.0 * r) / 2.0
+    if "first-order" in case:  # Huber: its second derivative jumps
+        inside = np.abs(r) <= 0.1
+        value = np.where(inside, r * r / 0.2, np.abs(r) - 0.05)
+        return 0.5 * float(value.sum()), 0.5 * np.clip(r / 0.1, -1.0, 1.0)
+    return 0.0, np.zeros(d)
+
+
+def excess(case: str, n: int, seed: int) -> float:
+    """Excess of a function of 20 weights, whose records have linear terms of mean 0 besides."""
+    rng, d = np.random.default_rng(seed), 20
+    signs = rng.choice([-0.5, 0.5], size=(n, d))
+    _, kind, algorithm = case.split(", ")
+
+    def derivative(points: Any, batch: slice) -> Any:
+        return [convex_term(case, points[0])[1] + signs[batch]]
+
+    problem = FunctionProblem(VertexDesign(n, (d,), (1.0,), (2.0,)), derivative)
+    plan: Any
+    if algorithm == "anytime":
+        plan = plan_anytime_mirror_descent(
+            problem.design, BUDGET, rng=rng, smoothness=SMOOTHNESS[kind],
+            full_batch=False,
+        )  # fmt: skip
+    else:
+        plan = plan_variance_reduced_frank_wolfe(problem.design, BUDGET, smoothness=CURVATURE[kind])
+    result = plan.run(problem, Run(rng=rng, noise=NoiseSource(rng.bytes)))
+    return convex_term(case, problem.weights(result.point)[0])[0]
 
 
 def best_response(function: Any, d: int) -> float:
@@ -197,7 +239,9 @@ def best_response(function: Any, d: int) -> float:
 
 
 def gap(case: str, n: int, seed: int) -> float:
-    """Duality gap of the algorithm of a case, with its default sizes."""
+    """Duality gap, or excess, of the algorithm of a case, with its default sizes."""
+    if case.startswith("convex"):
+        return excess(case, n, seed)
     rng = np.random.default_rng(seed)
     problem, duality_gap = game(case, n, np.random.default_rng(seed))
     if case.endswith("bias reduced"):
@@ -264,7 +308,7 @@ def plot(table: pd.DataFrame) -> Any:
     losses, gaps = (table[table["part"] == part] for part in ("loss", "gap"))
     slopes = exponents(table)
     titles = {
-        case: f"duality gap, {case}:\n{slopes[case]:.2f} (Table 1: {exponent:.2f})"
+        case: f"gap, {case}:\n{slopes[case]:.2f} (Table 1: {exponent:.2f})"
         for case, exponent in TABLE_1.items()
     }
     parts = [

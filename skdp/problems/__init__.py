@@ -5,6 +5,7 @@ Solvers see values, gradients and Hessians, privacy analyses see :class:`Problem
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
+from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.categorical import CategoricalRecords, universe_size
 from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.counting import counted
@@ -50,6 +51,7 @@ __all__ = [
     "Batch",
     "BilevelConstants",
     "BilevelProblem",
+    "BilinearProblem",
     "BlockConstants",
     "Box",
     "CategoricalRecords",

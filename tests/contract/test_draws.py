@@ -20,7 +20,6 @@ import warnings
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from fit_cases import CASES
 from kept_order import modules_with_orders
 from laboratory import Laboratory
@@ -38,7 +37,7 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import PrivacyReport, Release
-from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
+from skdp.problems import Ball, BilinearProblem, FiniteSumProblem, LogisticLoss, Records
 from skdp.synthetic import DPSyntheticData
 
 SEED = 0

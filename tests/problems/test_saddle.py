@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from saddle_problems import changed
 from scipy.optimize import minimize
 
 from skdp.problems import (
     Ball,
+    BilinearProblem,
     BlockConstants,
     Box,
     SaddleConstants,

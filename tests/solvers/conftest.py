@@ -11,9 +11,8 @@ import os
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 
-from skdp.problems import Records
+from skdp.problems import BilinearProblem, Records
 from skdp.problems.block import Block
 
 SEED = int(os.environ.get("SKDP_PERTURB", "0"))

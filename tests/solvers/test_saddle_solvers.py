@@ -6,10 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from saddle_problems import ConcaveRecords, chosen, distance
 
-from skdp.problems import Ball, Simplex, WholeSpace
+from skdp.problems import Ball, BilinearProblem, Simplex, WholeSpace
 from skdp.solvers import (
     GDA,
     LSVRE,

@@ -6,7 +6,6 @@ import dataclasses
 import math
 
 import numpy as np
-from bilinear_problem import BilinearProblem
 from plain_noise import PlainNoise
 from saddle_problems import changed
 
@@ -18,6 +17,7 @@ from skdp.algorithms import (
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Ball,
+    BilinearProblem,
     BlockConstants,
     GroupWeights,
     LogisticLoss,

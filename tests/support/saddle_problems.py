@@ -9,9 +9,8 @@ import functools
 import math
 
 import numpy as np
-from bilinear_problem import BilinearProblem
 
-from skdp.problems import Ball, Simplex, WholeSpace
+from skdp.problems import Ball, BilinearProblem, Simplex, WholeSpace
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 
 #: Domain, solution and a normal vector there, of x in two and of y in three dimensions.

@@ -39,7 +39,7 @@ from skdp.algorithms.output.one_shot import (
     plan_output_perturbation,
     solution_sensitivity,
 )
-from skdp.algorithms.output.published import zhang_schedule
+from skdp.algorithms.output.published import shrinking_schedule, zhang_schedule
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -225,7 +225,10 @@ def phased_output_perturbation(
 
 
 def plan_phased_output_perturbation(
-    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+    objective: Objective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    shrinking: bool = False,
 ) -> PhasedPlan:
     """Choose blocks and regularisation by a public bound.
 
@@ -239,6 +242,9 @@ def plan_phased_output_perturbation(
           :func:`phased_utility_bound` (docs/theory/output_perturbation.md, "Phases").
         - "paper": the published Alg. 2, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
+    shrinking : bool, default=False
+        With "paper": blocks of ``n / 2^k`` records and ``mu_k = mu 8^k`` (section 3.2), whose
+        bound has no logarithm of n. "analytic" tries these among others.
 
     Raises
     ------
@@ -256,20 +262,19 @@ def plan_phased_output_perturbation(
         spread = design.feature_norm * risk.reference_norm(design)
         for _ in range(3):
             smooth = objective.smoothed(spread)
-            planned = plan_phased_output_perturbation(smooth, budget, calibration)
+            planned = plan_phased_output_perturbation(smooth, budget, calibration, shrinking)
             noise, constants = planned.phases[-1].mechanism, planned.phases[-1].constants
             variance = noise.mean_square(constants.dimension) / constants.dimension
             spread = design.feature_norm * math.sqrt(variance)
         return planned
     if calibration == "paper":
-        published = zhang_schedule(
-            budget,
-            "alg2",
-            _ball_constants(objective).lipschitz,
-            objective.radius,
-            design.n_records,
-            objective.dimension,
-        )
+        public = _ball_constants(objective).lipschitz, objective.radius, design.n_records
+        if shrinking:
+            count, mu = shrinking_schedule(budget, *public, objective.dimension)
+            sizes = block_sizes(design.n_records, count, 2.0)
+            moduli = mu * 8.0 ** np.arange(1, count + 1)
+            return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
+        published = zhang_schedule(budget, "alg2", *public, objective.dimension)
         sizes = [published.block_records] * published.n_phases
         moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")

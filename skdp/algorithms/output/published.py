@@ -124,6 +124,22 @@ def zhang_saddle_noise(
     )
 
 
+def shrinking_schedule(
+    budget: PrivacyBudget, lipschitz: float, radius: float, n: int, dimension: int
+) -> tuple[int, float]:
+    """Compute K and mu of Zhang et al. (2022), section 3.2: ``mu_k = mu 8^k``, ``n_k = n / 2^k``.
+
+    The paper has no constants for it. ``mu = (L / D) sqrt(1 / (6 n) + 32 d log(2.5 / delta) /
+    (n eps)^2)`` minimises the bound on the excess, which has no logarithm of n
+    (docs/theory/output_perturbation.md, "Shrinking blocks").
+    """
+    if budget.is_pure:
+        raise ValueError("delta == 0: Zhang et al. (2022) need delta > 0.")
+    noise = dimension * math.log(2.5 / budget.delta) / (n * budget.epsilon) ** 2
+    regularisation = lipschitz / radius * math.sqrt(1.0 / (6.0 * n) + 32.0 * noise)
+    return max(1, n.bit_length() - 1), regularisation
+
+
 @dataclass(frozen=True, kw_only=True)
 class PhaseSchedule:
     """Phases of Zhang et al. (2022): K blocks of equal size, ``mu_k = mu 2^k``, k = 1..K."""

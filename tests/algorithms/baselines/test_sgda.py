@@ -13,7 +13,6 @@ import sys
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_noise import in_step, seeded
@@ -34,6 +33,7 @@ from skdp.privacy import (
 )
 from skdp.problems import (
     Ball,
+    BilinearProblem,
     BlockConstants,
     GroupWeights,
     LogisticLoss,

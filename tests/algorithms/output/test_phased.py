@@ -51,9 +51,10 @@ LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": Half
 
 def plan_of(loss="logistic", *, n=1000, width=4, epsilon=1.0, delta=1e-6, radius=2.0, **kwargs):
     design, calibration = Design(1.0, width, n, 256), kwargs.pop("calibration", "analytic")
+    options = {"shrinking": kwargs.pop("shrinking", False)}
     objective = Objective(EmpiricalRisk(LOSSES[loss]), design, coef_norm=radius, **kwargs)
     budget = PrivacyBudget(epsilon, delta)
-    return plan_phased_output_perturbation(objective, budget, calibration)
+    return plan_phased_output_perturbation(objective, budget, calibration, **options)
 
 
 def records(loss, n, d=4, seed=0):
@@ -109,6 +110,39 @@ def test_printed_schedule_and_noise():
     # an example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
     assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
     assert plan.phases[0].mechanism.noise_scale == pytest.approx(0.0638877, rel=1e-5)
+
+
+def test_shrinking_blocks_remove_the_logarithm():
+    """Section 3.2: ``mu_1 D^2 / 2 + sum 2 L^2 / (mu_k n_k) + sum mu_{k+1} V_k / 2 + L sqrt(V_K)``.
+
+    In units of ``L D / sqrt(n)``, where sampling is all that counts: 8 / sqrt(6) for shrinking
+    blocks, more than the number of phases for equal ones.
+    """
+    lipschitz, radius = LogisticLoss().lipschitz(1.0, 1.0), 1.0
+
+    def bound(plan):
+        mus, sizes = np.array(plan.regularisation), np.array(plan.block_sizes)
+        squares = 10 * np.array(plan.noise_scales) ** 2
+        total = 0.5 * mus[0] * radius**2 + (2.0 * lipschitz**2 / (mus * sizes)).sum()
+        total += 0.5 * (mus[1:] * squares[:-1]).sum() + lipschitz * math.sqrt(squares[-1])
+        return total / lipschitz * math.sqrt(sizes.sum())
+
+    shared = {"width": 10, "epsilon": 0.9, "delta": 1e-5, "radius": radius, "calibration": "paper"}
+    for n in (10**5, 10**6):  # with more, the last phases are at the end of precision
+        plan = plan_of(n=n, shrinking=True, **shared)
+        count = n.bit_length() - 1
+        assert len(plan.phases) == count and sum(plan.block_sizes) == n
+        assert plan.block_sizes[1] == pytest.approx(n / 4, rel=1e-3)
+        mu = lipschitz * math.sqrt(1 / (6 * n) + 320 * math.log(2.5e5) / (0.9 * n) ** 2)
+        assert plan.regularisation == pytest.approx([mu * 8.0**k for k in range(1, count + 1)])
+        phases = zip(plan.regularisation, plan.block_sizes, plan.phases, strict=True)
+        for alpha, size, phase in list(phases)[:8]:
+            sigma = zhang_minimisation_noise(PrivacyBudget(0.9, 1e-5), lipschitz, alpha, size)
+            assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
+        private = 1.0 + 192 * 10 * math.log(2.5e5) / (0.81 * n)
+        assert bound(plan) == pytest.approx(8 / math.sqrt(6) * math.sqrt(private), rel=0.01)
+    for n in (10**7, 10**8):
+        assert bound(plan_of(n=n, **shared)) > math.log2(n)
 
 
 def test_the_planner_beats_its_alternatives():

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from phased_saddle import (
     BUDGET,
     TABLE,
@@ -32,7 +31,14 @@ from skdp.algorithms import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
+from skdp.problems import (
+    Ball,
+    BilinearProblem,
+    BlockConstants,
+    SaddleConstants,
+    Simplex,
+    WholeSpace,
+)
 from skdp.solvers import BestResponse, Catalyst, SaddleSolver, solve_certified
 
 # --------------------------------------------------------------------- own moduli, penalty, results

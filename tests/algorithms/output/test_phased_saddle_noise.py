@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from phased_saddle import (
     ACCURACY_FRACTION,
     BUDGET,
@@ -30,7 +29,7 @@ from skdp.algorithms.output.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import Ball, HalfSquaredLoss, MaxGroupLossProblem, Records
+from skdp.problems import Ball, BilinearProblem, HalfSquaredLoss, MaxGroupLossProblem, Records
 from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 

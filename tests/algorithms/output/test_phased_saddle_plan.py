@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from phased_saddle import ACCURACY_FRACTION, BUDGET, TABLE, TABLE_BUDGET, UNIT, run
 from saddle_problems import changed
 
@@ -26,7 +25,7 @@ from skdp.algorithms.output.blocks import block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import Ball
+from skdp.problems import Ball, BilinearProblem
 from skdp.solvers import solve_certified
 
 # -------------------------------------------------------------------------------- published numbers

@@ -5,14 +5,20 @@ import math
 
 import numpy as np
 import pytest
-from bilinear_problem import BilinearProblem
 from saddle_problems import changed
 
 from skdp.algorithms import Run, plan_saddle_output_perturbation, saddle_output_perturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
+from skdp.problems import (
+    Ball,
+    BilinearProblem,
+    BlockConstants,
+    SaddleConstants,
+    Simplex,
+    WholeSpace,
+)
 from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 #: The reference case: L = 1 jointly.
