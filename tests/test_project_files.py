@@ -155,6 +155,17 @@ def test_pages_pass_their_checks(name):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=lambda path: path.stem
+)
+def test_letters_of_pictures_are_legible(path):
+    """At least 9 points on a picture of 620 pixels, which is the width of the text."""
+    text = path.read_text(encoding="utf-8")
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', text).group(1))
+    sizes = re.findall(r'font(?:-size)?[:=] ?"?([\d.]+)', text)
+    assert sizes and min(map(float, sizes)) * 620 / width * 0.75 >= 9
+
+
 def test_every_page_is_in_a_table_of_contents():
     docs = ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}

@@ -15,7 +15,9 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 MEASURE = """() => ({
-    width: document.documentElement.scrollWidth,
+    width: Math.max(document.documentElement.scrollWidth, ...[
+        ...document.querySelectorAll(".bd-article-container")
+    ].map(part => part.scrollWidth)),
     errors: document.querySelectorAll(".katex-error").length,
     unset: [...document.querySelectorAll(".math")].filter(m => !m.querySelector(".katex")).length,
     blank: [...document.images].filter(i => i.complete && !i.naturalWidth).length,
