@@ -31,12 +31,17 @@ HEAD = """\
 # Comparison with other private linear models
 
 This page compares the default estimators, `DPLogisticRegression()` and `DPRidge()`, with the
-private linear models that one could use instead, and shows every cell. `benchmarks/run.py
-linear_table --page docs/benchmarks/linear.md` writes it. All methods, settings and standard errors:
-{{download}}`linear_table.csv <../../benchmarks/results/linear_table.csv>`.
+private linear models that one could use instead, and shows every cell: every combination of data
+set, neighbouring relation, epsilon and score.
 
-- **Records.** Rows of unit norm, prepared with public knowledge alone, the same for every side.
-  80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell use the same neighbouring relation.
+:::{{admonition}} Set-up
+Version 0.1.0, its defaults. Rows of unit norm, prepared with public knowledge alone, the same for
+every side. 80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell use the same neighbouring
+relation. `benchmarks/run.py linear_table --page docs/benchmarks/linear.md` writes this page. All
+methods, settings and standard errors: {{download}}`linear_table.csv
+<../../benchmarks/results/linear_table.csv>`.
+:::
+
 - **Ours** is the default: epsilon, delta, `data_norm`, `classes` or `target_range`, the
   neighbouring relation and `n_public`, and nothing else.
 - **Tuned DP-SGD** has the best of {n_classification} settings ({n_regression} in regression) of

@@ -95,8 +95,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         smallest error in measurements. "boosted" chooses the best of several models, each from a
         small part of the records, of which it needs many.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others; an
-        unpenalised one would have unbounded sensitivity.
+        The intercept is the weight of a constant feature. The saddle methods penalise it like the
+        others; an unpenalised one would have unbounded sensitivity there.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     classes : array-like or None, default=None

@@ -228,7 +228,7 @@ class NoisyDescentAscentPlan(GroupPlan):
         error /= self.losses.mu * self.objective.design.n_records
         remarks += (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
-            f"the group, in each of {self.n_looks} looks",
+            f"the group, in each of {self.n_looks} measurements",
         )
         if not self._is_plain:
             return remarks
