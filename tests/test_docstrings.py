@@ -33,8 +33,12 @@ GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
 NETWORK = ("DPMaxGroupLossMLPClassifier",)
 SYNTHETIC = ("DPSyntheticData",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
-BINARY = ("DPAdversarialClassifier",)
-MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier", "DPLogisticRegressionCV")
+MULTICLASS = (
+    *LINEAR_CLASSIFIERS,
+    "DPAdversarialClassifier",
+    "DPMaxGroupLossClassifier",
+    "DPLogisticRegressionCV",
+)
 REGRESSORS = (*LINEAR_REGRESSORS, "DPAdversarialRegressor", "DPMaxGroupLossRegressor", "DPRidgeCV")
 
 FAMILIES = {
@@ -51,16 +55,16 @@ FAMILIES = {
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only
-    "classes": (MULTICLASS + NETWORK + TABULAR[:1], BINARY),
-    "classes_": (MULTICLASS + NETWORK + TABULAR[:1], BINARY),
+    "classes": (MULTICLASS + NETWORK + TABULAR[:1],),
+    "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
     "group_mode": (GROUPED, NETWORK),
     "max_group_weight": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
     "group_weights_": (GROUPED, NETWORK),
-    "coef_": (MULTICLASS, BINARY, REGRESSORS),
-    "intercept_": (MULTICLASS, BINARY, REGRESSORS),
+    "coef_": (MULTICLASS, REGRESSORS),
+    "intercept_": (MULTICLASS, REGRESSORS),
     # losses of each kind of target; the others refer to the linear models
     "loss": (
         ("DPLinearClassifier",),

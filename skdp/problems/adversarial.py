@@ -14,7 +14,8 @@ squared error    ``(|z - t| + a nu(w))^2 / 2``   none
 
 Neither is smooth (erratum L19), so nu and the absolute value are replaced by surrogates:
 ``sqrt(||w||^2 + h^2) - h`` for an attack in the Euclidean norm, ``sum_j sqrt(w_j^2 + h^2) - h`` for
-one in the maximum norm, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
+one in the maximum norm, ``h log sum_j cosh(w_j / h) - h log d`` for one in the sum of absolute
+values, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
 
 X bounds the features, s0 is the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c the largest dual
 norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
@@ -32,6 +33,7 @@ Proofs: docs/theory/constants.md, "Losses under attack".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,21 +62,57 @@ class Attack:
 
     Parameters
     ----------
-    norm : {2, inf}
+    norm : {1, 2, inf} or callable ``weights -> ndarray``
+        A callable stands for any convex and bounded set with 0 in it: it returns the perturbation
+        p in it with the largest ``p . weights``, a gradient of the support function, for
+        ``radius == 1``.
     radius : float
         a >= 0, in the units of the bounded rows.
     intercept : float, default=0.0
         Value of the constant feature, which is not attacked; 0 without one.
     """
 
-    norm: float
+    norm: float | Callable[[np.ndarray], Any]
     radius: float
     intercept: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.norm not in (2, math.inf):
-            raise ValueError(f"norm == {self.norm!r}, must be 2 or inf.")
+        if not callable(self.norm) and self.norm not in (1, 2, math.inf):
+            raise ValueError(f"norm == {self.norm!r}, must be 1, 2, inf or a callable.")
         check_non_negative(radius=self.radius)
+
+    def __repr__(self) -> str:
+        norm = getattr(self.norm, "__name__", repr(self.norm))
+        return f"Attack(norm={norm}, radius={self.radius!r}, intercept={self.intercept!r})"
+
+    def move(self, features: np.ndarray) -> np.ndarray:
+        """Return the perturbation that raises the margin of some weights of features most."""
+        if not features.any():
+            return np.zeros(len(features))
+        if callable(self.norm):
+            move = np.asarray(self.norm(features.copy()), dtype=np.float64)
+            if move.shape != features.shape or not np.isfinite(move).all():
+                raise ValueError(
+                    f"attack_norm must return {len(features)} finite numbers for {len(features)} "
+                    "weights."
+                )
+        elif self.norm == 2:
+            move = features / max(euclidean_norm(features), 1e-300)
+        elif self.norm == 1:
+            move = np.zeros(len(features))
+            largest = int(np.abs(features).argmax())
+            move[largest] = np.sign(features[largest])
+        else:
+            move = np.sign(features)
+        return np.asarray(self.radius * move)
+
+    def length(self, n_features: int) -> float:
+        """Return the Euclidean length of the move for equal weights."""
+        return euclidean_norm(self.move(np.ones(n_features)))
+
+    def rise(self, features: np.ndarray) -> float:
+        """Return how much the worst perturbation raises the margin of some weights of features."""
+        return float(self.move(features) @ features)
 
     def n_features(self, width: int) -> int:
         """Return the number of features under attack, of rows of a width."""
@@ -82,7 +120,9 @@ class Attack:
 
     def dual_bound(self, width: int) -> float:
         """c, the largest dual norm of a vector of Euclidean norm 1."""
-        return 1.0 if self.norm == 2 else math.sqrt(self.n_features(width))
+        if callable(self.norm):
+            raise ValueError("method='output' needs attack_norm 1, 2 or inf: take 'gradient'.")
+        return math.sqrt(self.n_features(width)) if self.norm == math.inf else 1.0
 
     def feature_norm(self, feature_norm: float, width: int) -> float:
         """X^, the largest norm of an attacked row, intercept feature included."""
@@ -93,14 +133,18 @@ class Attack:
         features = math.sqrt(max(0.0, inside) + 8.0 * EPS * feature_norm**2)
         return math.hypot(features + self.radius * self.dual_bound(width), self.intercept)
 
-    def dual_norm(self, features: np.ndarray) -> float:
-        """Return the exact nu, the change of a margin by the worst perturbation of radius 1."""
-        return euclidean_norm(features) if self.norm == 2 else float(np.abs(features).sum())
-
     def rounding_width(self, bias: float, width: int) -> float:
         """The h for which a times the surrogate is below a times the norm by at most `bias`."""
-        terms = 1 if self.norm == 2 else self.n_features(width)
+        d = self.n_features(width)
+        terms = 1.0 if self.norm == 2 else math.log(2.0 * d) if self.norm == 1 else d
         return bias / (self.radius * terms)
+
+    def _softmax(self, features: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return shares of ``e^{w/h}`` and ``e^{-w/h}`` in the sum of all of them."""
+        largest = np.abs(features).max(initial=0.0)
+        up, down = np.exp((features - largest) / h), np.exp((-features - largest) / h)
+        total = float((up + down).sum())
+        return up / total, down / total
 
     def surrogate(self, features: np.ndarray, h: float) -> tuple[float, np.ndarray]:
         """Return the surrogate of nu and its gradient, without cancellation."""
@@ -108,6 +152,11 @@ class Attack:
             norm = euclidean_norm(features)
             root = math.hypot(norm, h)
             return norm * (norm / (root + h)), features / root
+        if self.norm == 1:
+            up, down = self._softmax(features, h)
+            # the largest one of both, by its share
+            rest = math.log(2.0 * len(features) * max(up.max(), down.max()))
+            return float(np.abs(features).max()) - h * rest, up - down
         roots = np.hypot(features, h)
         return float((features * (features / (roots + h))).sum()), features / roots
 
@@ -117,6 +166,9 @@ class Attack:
             root = math.hypot(euclidean_norm(features), h)
             unit = features / root
             return (np.eye(features.size) - np.outer(unit, unit)) / root
+        if self.norm == 1:
+            up, down = self._softmax(features, h)
+            return (np.diag(up + down) - np.outer(up - down, up - down)) / h
         roots = np.hypot(features, h)
         return np.diag((h / roots) ** 2 / roots)
 
@@ -160,6 +212,7 @@ def adversarial_constants(
     """
     if attack.radius == 0:
         return mean
+    _check_attackable(loss)
     radius = mean.radius if mean.domain_radius is None else mean.domain_radius
     if not math.isfinite(radius):
         raise ValueError("Attacked losses need a bounded domain.")
@@ -175,6 +228,8 @@ def adversarial_constants(
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
         smoothness = loss.smoothness(attacked_norm) + steepest * attack.radius / width
         additions = chain(mean.most_terms, mean.block_size) + 32.0
+        if attack.norm == 1:  # exponents
+            additions += 24.0 * radius / width
         rounding = (mean.row_width + additions) * steepest * lift
         if loss.is_quadratic:
             kink = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
@@ -284,9 +339,6 @@ class AdversarialRisk(EmpiricalRisk):
 
     # only one-shot output perturbation is offered
     is_mean = False
-
-    def __post_init__(self) -> None:
-        _check_attackable(self.loss)
 
     def constants(
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from skdp._types import AttackedMethod, Auto, Calibration, Relation, Risk, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import HalfSquaredLoss, Loss
+from skdp.problems import Attack, HalfSquaredLoss, Loss
 from skdp.robust.attacked_model import AttackedLinearModel
 
 
@@ -17,11 +17,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     """Differentially private least squares under attack.
 
     Minimises the mean over the records of the *worst* squared error that an attacker can cause by
-    moving the features of the record a little, plus ``(alpha / 2) ||w||^2``, and releases the
-    coefficients with noise calibrated to how far the exact minimiser can move when one record
-    changes. The worst case has a closed form, ``(|error| + attack_radius * norm)^2 / 2`` with the
-    norm of the coefficients, the Euclidean norm for `attack_norm` 2 and the sum of the absolute
-    values for `attack_norm` infinity.
+    moving the features of the record a little. The worst case has a closed form,
+    ``(|error| + attack_radius * norm)^2 / 2`` with the dual norm of the coefficients, the Euclidean
+    norm for `attack_norm` 2, the sum of the absolute values for infinity, and the largest one for
+    1.
 
     Parameters
     ----------
@@ -30,8 +29,11 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    attack_norm : {2, numpy.inf}, default=2
-        Norm that the attacker's perturbation is measured in.
+    attack_norm : {1, 2, numpy.inf} or callable, default=2
+        Norm that the attacker's perturbation is measured in. A callable ``weights -> ndarray`` is
+        any convex set with 0 in it: it returns the perturbation p in it with the largest
+        ``p . weights``, for `attack_radius` 1 (a gradient of the support function). It needs
+        "gradient".
     attack_radius : float, default=0.1
         Largest size of a perturbation, in the units of the rows *after* they were scaled down to
         `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
@@ -61,8 +63,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "output"}, default="auto"
-        Both add noise once to the solution of the penalised problem.
+    method : {"auto", "gradient", "output"}, default="auto"
+        "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
+        moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
+        "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm` nor `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"
@@ -123,7 +127,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        attack_norm: float = 2,
+        attack_norm: Any = 2,
         attack_radius: float = 0.1,
         alpha: float | Auto = "auto",
         data_norm: float | None = None,
@@ -164,7 +168,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)
 
-    def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
-        ends = np.clip([scores - shift, scores + shift], *self.target_range_)  # as predictions
+    def _attacked_score(self, scores: np.ndarray, attack: Attack, y: np.ndarray) -> float:
+        coef, scores = np.ravel(self.coef_), scores[:, 0]
+        moved = scores - attack.rise(-coef), scores + attack.rise(coef)
+        ends = np.clip(moved, *self.target_range_)  # as predictions
         worst, away = np.abs(ends - y).max(axis=0), y - y.mean(dtype=np.float64)
         return float(1.0 - (worst @ worst) / (away @ away))

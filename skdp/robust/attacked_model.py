@@ -13,23 +13,51 @@ import numpy as np
 from skdp._checks import check_real, shown
 from skdp.algorithms.methods import METHODS, Method
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective
+
+
+def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether nothing was asked for that needs a penalty (docs/benchmarks/attacks.md)."""
+    return not (objective.is_penalised or objective.population or budget.is_pure)
 
 
 class AttackedLinearModel(DPLinearModel):
     """Base of adversarially robust linear models; not for direct use."""
 
-    attack_norm: float
+    attack_norm: Any
     attack_radius: float
 
-    _methods: Mapping[str, Method] = {"output": replace(METHODS["output"], chunked=False)}
+    _methods: Mapping[str, Method] = {
+        "output": replace(METHODS["output"], chunked=False),
+        "gradient": replace(
+            METHODS["gradient"],
+            leads=_gradient_leads,
+            relations=(Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE),
+            chunked=False,
+            is_weighted=False,
+            needs_mean=False,
+            penalises_after=False,
+        ),
+    }
 
     def _check_parameters(self) -> None:
         norm = self.attack_norm
-        if isinstance(norm, bool) or not isinstance(norm, numbers.Real) or norm not in (2, np.inf):
-            raise ValueError(f"attack_norm == {shown(norm)}, must be 2 or numpy.inf.")
+        is_number = isinstance(norm, numbers.Real) and not isinstance(norm, bool)
+        if not (callable(norm) or (is_number and norm in (1, 2, np.inf))):
+            raise ValueError(f"attack_norm == {shown(norm)}, must be 1, 2, numpy.inf or callable.")
         check_real("attack_radius", self.attack_radius, 0.0, 1e50)
         super()._check_parameters()
+
+    @property
+    def _is_gradient(self) -> bool:
+        """Whether the method is "gradient", if records are units."""
+        if self.method != "auto":
+            return self.method == "gradient"
+        given = self.calibration, self.alpha, self.coef_norm, self.objective
+        is_free = given == ("analytic", "auto", None, "empirical") and not self._has_solver
+        return is_free and not self._budget.is_pure
 
     @property
     def _is_mean(self) -> bool:
@@ -37,7 +65,8 @@ class AttackedLinearModel(DPLinearModel):
 
     def _attack(self, radius: float | None = None) -> Attack:
         radius = self.attack_radius if radius is None else radius
-        return Attack(float(self.attack_norm), float(radius), self._intercept_value)
+        norm = self.attack_norm if callable(self.attack_norm) else float(self.attack_norm)
+        return Attack(norm, float(radius), self._intercept_value)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         return AdversarialRisk(loss, self._attack())
@@ -58,14 +87,11 @@ class AttackedLinearModel(DPLinearModel):
         """
         if attack_radius is not None:
             check_real("attack_radius", attack_radius, 0.0, 1e50)
-        scores, attack = self._scores(X)[:, 0], self._attack(attack_radius)
-        y = np.asarray(y)
-        if y.shape != scores.shape:
+        scores, y = self._scores(X), np.asarray(y)
+        if y.shape != scores.shape[:1]:
             raise ValueError(f"y has shape {y.shape}, X has {len(scores)} rows.")
-        return self._attacked_score(
-            scores, attack.radius * attack.dual_norm(np.ravel(self.coef_)), y
-        )
+        return self._attacked_score(scores, self._attack(attack_radius), y)
 
     @abstractmethod
-    def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
-        """The score if attacks move each linear score by up to `shift`."""
+    def _attacked_score(self, scores: np.ndarray, attack: Attack, y: np.ndarray) -> float:
+        """The score of linear scores, shape (n_samples, n_outputs), under the worst attacks."""

@@ -77,7 +77,7 @@ FAMILIES = {
     "adversarial": (
         ADVERSARIAL,
         one_at_a_time(
-            attack_norm=[1, "inf", True], attack_radius=[-0.1, INF, "0.1"], method=["phased"]
+            attack_norm=[3, "inf", True], attack_radius=[-0.1, INF, "0.1"], method=["phased"]
         ),
     ),
     "stochastic solvers": (ADVERSARIAL, [({"solver": "svrg"}, "records")]),

@@ -163,7 +163,10 @@ def test_no_targets(kind):
     ("model", "limit"),
     [
         (DPLogisticRegressionCV(classes=range(3), cv=2), "cv=2 supports two only"),
-        (DPAdversarialClassifier(classes=range(3)), "adversarially robust training supports two"),
+        (
+            DPAdversarialClassifier(classes=range(3), method="output"),
+            "adversarially robust training of several",
+        ),
         (
             DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),
             "method='exponential' supports two only",

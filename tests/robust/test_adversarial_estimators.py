@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.model_selection import train_test_split
 
-from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp import BudgetAccountant, DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 
 INF = math.inf
@@ -34,9 +36,15 @@ def planted(n, seed, d=20):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
-def test_two_classes_only():
-    with pytest.raises(ValueError, match="adversarially robust training supports two only"):
-        classifier(classes=[0, 1, 2]).fit(np.eye(3), [0, 1, 2])
+@pytest.mark.parametrize(
+    "given", [{"delta": 0}, {"method": "output"}, {"alpha": 0.1}, {"loss": "hinge"}]
+)
+def test_several_classes_need_the_log_loss_and_noisy_gradients(given):
+    with pytest.raises(ValueError, match="needs the log loss and method='gradient'"):
+        classifier(classes=[0, 1, 2], **given).fit(np.eye(3), [0, 1, 2])
+
+
+def test_parameters():
     with pytest.raises(ValueError, match="loss"):
         classifier(loss="softmax").fit(np.eye(2), [0, 1])
     assert not hasattr(classifier(loss="hinge"), "predict_proba")
@@ -80,12 +88,15 @@ def test_without_an_attack_it_is_the_plain_model(relation, calibration):
         common["coef_norm"] = 5.0
     printed = {"method": "output", "preparation": None, **common}
     for robust, plain in [
-        (classifier(attack_radius=0, **common), DPLogisticRegression(classes=[0, 1], **printed)),
         (
-            classifier(attack_radius=0, loss="hinge", **common),
+            classifier(attack_radius=0, method="output", **common),
+            DPLogisticRegression(classes=[0, 1], **printed),
+        ),
+        (
+            classifier(attack_radius=0, loss="hinge", method="output", **common),
             DPLinearClassifier(classes=[0, 1], loss="hinge", **printed),
         ),
-        (regressor(attack_radius=0, **common), DPRidge(**printed)),
+        (regressor(attack_radius=0, method="output", **common), DPRidge(**printed)),
     ]:
         robust.fit(X, y), plain.fit(X, y)
         reports = [model.privacy_.to_dict() for model in (robust, plain)]
@@ -97,6 +108,73 @@ def test_without_an_attack_it_is_the_plain_model(relation, calibration):
 
 
 # --------------------------------------------------------------------------------------- usefulness
+
+
+def test_noisy_gradients_without_an_attack_are_the_default_model():
+    X, y = planted(2000, 0, d=3)
+    robust = classifier(attack_radius=0).fit(X, y)
+    plain = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    np.testing.assert_array_equal(robust.coef_, plain.coef_)
+    # under attack nothing is released but means and sums of gradients
+    assert len(classifier(attack_radius=0.01).fit(X, y).privacy_.releases) == 2
+
+
+def ellipsoid(w):
+    """The move of an ellipsoid with a half axis of 4 and others of 1/2."""
+    axes = np.append(4.0, np.full(len(w) - 1, 0.5))
+    return axes**2 * w / np.linalg.norm(axes * w)
+
+
+def test_any_convex_set_by_its_support_function():
+    X, y = planted(4000, 1)
+    box = {"attack_radius": 0.08, "epsilon": 3.0}
+    by_norm = classifier(attack_norm=INF, **box).fit(X, y)
+    by_function = classifier(attack_norm=np.sign, **box).fit(X, y)
+    np.testing.assert_array_equal(by_function.coef_, by_norm.coef_)
+    assert by_function.attacked_score(X, y) == by_norm.attacked_score(X, y)
+    assert "sign" in by_function.privacy_.plan["risk"]
+    # the attacker turns the strong feature easily: the model leaves it alone
+    strong = classifier(attack_norm=ellipsoid, attack_radius=0.1, epsilon=10.0).fit(X, y)
+    assert abs(strong.coef_[0, 0]) < 0.3 * np.linalg.norm(strong.coef_[0, 1:])
+    plain = classifier(attack_radius=0, attack_norm=ellipsoid, epsilon=10.0).fit(X, y)
+    assert strong.attacked_score(X, y) > plain.attacked_score(X, y, 0.1) + 0.02
+    spent = BudgetAccountant(1.0, 1e-5)
+    for wrong in (lambda w: w[:1], lambda w: w * np.nan):
+        with pytest.raises(ValueError, match="attack_norm must return 20 finite numbers"):
+            classifier(attack_norm=wrong, accountant=spent).fit(X, y)
+    assert spent.total().epsilon == 0.0
+
+
+def test_several_classes_withstand_the_attack():
+    """Against the plain model, and the score against a search over moves."""
+    X, y = load_digits(return_X_y=True)
+    X = (X - 8.0) / 8.0 / 8.0
+    given = {"epsilon": 5.0, "classes": range(10), "attack_norm": INF}
+    robust = classifier(attack_radius=0.02, **given).fit(X[:1200], y[:1200])
+    plain = classifier(attack_radius=0, **given).fit(X[:1200], y[:1200])
+    rows, labels = X[1200:], y[1200:]
+    attacked = robust.attacked_score(rows, labels)
+    assert attacked > plain.attacked_score(rows, labels, 0.02) + 0.05
+    assert robust.attacked_score(rows, labels, 0.0) == robust.score(rows, labels) > attacked
+    right = np.ones(len(rows), dtype=bool)
+    for other in range(10):
+        moves = 0.02 * np.sign(robust.coef_[other] - robust.coef_[labels])
+        right &= robust.predict(0.999 * (rows + moves)) == labels  # within the norm of rows
+    assert right.mean() == pytest.approx(attacked, abs=0.01)
+
+
+def test_noisy_gradients_are_worth_using_on_few_records():
+    """Breast cancer, epsilon 3: output perturbation predicts one class for most records."""
+    X, y = load_breast_cancer(return_X_y=True)
+    low, high = X.min(axis=0), X.max(axis=0)  # a test: else ranges must be public
+    X = (2.0 * (X - low) / (high - low) - 1.0) / math.sqrt(30.0)
+    X, rows, y, labels = train_test_split(X, y, random_state=0)
+    found = {}
+    for method in ("auto", "output"):
+        model = classifier(3.0, method=method, data_norm=1.0).fit(X, y)
+        found[model.privacy_.method] = model.score(rows, labels), model.attacked_score(rows, labels)
+    assert found["gradient"][0] > 0.88 > found["output"][0] + 0.05
+    assert found["gradient"][1] > found["output"][1] + 0.05
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
@@ -115,14 +193,14 @@ def test_robust_regression_withstands_the_attack():
     rng = np.random.default_rng(0)
     X, y = planted(4000, 1)
     t = np.clip(y - 0.5 + 0.1 * rng.normal(size=len(y)), -1, 1)
-    common = {"epsilon": 100.0, "attack_norm": INF}
+    common = {"epsilon": 10.0, "attack_norm": INF}
     plain = regressor(attack_radius=0, **common).fit(X, t)
     robust = regressor(attack_radius=0.1, **common).fit(X, t)
     assert plain.score(X, t) > robust.score(X, t)
     assert robust.attacked_score(X, t) > plain.attacked_score(X, t, 0.1) + 0.3
 
 
-@pytest.mark.parametrize("norm", [2, INF])
+@pytest.mark.parametrize("norm", [1, 2, INF])
 def test_attacked_score_is_that_of_the_worst_perturbation(norm):
     """Against perturbed rows: corners of the box, or points of the circle, within the bound."""
     rng = np.random.default_rng(4)
@@ -133,6 +211,8 @@ def test_attacked_score_is_that_of_the_worst_perturbation(norm):
     corners = np.array(list(itertools.product([-a, a], repeat=2)))
     angle = np.linspace(0, 2 * np.pi, 721)
     moves = corners if norm == INF else a * np.stack([np.cos(angle), np.sin(angle)], 1)
+    if norm == 1:
+        moves = a * np.concatenate([np.eye(2), -np.eye(2)])
     model = classifier(50.0, attack_norm=norm, attack_radius=a).fit(X, y)
 
     def scores(fitted, move):  # the attacker moves the row after it was bounded

@@ -91,8 +91,9 @@ def random_case(rng: np.random.Generator) -> Case:
     if "Linear" in name:
         parameters["loss"] = one(*(_CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES))
     if "Adversarial" in name:
-        n_classes = min(n_classes, 2)
-        parameters["attack_norm"] = one(2, np.inf)
+        if method == "output":
+            n_classes = min(n_classes, 2)
+        parameters["attack_norm"] = one(1, 2, np.inf)
         parameters["attack_radius"] = one(0.0, 0.1, 10.0)
     if "MaxGroup" in name:
         parameters["group_mode"] = one("proportions", "public", "histogram", "floored")

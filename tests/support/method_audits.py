@@ -307,6 +307,7 @@ def _listed() -> Iterator[Audited]:
         (DPAdversarialRegressor, _TARGETS),
     ):
         cells.append((estimator, "output", {**parameters, "alpha": 100.0}, "targets", (0.0, DELTA)))
+        cells.append((estimator, "gradient", parameters, "targets", (DELTA,)))
     for estimator, parameters in (
         (DPMaxGroupLossClassifier, _CLASSES),
         (DPMaxGroupLossRegressor, _TARGETS),

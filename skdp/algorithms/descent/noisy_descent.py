@@ -52,7 +52,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Objective, Records
+from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective, Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,8 @@ class NoisyGradientDescentPlan(Plan):
         Shares of the classes, as released; None: not known.
     noise_share : float, default=0.0
         Predicted part of the variance of margins that is noise, by all releases.
+    attack : Attack or None, default=None
+        That moves the rows of all records in every step.
     """
 
     objective: Objective
@@ -124,6 +126,7 @@ class NoisyGradientDescentPlan(Plan):
     is_balanced: bool = False
     class_shares: tuple[float, ...] | None = None
     noise_share: float = 0.0
+    attack: Attack | None = None
 
     @property
     def loss(self) -> Loss:
@@ -366,10 +369,12 @@ class NoisyGradientDescentPlan(Plan):
             if self.is_balanced:
                 weights = balanced(raw, plan.noise_variance(), weights, rows)
                 offsets = np.zeros_like(offsets)
+            point = rows.coefficients(weights, offsets, data.intercept)
+            if self.attack is not None:  # how it bends losses is not known
+                return Result(point=point, plan=plan)
             noise = DescentNoise(descent, raw, scaled, weights, shift, kept)
             if plan._tells_directions:
                 plan = replace(plan, noise_share=noise.share)
-            point = rows.coefficients(weights, offsets, data.intercept)
             return Result(point=point, plan=plan, noise=noise.weights())
 
     def prepare(self, data: Records, noise: NoiseSource) -> Descent:
@@ -389,6 +394,9 @@ class NoisyGradientDescentPlan(Plan):
                 counted=centering.n_records,
                 longest=math.hypot(1.0, float(np.linalg.norm(centering.mean))) / centering.scale,
             )
+        if self.attack is not None:
+            reach = self.attack.length(design.n_features) / (data.data_norm * centering.scale)
+            plan = replace(plan, rate=plan.rate / (1.0 + rules.REACH * reach**2))
         if design.is_slack:  # clipping is for the noise beside the sum of the weights
             plan = plan._clipped_anew()
         if loss.link == "logit":
@@ -486,18 +494,26 @@ def plan_noisy_gradient_descent(
     Parameters
     ----------
     objective : Objective
-        Its penalty and its ball enter after the releases.
+        Its penalty and its ball enter after the releases. Under attack it has neither, and margins
+        are not corrected.
     budget : PrivacyBudget
         With delta > 0.
     reserved : float, default=0.0
         Part of the squared mu that is left to other releases. If there are any, they correct the
         margins, and there is no temperature.
     """
+    attack = None
+    if isinstance(objective.risk, AdversarialRisk):
+        attack = objective.risk.attack if objective.risk.attack.radius else None
+        objective.risk.attack.move(np.ones(objective.design.n_features))  # is it one?
+        objective = replace(objective, risk=EmpiricalRisk(objective.risk.loss))
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
     if not objective.risk.is_smooth:
         objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
-    planned = partial(_planned, objective, budget, is_squared, reserved=reserved)
+    planned = partial(_planned, objective, budget, is_squared, reserved=reserved, attack=attack)
     least, most = rules.MOMENTS_SHARES
+    if attack is not None:  # second moments are not those of attacked rows
+        return planned(0.0, 0.0)
     temperature_share = 0.0 if reserved else None
     if needs_moments(objective):
         worthy_noise = preparation_rules.PENALTY_NOISE
@@ -525,6 +541,7 @@ def _planned(
     is_projected: bool = False,
     reserved: float = 0.0,
     worthy_noise: float = 0.0,
+    attack: Attack | None = None,
 ) -> NoisyGradientDescentPlan:
     """Plan with a part of the budget for second moments of rows, or of a projection of them.
 
@@ -572,4 +589,5 @@ def _planned(
         is_squared=is_squared,
         target_variance=preparation_rules.PRIOR_VARIANCE,
         slowness=loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
+        attack=attack,
     )

@@ -76,6 +76,8 @@ RAREST = 0.02
 #: Least factor of margins of squares that is corrected, and part of the distortion by which offsets
 #: of log odds are smaller.
 LEAST_FACTOR, OFFSET_DISTORTION = 0.05, 0.2
+#: Largest steps under attack are divided by 1 plus so many squared lengths of a move.
+REACH = 3.0
 #: Noise of a mean of rows from which on there is an alarm, of numbers and of classes, where rows
 #: vary in so many directions at most.
 ALARM_NOISE, DIRECTIONS = (0.2, 0.4), 1000

@@ -14,6 +14,7 @@ import numpy as np
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import descend
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.attacked_rows import AttackedGradients
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
 from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.second_moments import Preconditioner
@@ -118,23 +119,39 @@ class Descent:
         """
         plan, rows = self.plan, self.rows
         loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
-        bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
+        d, largest = design.n_features, plan.largest_factor
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
         origin = self.start if start is None else start
-        # sums of rows that are not centered, with residuals of at most clip / 0.2
-        sums = replace(plan.sums, size=clip * rows.amplification * largest)
+        # sums of rows that are not centered, with residuals of at most clip / 0.2, and of moves
+        size = clip * (rows.amplification + bool(plan.attack)) * largest
+        sums = replace(plan.sums, size=size)
         offset = float(np.linalg.norm(self.offsets))
+
+        def attacked(weights: np.ndarray) -> AttackedGradients:
+            assert plan.attack is not None
+            return AttackedGradients(
+                loss=loss,
+                weights=rows.weights(origin + weights),
+                offset=self.offsets.squeeze(),
+                clip_norm=clip,
+                attack=plan.attack,
+                rows=rows,
+            )
 
         def sensitivity(weights: np.ndarray) -> float:
             # the others may be elsewhere, and have margins and norms with other last bits
-            length = float(np.linalg.norm(origin + weights))
+            length, bound = float(np.linalg.norm(origin + weights)), rows.norm_bound
+            if plan.attack is not None:
+                bound += attacked(weights).reach
             margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
-            norms = two_norms(d, rows.cancellation) * clip
+            norms = two_norms(d, rows.cancellation + bool(plan.attack)) * clip
             if rows.of_persons:
                 norms = person_rounding(rows, clip)
             return sums.bound((bound * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
+            if plan.attack is not None:
+                return rows.sums(rows.total(attacked(weights), k))
             given = origin + weights, self.offsets, clip, k, factors, largest
             return clipped_sum(rows, loss, *given)
 

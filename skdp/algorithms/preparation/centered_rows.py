@@ -312,7 +312,7 @@ class ClippedGradients:
     weights: np.ndarray
     offset: np.ndarray
     clip_norm: float
-    group_factors: np.ndarray | None
+    group_factors: np.ndarray | None = None
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
         return block.pull_back(self.residuals(block, norms))

@@ -1,0 +1,126 @@
+"""Sums of clipped gradients of records whose rows an attacker moves in the worst way.
+
+The worst move of a row for a weight vector, or for the difference of two, is a function of the
+weights alone, by Danskin's theorem the gradient of the worst loss is that at the moved row, and
+clipping is for moved rows: what a record adds to a sum has the same bound as without an attack
+(docs/theory/noisy_gradient_descent.md, section 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
+from skdp.problems import Attack, SoftmaxLoss
+from skdp.problems.block import Block
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moves:
+    """Moves of rows ``(x, 1)``, one for each of some combinations of weights.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (..., width)
+        That raise the margins of the combinations most; 0 at the constant feature.
+    rises : ndarray of shape (...)
+        Of these margins.
+    lengths : ndarray of shape (...)
+        Of the moves, in units of centered rows.
+    """
+
+    rows: np.ndarray
+    rises: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, attack: Attack, weights: np.ndarray, rows: CenteredRecords) -> Moves:
+        """Find the moves for weights of ``(x, 1)``, shape (..., width)."""
+        d = len(rows.shift)
+        features = weights[..., :d].reshape(-1, d)
+        moves = np.zeros((len(features), weights.shape[-1]))
+        moves[:, :d] = [attack.move(each) for each in features]
+        rises = (moves[:, :d] * features).sum(axis=1)
+        lengths = np.linalg.norm(moves, axis=1) / rows.unit
+        shape = weights.shape[:-1]
+        return cls(
+            rows=moves.reshape(weights.shape),
+            rises=rises.reshape(shape),
+            lengths=lengths.reshape(shape),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedGradients(ClippedGradients):
+    """Sums of clipped gradients at the worst moves of rows.
+
+    Of a loss of one margin they raise the margin most, or lower it most. For several classes a move
+    is for each wrong class the one that raises its score against the right class most: the loss is
+    then an upper bound on that of the worst single move, and convex.
+
+    Attributes
+    ----------
+    attack : Attack
+    rows : CenteredRecords
+    """
+
+    attack: Attack
+    rows: CenteredRecords
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Moves for each sign of a margin, or for each pair of a right and another class."""
+        if isinstance(self.loss, SoftmaxLoss) and self.loss.n_classes > 2:
+            classes = self.loss.class_weights(self.weights)
+            combinations = classes[None, :, :] - classes[:, None, :]
+        else:
+            combinations = np.concatenate([-self.weights, self.weights])
+        return Moves.of(self.attack, combinations, self.rows)
+
+    @property
+    def reach(self) -> float:
+        """Length of the longest move, in units of centered rows."""
+        return float(self.moves.lengths.max())
+
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        margins = block.margins(self.weights) + self.offset
+        combine = self._of_classes if margins.ndim > 1 else self._of_margin
+        return combine(margins, block, norms)
+
+    def _of_margin(self, margins: np.ndarray, block: Block, norms: np.ndarray) -> np.ndarray:
+        moves, loss = self.moves, self.loss
+        ends = margins - moves.rises[0], margins + moves.rises[1]
+        # the loss is convex: it is largest at an end
+        is_raised = loss.value(ends[1], block.targets) > loss.value(ends[0], block.targets)
+        worst = is_raised.astype(np.intp)
+        residuals = loss.derivative(np.where(is_raised, *ends[::-1]), block.targets)
+        limits = self.clip_norm / (norms + moves.lengths[worst])
+        residuals = np.clip(residuals, -limits, limits)
+        total = block.pull_back(residuals)
+        for way, row in enumerate(moves.rows):
+            total += float(block.sum(residuals * (worst == way))) * row
+        return total
+
+    def _of_classes(self, margins: np.ndarray, block: Block, norms: np.ndarray) -> np.ndarray:
+        moves, loss = self.moves, self.loss
+        assert isinstance(loss, SoftmaxLoss)
+        k, targets = loss.n_classes, block.targets
+        scores = loss.logits(margins) + moves.rises[targets]
+        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        chances[np.arange(len(targets)), targets] -= 1.0
+        lengths = norms + moves.lengths.max(axis=1)[targets]
+        lengths *= np.sqrt((chances**2).sum(axis=1))
+        chances *= np.minimum(1.0, self.clip_norm / np.maximum(lengths, 1e-300))[:, None]
+        total = block.pull_back(chances @ loss.basis)
+        # the records of a right class move by the same rows
+        shares = np.zeros((k, k))
+        for code in range(k):
+            shares[code] = block.sum(chances * (targets == code)[:, None])
+        np.fill_diagonal(shares, 0.0)
+        pulls = shares[:, :, None] * moves.rows
+        of_classes = pulls.sum(axis=0) - pulls.sum(axis=1)
+        return np.asarray(total + loss.basis.T @ of_classes)
