@@ -129,7 +129,7 @@ _KEPT = {
     "GridSearchCV": "which parameters had the best score, without noise",
     "RandomizedSearchCV": "which parameters had the best score, without noise",
 }
-#: Steps whose output are made records: what learns from them learns nothing else.
+#: Steps whose output are synthetic records: what learns from them learns nothing else.
 _SYNTHETIC = "DPSyntheticData"
 #: The method of pipelines that fits all steps but the last.
 _OF_STEPS = Pipeline._fit.__code__
