@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import figures
 from skdp.algorithms import RGDASettings, Run, plan_dp_rgda
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -180,9 +181,30 @@ GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
         "value", {"normalise": True},
         {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [0.1, 0.3, 0.6]},
     ),
+    "DP-SPIDER on Phi": (
+        "value", {"normalise": False, "period": 4, "noise_ratio": 0.7, "smoothness": 1e6},
+        {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [0.3, 2.0, 10.0]},
+    ),
+    "Sto-SPIDER on Phi": (
+        "value",
+        {"normalise": False, "period": 4, "drift": 0.3, "noise_ratio": 0.7, "smoothness": 1e6},
+        {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [0.3, 2.0, 10.0]},
+    ),
+    "Ada-DP-SPIDER on Phi": (
+        "value", {"normalise": False, "period": 4, "drift": 0.3, "noise_ratio": 0.7},
+        {"n_steps": [40], "clip": [0.1], "step_size": [0.3, 2.0, 10.0], "smoothness": [0.02, 0.1]},
+    ),
+    "PrivateDiff on Phi": (
+        "value", {"normalise": False, "period": 4, "noise_ratio": 0.7},
+        {"n_steps": [40], "clip": [0.1], "step_size": [0.3, 2.0, 10.0], "smoothness": [0.02, 0.1]},
+    ),
+    "PrivateDiff, shared dual": (
+        "shared", {"normalise": False, "step_size_y": 0.8, "inner_steps": 2, "period": 10},
+        {"n_steps": [40], "clip": [0.3, 1.0], "step_size": [0.2, 1.0, 5.0]},
+    ),
 }  # fmt: skip
 #: Options that the cost depends on.
-SCHEDULE = ("n_steps", "period", "inner_steps", "noise_ratio")
+SCHEDULE = ("n_steps", "period", "drift", "inner_steps", "noise_ratio")
 SCHEDULE += ("sampling_rate", "sampling_rate_difference")
 PROBLEMS = {"value": value_problem, "shared": SharedDual}
 
@@ -256,6 +278,8 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 row = columns | {"method": method, "epsilon": epsilon, "seeds": seeds}
                 row["options"] = " ".join(f"{key}={value}" for key, value in best.items())
                 yield from (row | each for each in scores(made, problem, epsilon, seeds, **best))
+                if epsilon == 2.0 and name == "norm 20":
+                    yield from (columns | each for each in trajectory(made, method, best))
     for method, numbers in TABLE_2.items():
         row = dict(zip(("phi", "gradient", "curvature"), numbers, strict=True))
         yield {"instance": "paper's", "method": method, "kind": "Table 2", **row}
@@ -279,6 +303,22 @@ def scores(
             row[name] = float(table[name].mean())
             row[f"{name}_low"], row[f"{name}_high"] = np.quantile(table[name], [0.1, 0.9])
         yield row
+
+
+def trajectory(made: Instance, method: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Diagnostics of the points of one run, as in Figure 1 of the paper; not private."""
+    problem, points = PROBLEMS[GRIDS[method][0]](made), []
+    public_gradient = problem.public_gradient
+
+    def recorded(point: Point) -> Point:
+        points.append(point[0])
+        return public_gradient(point)
+
+    problem.public_gradient = recorded  # type: ignore[method-assign]
+    points.append(search(made, problem, 2.0, 0, **options))
+    for step, x in enumerate(points[:: options.get("inner_steps", 1)]):
+        row = {"method": method, "kind": "trajectory", "epsilon": 2.0, "step": step}
+        yield row | made.diagnostics(x)
 
 
 def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
@@ -306,3 +346,17 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
 
 SHOWN = ["instance", "method", "kind", "epsilon", "phi", "phi_low", "phi_high", "gradient"]
 SHOWN += ["curvature"]
+
+
+#: Panels of the picture.
+PANELS = {
+    "phi": "Phi", "gradient": "norm of its gradient", "curvature": "least eigenvalue of its Hessian"
+}  # fmt: skip
+
+
+def plot(table: pd.DataFrame) -> Any:
+    """Draw one run of each method at epsilon 2, as Figure 1 of the paper."""
+    runs = table[table["kind"] == "trajectory"]
+    parts = [runs.assign(panel=title, y=runs[name]) for name, title in PANELS.items()]
+    cells = pd.concat(parts)
+    return figures.curves(cells, "step", "y", "panel", "method", log="", ylabel="", columns=3)

@@ -27,6 +27,7 @@ statistics, baselines
 from skdp.algorithms.baselines.frank_wolfe import frank_wolfe, plan_frank_wolfe
 from skdp.algorithms.baselines.sgd import dp_sgd, plan_dp_sgd
 from skdp.algorithms.baselines.sgda import dp_sgda, plan_dp_sgda
+from skdp.algorithms.baselines.spider import dp_spider, spider_settings
 from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.bilevel.penalty_method import dp_bilevel, plan_bilevel
 from skdp.algorithms.bilevel.private_solvers import (
@@ -120,6 +121,7 @@ __all__ = [
     "dp_rgda",
     "dp_sgd",
     "dp_sgda",
+    "dp_spider",
     "exponential_mechanism",
     "frank_wolfe",
     "localized_exponential",
@@ -155,5 +157,6 @@ __all__ = [
     "plan_saddle_output_perturbation",
     "plan_variance_reduced_frank_wolfe",
     "saddle_output_perturbation",
+    "spider_settings",
     "variance_reduced_frank_wolfe",
 ]

@@ -65,6 +65,7 @@ _RARE = "tests/algorithms/descent/test_rare_records.py"
 _COUNTS = "tests/algorithms/descent/test_counts.py"
 _CENTERING = "tests/algorithms/preparation/test_centering.py -k"
 _CLASSES = "tests/algorithms/worst_group/test_classes_as_groups.py"
+_SPIDER = "tests/algorithms/baselines/test_spider.py"
 _VERTICES = "tests/problems/test_vertices.py"
 _VARIANCE_REDUCED = "tests/algorithms/mirror/test_variance_reduced.py"
 _BOOSTED = "tests/algorithms/mirror/test_boosted.py"
@@ -1319,6 +1320,20 @@ MUTANTS = (
         "            data.ordered(random_order(self.design.n_records, run.noise)), run\n",
         "            data, run\n",
         "tests/algorithms/test_orders_of_records.py",
+    ),
+    Mutant(
+        "SPIDER: differences are charged as if gradients came by the period",
+        "algorithms/recursive/settings.py",
+        "fewest = n_refresh if self.drift is None else 1",
+        "fewest = n_refresh",
+        f"{_SPIDER} -k drift",
+    ),
+    Mutant(
+        "SPIDER: a drift asks for more gradients than are charged",
+        "algorithms/recursive/settings.py",
+        "moved >= self.drift and n_before < self.n_queries[0]",
+        "moved >= self.drift",
+        f"{_SPIDER} -k drift",
     ),
     Mutant(
         "mirror descent: sums over the private number of records",
