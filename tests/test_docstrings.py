@@ -59,6 +59,8 @@ FAMILIES = {
     "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
+    # prepared rows in all solves; stages in place of a saddle problem
+    "preparation": (LINEAR, GROUPED),
     "group_mode": (GROUPED, NETWORK),
     "max_group_weight": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),

@@ -119,7 +119,7 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
     }
     for method in ("phased", "rgda"):
         if method == "rgda" or len(data.X) <= FEW:
-            own = partial(DPMaxGroupLossClassifier, method=method)
+            own = partial(DPMaxGroupLossClassifier, method=method, preparation=None)
             found[f"DPMaxGroupLossClassifier, {method}"] = grouped(own)
     return found | {"DP-RGDA: DPMaxGroupLossMLPClassifier": grouped(DPMaxGroupLossMLPClassifier)}
 
@@ -239,7 +239,8 @@ def numbers(n: int, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
         for seed in range(seeds):
             model = DPMaxGroupLossRegressor(
                 epsilon, DELTA, loss=loss, method=method, data_norm=1.0, target_range=(-3.0, 3.0),
-                group_names=[0, 1], group_proportions=[0.8, 0.2], random_state=seed,
+                preparation=None, group_names=[0, 1], group_proportions=[0.8, 0.2],
+                random_state=seed,
             ).fit(X, y, groups=groups)  # fmt: skip
             losses.append(model.group_losses(*test).max())
         name = f"DPMaxGroupLossRegressor, {loss}, {method}"

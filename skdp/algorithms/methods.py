@@ -32,6 +32,7 @@ from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
+from skdp.algorithms.worst_group.weighted_stages import covers_stages, plan_weighted_stages
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.problems import Objective
@@ -76,8 +77,6 @@ class Method:
         Whether it minimises over a ball, by a solver.
     is_entrywise : bool, default=False
         Whether it bounds the entries of X and the sum of the absolute coefficients, not rows.
-    weighs_groups : bool, default=False
-        Whether it chooses the weight of the records of each group itself.
     clips_groups : bool, default=False
         Whether weights of groups may be clipped at their private sizes (``group_mode="floored"``).
     published_epsilon : float
@@ -102,7 +101,6 @@ class Method:
     penalises_after: bool = False
     has_ball: bool = True
     is_entrywise: bool = False
-    weighs_groups: bool = False
     clips_groups: bool = False
     published_epsilon: float = math.inf
     chunked: bool = False
@@ -312,8 +310,17 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     """Whether the same holds for the worst-group method, which its weights have to suit."""
-    has_weights = not objective.weights.clipped
-    return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
+    has_weights = not objective.weights.clipped and not budget.is_pure
+    return _is_plain(objective) and has_weights and is_preferred(objective.risk.loss)
+
+
+def _has_stages(objective: Any, budget: PrivacyBudget) -> bool:
+    """Whether weighted stages take the place of the saddle problem."""
+    return objective.prepares and covers_stages(objective, budget)
+
+
+def _stages_lead(objective: Any, budget: PrivacyBudget) -> bool:
+    return _has_stages(objective, budget) and not _group_gradient_leads(objective, budget)
 
 
 def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -325,6 +332,13 @@ def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
         return False
     has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
     return not has_other or plan_prepared_output(objective, budget).is_best
+
+
+def _plan_group_output(objective: Any, budget: PrivacyBudget, n_phases: int | None = None) -> Plan:
+    """Prepare and weigh the groups, where the proof of that covers the objective."""
+    if _has_stages(objective, budget):
+        return plan_weighted_stages(objective, budget)
+    return plan_max_group_loss(objective, budget, n_phases=n_phases)
 
 
 def _plan_output(objective: Objective, budget: PrivacyBudget) -> Plan:
@@ -416,14 +430,21 @@ METHODS: dict[str, Method] = {
 #: :class:`~skdp.algorithms.worst_group.group_plan.GroupPlan`.
 GROUP_METHODS: dict[str, Method] = {
     "phased": Method(
-        plan=plan_max_group_loss,
+        plan=_plan_group_output,
         published=partial(plan_max_group_loss, calibration="paper"),
+        relations=tuple(Neighbouring),
         is_bounded=True,
         clips_groups=True,
         published_epsilon=2.0,
     ),
     "output": Method(
-        plan=partial(plan_max_group_loss, n_phases=1), is_bounded=True, clips_groups=True
+        plan=partial(_plan_group_output, n_phases=1),
+        chunked=True,
+        leads=_stages_lead,
+        leads_solvers=_has_stages,
+        relations=tuple(Neighbouring),
+        is_bounded=True,
+        clips_groups=True,
     ),
     "gradient": Method(
         plan=plan_noisy_descent_ascent,
@@ -433,7 +454,6 @@ GROUP_METHODS: dict[str, Method] = {
         needs_delta=True,
         is_penalised=False,
         has_ball=False,
-        weighs_groups=True,
     ),
     "rgda": Method(plan=plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
     "mirror_descent": Method(

@@ -10,13 +10,14 @@ import numpy as np
 from skdp._checks import check_bool, check_option, check_real
 from skdp._types import GroupMode
 from skdp.algorithms.methods import Choice, Method, choose, named
-from skdp.algorithms.worst_group.group_plan import GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk
 from skdp.problems.group_objective import GroupObjective
 from skdp.robust.grouped_model import GroupedModel, Groups
 from skdp.solvers import resolve_solver
+from skdp.solvers.resolve import is_saddle_solver
 
 #: Part of the budget for noisy proportions, and largest weight over the relative noise of a mean.
 _HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
@@ -57,7 +58,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             else float(self.max_group_weight),
             are_classes=not are_given and weights.n_groups > 1,
         )
-        return choose(
+        choice = choose(
             self._methods,
             self.method,
             objective,
@@ -65,6 +66,15 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             self.calibration,
             has_solver=self._has_solver,
         )
+        assert isinstance(choice.plan, GroupPlan)
+        if choice.plan.has_saddle:
+            resolve_solver(self.solver, saddle=True)
+        return choice
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether weighted stages take the place of the saddle problem, where they are proven."""
+        return super()._prepares and not is_saddle_solver(self.solver)
 
     def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> np.ndarray:
         self.alpha_ = result.plan.alpha
@@ -134,7 +144,10 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
         )
         if is_gradient:
             return self._methods["gradient"]
-        return self._methods["phased" if self.method == "auto" else self.method]
+        if self.method != "auto":
+            return self._methods[self.method]
+        has_stages = self._prepares and self.delta > 0 and self._mode != "floored"
+        return self._methods["output" if has_stages else "phased"]
 
     def _check_chunked(self) -> None:
         super()._check_chunked()
@@ -142,4 +155,4 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             raise ValueError("group_mode='public' needs all records in memory.")
 
     def _check_solver(self) -> None:
-        resolve_solver(self.solver, saddle=True)
+        resolve_solver(self.solver, saddle=not self._prepares)

@@ -234,11 +234,14 @@ class GroupedModel(PrivateModel):
         design = Design.of(records, self._public_size(records.n_units))
         groups = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, groups, are_given)
+        planned: Any = choice.plan
         if not records.in_memory:
             check_chunked(self._methods, choice.method)
-        row = self._methods[choice.method]
+            if planned.has_saddle:
+                raise ValueError("The saddle problem of groups needs all records in memory.")
         # other methods bound no solution, and later releases follow from earlier ones
-        self._warn(choice.plan, records, is_planned=row.has_ball)
+        has_ball = self._methods[choice.method].has_ball and not planned.weighs_groups
+        self._warn(planned, records, is_planned=has_ball)
         self._warn_of_method(choice)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
@@ -250,7 +253,7 @@ class GroupedModel(PrivateModel):
             risk,
             caveats + self._group_caveats(choice.plan, are_given),
             self._public_numbers(result),
-            (*self._group_remarks(result, row.weighs_groups), *done.remarks(), *choice.remarks),
+            (*self._group_remarks(result, done.weighs_groups), *done.remarks(), *choice.remarks),
         )
         return self._unpacked(result, risk)
 

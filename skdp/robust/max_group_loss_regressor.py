@@ -13,6 +13,7 @@ from skdp._types import (
     GroupMethod,
     GroupMirrorVariant,
     GroupMode,
+    Preparation,
     RegressorLoss,
     Relation,
     Risk,
@@ -66,21 +67,24 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     max_group_weight : "auto" or float, default="auto"
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
         1 / W counts for p W of a group. "auto": what the noise of the budget allows, by public
-        numbers; the method "gradient" then has no bound, and chooses the weights itself.
+        numbers; "gradient" and weighted stages then have no bound, and choose the weights
+        themselves.
     histogram_share : "auto" or float, default="auto"
         Part of the budget that "histogram" spends on the proportions. "auto": planned by the
-        method "gradient", else 0.1.
+        methods that choose the weights, else 0.1.
     release_group_weights : bool, default=False
         Whether ``group_weights_`` is released, in the same budget: the coefficients get more
         noise, but for "mirror_descent".
     alpha : "auto" or float, default="auto"
-        L2 penalty of the objective. "auto" is 0; the saddle methods add regularisers.
+        L2 penalty of the objective. "auto" is 0; the saddle methods add regularisers. After a
+        preparation it enters after the releases, as if the solution had had it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). None: the norm of a
-        good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
+        Bound on the norm of the coefficients; after a preparation it enters after the releases. Of
+        the saddle methods the radius of a ball, intercept weight included, and None is the norm of
+        a good predictor on isotropic rows; a smaller radius means less noise there.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for two classes or 1.5 for
@@ -106,27 +110,36 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or (method "gradient") in one record
-        added or removed: features, target and group.
+        Neighbouring data sets differ in one record replaced, or ("gradient" and weighted stages)
+        in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    preparation : "auto" or None, default="auto"
+        "auto": "output" and "phased" (delta > 0, at most 1000 features) are weighted stages, with
+        any solver of minimisation problems: they learn privately where the data lie, look at the
+        losses of the groups, and solve the problem for the weights that these call for. Not for
+        `group_mode` "floored", numeric losses other than the squared error and a solver of saddle
+        points. None: the printed saddle methods.
     method : {"auto", "gradient", "output", "phased", "rgda", "mirror_descent"}, default="auto"
         "gradient" (delta > 0) is planned noisy descent: first that of the plain model, then from
         there on, with weights of the groups by their noisy losses; it has no `alpha`, `coef_norm`
-        or `solver`. "output" adds noise once, to the solution for all records. "phased" solves on
-        disjoint blocks of records, each around the noisy solution before, where a public bound is
-        smaller for it. "rgda" (smooth losses, delta > 0) takes 100 noisy steps of one length, each
-        with weights of the groups by their noisy losses (docs/guide/networks.md has a
-        comparison). "mirror_descent" (smooth losses, of classifiers two classes) draws vertices of
-        an l1 ball, for many features that are bounded entrywise; it has `feature_bound` and
-        `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient" for the log loss and
-        the squared error if no penalty, ball or solver was asked for, else "phased";
-        ``privacy_.method`` is the method in use.
+        or `solver`. "output" is weighted stages (see `preparation`); of the saddle methods it adds
+        noise once, to the solution for all records, and "phased" solves on disjoint blocks of
+        records, each around the noisy solution before, where a public bound is smaller. "rgda"
+        (smooth losses, delta > 0) takes 100 noisy steps of one length, each with weights of the
+        groups by their noisy losses (docs/guide/networks.md has a comparison). "mirror_descent"
+        (smooth losses, of classifiers two classes) draws vertices of an l1 ball, for many features
+        that are bounded entrywise; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and
+        `coef_norm`. "auto" is "gradient" for the log loss and the squared error if no penalty, ball
+        or solver was asked for, else "output" after a preparation or "phased"; ``privacy_.method``
+        is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
-    solver : str, SaddleSolver or callable, default="auto"
-        "auto", a name such as "extragradient" or "accelerated_svrg", a
-        `skdp.solvers.SaddleSolver`, or a callable ``(problem, accuracy) -> (x, y)``.
+    solver : str, Solver, SaddleSolver or callable, default="auto"
+        "auto", a name such as "newton" or "lbfgs", a `skdp.solvers.Solver`, or a callable
+        ``(problem, accuracy) -> array``, for weighted stages. A name such as "extragradient" or
+        "accelerated_svrg", or a `skdp.solvers.SaddleSolver`, is for the printed saddle methods;
+        with ``preparation=None`` a callable is one ``(problem, accuracy) -> (x, y)``.
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published phases and constants, for comparison. They spend half of the budget;
         at realistic sizes their noise hides the coefficients.
@@ -149,8 +162,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float
-        The penalty used; in phases, `alpha`; of "gradient" that which early stopping of the plain
-        model is about equivalent to.
+        The penalty used; in phases and stages, `alpha`; of "gradient" that which early stopping of
+        the plain model is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
     group_proportions_ : ndarray of shape (n_groups,)
@@ -212,6 +225,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         intercept_scaling: float = 0.1,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        preparation: Preparation = "auto",
         method: GroupMethod = "auto",
         objective: Risk = "empirical",
         solver: Any = "auto",
@@ -242,6 +256,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.preparation = preparation
         self.method = method
         self.objective = objective
         self.solver = solver

@@ -73,3 +73,10 @@ def resolve_solver(
         f"solver == {shown(solver)}, must be one of {sorted(names)}, a "
         f"skdp.solvers.{kind.__name__} or a callable (problem, accuracy) -> {answer}.{hint}"
     )
+
+
+def is_saddle_solver(solver: Any) -> bool:
+    """Whether a solver, or one of that name, is for saddle problems alone."""
+    if isinstance(solver, str):
+        return solver in SADDLE_SOLVERS and solver not in SOLVERS
+    return isinstance(solver, SaddleSolver)

@@ -103,7 +103,7 @@ def additive(laboratory):
 def is_descent(release):
     """Whether a release stands for many steps, or solves, as one."""
     names = (
-        "solutions on prepared rows",
+        "solutions",
         "mean gradients on prepared rows",
         "sums of clipped gradients",
     )

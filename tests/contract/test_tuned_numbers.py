@@ -83,6 +83,9 @@ SPECIAL = {
     },
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
+        "max-group classifier, output, histogram": "LAST_SOLVES OVERSHOOT SHIFT_OF_STAGES "
+        "LEAST_PRIOR LINE_SHARE",
+        "several stages": "LOOK_SOLVES",
         "classes": "CLASS_PRICE",
         "given share": "LARGEST_SHARE",
         "groups of hinges": "LARGEST_HINGE",
@@ -110,6 +113,7 @@ CHANGES = {
     "given share": (
         "max-group classifier, gradient, histogram", {"epsilon": 1e4, "histogram_share": 0.1}),
     "several looks": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
+    "several stages": ("max-group regressor, output, histogram", {"epsilon": 1e6}),
     "classes": (
         "max-group classifier, one group, delta 0.01", {"method": "gradient", "epsilon": 1e4}),
     "noisy classes": ("max-group classifier, one group, delta 0.01", {"method": "gradient"}),

@@ -100,6 +100,7 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
         ),
         DPMaxGroupLossClassifier(
             method="phased",
+            preparation=None,
             group_mode="proportions",
             data_norm=1.0,
             classes=range(3),

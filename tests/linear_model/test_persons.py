@@ -80,6 +80,10 @@ METHODS = {
     "prepared": DPLogisticRegression(classes=[0, 1], method="output"),
     "prepared, three classes": DPLogisticRegression(classes=[0, 1, 2], method="output"),
     "prepared, squares": DPRidge(target_range=(0, 1), method="output"),
+    "stages, groups": GroupedClassifier(classes=[0, 1], group_names=[0, 1], method="output"),
+    "stages, groups, squares": GroupedRegressor(
+        target_range=(-1, 1), group_names=[0, 1], method="output"
+    ),
     "rounds": DPLogisticRegressionCV(classes=[0, 1], method="rounds"),
     "rounds, squares": DPRidgeCV(target_range=(0, 1), method="rounds"),
     "statistics": DPLogisticRegression(classes=[0, 1], method="statistics"),

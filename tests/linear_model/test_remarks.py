@@ -40,7 +40,7 @@ def test_a_report_tells_what_groups_weigh():
     X, y = rng.uniform(-0.5, 0.5, (2000, 2)), np.arange(2000) % 2
     model = DPMaxGroupLossClassifier(
         data_norm=1.0, classes=[0, 1], group_names=[0, 1], group_proportions=[0.95, 0.05],
-        max_group_weight=4.0, method="phased",
+        max_group_weight=4.0, method="phased", preparation=None,
     )  # fmt: skip
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text

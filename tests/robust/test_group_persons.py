@@ -45,16 +45,12 @@ def test_largest_weights_follow_from_the_number_of_persons():
     ("parameters", "message"),
     [
         ({"group_mode": "public"}, "sizes of the groups"),
-        ({"method": "phased"}, "'phased' has no proof for user_ids.*take method='gradient'"),
-        ({"method": "output"}, "'output' has no proof"),
         ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
         ({"method": "rgda"}, "'rgda' has no proof"),
-        ({"alpha": 0.1}, "'auto' has no proof.*without a penalty"),
-        ({"coef_norm": 1.0}, "'auto' has no proof"),
-        ({"solver": "best_response"}, "'auto' has no proof"),
-        ({"delta": 0.0}, "'auto' has no proof"),
-        ({"loss": "hinge"}, "'auto' has no proof"),
-        ({"group_mode": "floored"}, "'auto' has no proof"),
+        ({"method": "output", "preparation": None}, "saddle problem of groups has no proof"),
+        ({"solver": "best_response"}, "no proof for user_ids"),
+        ({"delta": 0.0}, "no proof for user_ids"),
+        ({"group_mode": "floored"}, "no proof for user_ids"),
     ],
 )
 def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, message):

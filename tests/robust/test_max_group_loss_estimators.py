@@ -370,7 +370,7 @@ def test_units_of_the_target(loss):
     ("given", "words"),
     [
         ({"solver": "gda"}, "a solver"),
-        ({"alpha": 0.1}, "alpha"),
+        ({"alpha": 0.1, "preparation": None}, "alpha"),
         ({"coef_norm": 1.0, "solver": "gda"}, "coef_norm and a solver"),
     ],
 )

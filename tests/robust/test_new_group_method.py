@@ -68,9 +68,10 @@ def plan_toy(objective, budget):
     return ToyPlan(objective=objective, mechanism=calibrated_mechanism(budget, moved * (1 + 1e-9)))
 
 
-@pytest.fixture(params=[{}, {"weighs_groups": True}, {"clips_groups": True, "has_ball": False}])
+@pytest.fixture(params=[{}, {"clips_groups": True, "has_ball": False}, None])
 def row(request, monkeypatch):
-    made = Method(plan=plan_toy, is_bounded=True, **request.param)
+    monkeypatch.setattr(ToyPlan, "weighs_groups", request.param is None)
+    made = Method(plan=plan_toy, is_bounded=True, **(request.param or {}))
     monkeypatch.setitem(GROUP_METHODS, "toy", made)
     return made
 
@@ -100,7 +101,7 @@ def test_fit_plan_and_report(row, estimator, delta):
     assert report.method == "toy" and fitted.alpha_ == report.plan["alpha"] == 0.125
     assert fitted.group_weights_.tolist() == [0.75, 0.25]
     assert report.plan["group_proportions"] == fitted.group_proportions_.tolist() == [0.25, 0.75]
-    assert ("the weights of their records" in str(report)) == row.weighs_groups
+    assert ("the weights of their records" in str(report)) == ToyPlan.weighs_groups
     assert tightest_epsilon(report.event, delta) <= 1.0
     json.dumps(report.to_dict())
     planned = plan_fit(model(estimator, delta=delta), n_samples=N, n_features=3)

@@ -402,6 +402,7 @@ def _grouped() -> list[Case]:
                         "epsilon": epsilon,
                         "release_group_weights": weights,
                         "method": "output" if mode == "one group" else "phased",
+                        "preparation": None,
                     }
                     title = f"max-group {task}, {mode}, delta {delta:g}"
                     # n_phases: of the planner's choice
@@ -409,15 +410,19 @@ def _grouped() -> list[Case]:
                         title + ", weights" * weights, estimator, {**parameters, **others},
                         n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
                     ))  # fmt: skip
-        for kind, parameters, n_groups in (
-            ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
-            ("histogram", {}, 3),
-            ("add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
-            ("public", {"group_mode": "public", "fit_intercept": False}, 3),
-            ("much noise", {"epsilon": 0.3}, 3),
+        for method, kind, parameters, n_groups in (
+            ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+            ("output", "histogram", {"epsilon": 1e4}, 3),
+            ("output", "add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
+            ("output", "one group", {"alpha": 0.01}, 0),
+            ("gradient", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+            ("gradient", "histogram", {}, 3),
+            ("gradient", "add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
+            ("gradient", "public", {"group_mode": "public", "fit_intercept": False}, 3),
+            ("gradient", "much noise", {"epsilon": 0.3}, 3),
         ):
-            parameters = {"delta": 0.01, "epsilon": 200.0, "method": "gradient", **parameters}
-            title = f"max-group {task}, gradient, {kind}"
+            parameters = {"delta": 0.01, "epsilon": 200.0, "method": method, **parameters}
+            title = f"max-group {task}, {method}, {kind}"
             cases.append(
                 Case(
                     title, estimator, parameters, n=12, n_classes=n_classes, n_groups=n_groups,

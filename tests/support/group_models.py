@@ -16,6 +16,7 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 #: Of the saddle methods; the method "gradient" has tests of its own.
 SADDLE = {
     "method": "phased",
+    "preparation": None,
     "group_mode": "proportions",
     "max_group_weight": 10.0,
     "histogram_share": 0.1,

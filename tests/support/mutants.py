@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "sizes of the groups are used exactly",
-        "algorithms/worst_group/noisy_descent_ascent.py",
+        "algorithms/worst_group/looks.py",
         "shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)",
         "shares = rows.full_total(lambda block, _: np.bincount("
         "block.groups, minlength=self.objective.weights.n_groups)) / n",
@@ -383,16 +383,16 @@ MUTANTS = (
     ),
     Mutant(
         "the line of models has the noise for added records",
-        "algorithms/worst_group/noisy_descent_ascent.py",
-        "mu=mu * math.sqrt(scale_share),\n            sensitivity=relation.n_changes,",
-        "mu=mu * math.sqrt(scale_share),\n            sensitivity=1.0,",
+        "algorithms/worst_group/looks.py",
+        "        in_groups,\n        sensitivity=relation.n_changes,",
+        "        in_groups,\n        sensitivity=1.0,",
         f"{_WORST_GROUP[:-1]} or line_reach'",
     ),
     Mutant(
         "the second plain model has the budget of the temperature too",
-        "algorithms/worst_group/noisy_descent_ascent.py",
-        "mu**2 * (scale_share - share))",
-        "mu**2 * scale_share)",
+        "algorithms/worst_group/looks.py",
+        "mu**2 * (shares.scale - share))",
+        "mu**2 * shares.scale)",
         _WORST_GROUP,
     ),
     Mutant(
@@ -1745,7 +1745,7 @@ MUTANTS = (
     ),
     Mutant(
         "losses of groups are divided by the public number",
-        "algorithms/worst_group/noisy_descent_ascent.py",
+        "algorithms/worst_group/looks.py",
         "        n = plan.n_records\n        moved",
         "        n = self.objective.design.n_records\n        moved",
         _COUNTS,
@@ -1780,8 +1780,8 @@ MUTANTS = (
     ),
     Mutant(
         "weighted classes start from the log odds of all records",
-        "algorithms/worst_group/noisy_descent_ascent.py",
-        "descent = replace(descent, offsets=self._class_odds(weights))",
+        "algorithms/worst_group/looks.py",
+        "models.offsets = self._class_odds(weights)",
         "pass",
         _CLASSES,
     ),

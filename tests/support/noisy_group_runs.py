@@ -1,6 +1,8 @@
-"""Runs of noisy descent for the worst group, and what every run must keep."""
+"""Runs of the methods with looks at the worst group, and what every run must keep."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -9,16 +11,22 @@ from laboratory import Laboratory
 from plain_noise import seeded
 
 from skdp.algorithms import GroupObjective
+from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group.noisy_descent_ascent import (
-    NoisyDescentAscentPlan,
-    plan_noisy_descent_ascent,
-)
+from skdp.algorithms.worst_group.looks import LooksPlan
+from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    GroupWeights,
+    LogisticLoss,
+    Records,
+    SoftmaxLoss,
+)
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 RELATIONS = pytest.mark.parametrize("relation", RECORD_RELATIONS)
@@ -32,6 +40,32 @@ def rows_and_groups(rng, n):
     return X, groups
 
 
+def is_smooth(loss):
+    """Whether scales are fitted; else models are mixed."""
+    return isinstance(loss, LogisticLoss | SoftmaxLoss)
+
+
+def data_of(loss, seed, is_plain=False, n=100):
+    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
+
+    The targets of the second group contradict those of the first one, unless the plain model shall
+    be taken: then the first group is the worst one.
+    """
+    rng = np.random.default_rng(seed)
+    X, groups = rows_and_groups(rng, n)
+    if is_smooth(loss):
+        y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
+        if is_plain:
+            y = np.where(groups == 0, rng.integers(1 + loss.n_outputs, size=n), 0)
+        return X, y.astype(float if loss.n_outputs == 1 else int), groups
+    y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
+    if is_plain:
+        y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
+    if not loss.target_bound:
+        y = (y > 0).astype(int if loss.n_outputs > 1 else float)
+    return X, loss.target_bound * y if loss.target_bound else y, groups
+
+
 def records_of(X, y, groups, kind="dense", intercept=0.1):
     make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
     records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
@@ -43,12 +77,15 @@ def design_of(records, relation):
     return Design.of(records, None if relation is REPLACE else 90)  # a nominal number
 
 
-def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, **options):
+def planned(
+    loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, *,
+    make=plan_noisy_descent_ascent, **options,
+):  # fmt: skip
     goal = GroupObjective(
         EmpiricalRisk(loss), design, neighbouring=relation, weights=GroupWeights((10.0,) * 4),
         proportions=proportions, **options,
     )  # fmt: skip
-    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
+    return make(goal, PrivacyBudget(epsilon, delta))
 
 
 def neighbours(data, relation, row, target, *options):
@@ -73,16 +110,27 @@ def check_draws(plan, records, others, epsilon, is_plain):
 
     Returns the plan with what the run decided.
     """
-    assert isinstance(plan, NoisyDescentAscentPlan)
+    assert isinstance(plan, LooksPlan)
     with Laboratory() as laboratory:
         result = plan.run(records, Run(noise=seeded(0)))
     draws, done = laboratory.draws, result.plan
     expected, sizes, passes = [], [], iter(done.passes)
     for release in done.releases:
         word = release.name.split()[0]
-        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
+        steps = (
+            done.plain
+            if word in ("sums", "solutions")
+            else next(passes)
+            if word == "weighted"
+            else None
+        )
         scale = release.noise_scale / release.sensitivity
-        multipliers = [scale] if steps is None else list(steps.schedule.multipliers)
+        if steps is None:
+            multipliers = [scale]
+        elif isinstance(steps, NoisyGradientDescentPlan):
+            multipliers = list(steps.schedule.multipliers)
+        else:
+            multipliers = [scale * math.sqrt(steps.n_solves)] * steps.n_solves
         expected += multipliers
         sizes += [release.dimension if steps is None else None] * len(multipliers)
     assert len(draws) == len(expected)

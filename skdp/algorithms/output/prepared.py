@@ -52,6 +52,30 @@ _LEVEL, _BEST = 0.15, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
+class Solved:
+    """Released solutions, whose shrinkage by the penalty was undone.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_outputs, width)
+        Of prepared rows, shrunk by their noise.
+    curvature : Curvature
+    mean, variances, shrunk : ndarray of shape (n_outputs, width)
+        The average in coordinates of the curvature's directions, the variances of its noise, and
+        what shrinkage makes of it.
+    sensitivity : float
+        The least one of a solution.
+    """
+
+    weights: np.ndarray
+    curvature: Curvature
+    mean: np.ndarray
+    variances: np.ndarray
+    shrunk: np.ndarray
+    sensitivity: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class PreparedOutputPlan(Plan):
     """The preparation, solves on all records, and the temperature.
 
@@ -183,8 +207,12 @@ class PreparedOutputPlan(Plan):
     @property
     def penalty(self) -> float:
         """Penalty of a solve."""
-        relative = rules.PENALTIES[self._needs_many]
-        return relative * float(self.shares.mean()) * self.curvature
+        return self._relative_penalty * float(self.shares.mean()) * self.curvature
+
+    @property
+    def _relative_penalty(self) -> float:
+        """The same in units of the mean curvature."""
+        return rules.PENALTIES[self._needs_many]
 
     @property
     def mechanism(self) -> GaussianMechanism:
@@ -343,26 +371,66 @@ class PreparedOutputPlan(Plan):
         self, data: Records, prepared: Preparation, run: Run
     ) -> tuple[np.ndarray, LeftNoise, PreparedOutputPlan]:
         """Release solutions, each around the one before; undo and shrink."""
+        solved = self.solved(data, prepared, run)
+        curvature, mean, beta = solved.curvature, solved.mean, solved.shrunk
+        carried = self._carried(prepared, curvature, mean, beta)
+        left = LeftNoise.of(curvature, solved.variances * carried[:, None], mean, beta)
+        return solved.weights, left, replace(self, sensitivity=solved.sensitivity)
+
+    def solved(
+        self,
+        data: Records,
+        prepared: Preparation,
+        run: Run,
+        *,
+        offsets: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        factors: np.ndarray | None = None,
+    ) -> Solved:
+        """Release solutions, each around the private point before it; undo and shrink.
+
+        Parameters
+        ----------
+        data : Records
+        prepared : Preparation
+        run : Run
+        offsets : ndarray of shape (n_outputs,), optional
+            Of the margins. Default: those of the preparation.
+        start : ndarray of shape (n_outputs, width), optional
+            Released weights of prepared rows. Default: 0.
+        factors : ndarray of shape (n_groups,), optional
+            Of the losses of the records of each group: public or released. Weights are then shrunk
+            to those at the start. Default: 1, and weights are shrunk to 0.
+        """
         objective, alpha, clip = self.objective, self.penalty, self.clip
         nominal = not objective.neighbouring.is_replaced
         n_public = objective.design.n_records if nominal else None
-        rows = ClippedSlopes(affine=prepared.affine, clip=clip).of(data)
-        loss = clipped(self.risk.loss, prepared.centering.offsets, clip)
+        largest = 1.0 if factors is None else float(factors.max())
+        relative = None if factors is None else factors / largest
+        rows = ClippedSlopes(affine=prepared.affine, clip=clip, factors=relative).of(data)
+        offsets = prepared.centering.offsets if offsets is None else offsets
+        loss = clipped(self.risk.loss, offsets, clip)
+        if factors is not None:
+            loss = loss.with_factors()
         curvature = self._shape_of_loss(prepared)
         # solves are of sums over the public number, moments of means over the released one
         public = objective.design.n_records
         part = (prepared.centering.n_records or public) / public
-        factors, shape = curvature.factors(alpha / part), (loss.n_outputs, rows.width)
-        weights, total = np.zeros(shape), np.zeros(shape)
+        undoing, shape = curvature.factors(alpha / part), (loss.n_outputs, rows.width)
+        weights, total, origin = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        if start is not None:
+            weights = start
+            origin = origin if factors is None else curvature.rotated(start)
         counted, least_moved = 0.0, math.inf
         for t in range(1, self.n_solves + 1):
             norm = float(np.linalg.norm(weights))
-            radius = (norm + objective.design.size_ratio * clip / alpha) * (1.0 + 1e-9)
+            size = objective.design.size_ratio * clip * largest
+            radius = (norm + size / alpha) * (1.0 + 1e-9)
             problem = PreparedProblem(
                 rows,
                 prepared.affine,
                 loss,
-                alpha,
+                alpha / largest,  # of losses whose largest factor is 1
                 Ball(radius),
                 n_public=n_public,
                 center=weights.ravel(),
@@ -374,23 +442,39 @@ class PreparedOutputPlan(Plan):
             mechanism = GaussianMechanism(float(sensitivity), math.sqrt(self.n_solves) / self.mu)
             noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
             noisy = noisy.reshape(shape)
-            undone = weights + curvature.rotated_back(factors * curvature.rotated(noisy - weights))
+            undone = weights + curvature.rotated_back(undoing * curvature.rotated(noisy - weights))
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
-            variances = (mechanism.noise_scale * factors) ** 2 * squares
+            variances = (mechanism.noise_scale * undoing) ** 2 * squares
             mean = curvature.rotated(total / counted)
-            beta, _ = shrunk(
-                mean,
-                variances,
-                curvature,
-                cap=self._cap,
-                least=rules.LEAST_PRIOR if self.temperature is not None else 0.0,
-                constant_variance=self._constant_variance,
-            )
+            beta = origin + self.shrunk(mean - origin, variances, curvature)
             weights = curvature.rotated_back(beta)
-        variances = variances * self._carried(prepared, curvature, mean, beta)[:, None]
-        left = LeftNoise.of(curvature, variances, mean, beta)
-        return weights, left, replace(self, sensitivity=least_moved)
+        return Solved(
+            weights=weights,
+            curvature=curvature,
+            mean=mean,
+            variances=variances,
+            shrunk=beta,
+            sensitivity=least_moved,
+        )
+
+    def shrunk(
+        self, weights: np.ndarray, variances: np.ndarray, curvature: Curvature
+    ) -> np.ndarray:
+        """Shrink weights by their noise, in coordinates of the directions."""
+        return shrunk(
+            weights,
+            variances,
+            curvature,
+            cap=self._cap,
+            least=self._least_prior,
+            constant_variance=self._constant_variance,
+        )[0]
+
+    @property
+    def _least_prior(self) -> float:
+        """Least prior variance of weights over that of their noise."""
+        return rules.LEAST_PRIOR if self.temperature is not None else 0.0
 
     @property
     def _cap(self) -> float:
@@ -462,7 +546,8 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     additions = chain(constants.most_terms, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
-    errors += (2.0 * affine.relative_rounding + 4.0 * several * EPS) * loss.clip
+    # the last EPS is that of the factors of groups
+    errors += (2.0 * affine.relative_rounding + (4.0 * several + 1.0) * EPS) * loss.clip
     return float(constants.size_ratio * errors)
 
 

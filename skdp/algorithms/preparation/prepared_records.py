@@ -162,12 +162,18 @@ class PreparedRecords(Records):
     def norm_bound(self) -> float:
         return self.affine.norm_bound
 
-    def with_limits(self, clip: float) -> PreparedRecords:
-        """Put the largest slope of each record, which clips its gradient, beside its target."""
+    def with_limits(self, clip: float, factors: np.ndarray | None = None) -> PreparedRecords:
+        """Put the largest slope of each record, which clips its gradient, beside its target.
+
+        And, if there are any, the factor of its group.
+        """
         other = copy.copy(self)
-        columns = np.empty((self.n_records, 2), order="F")  # each is read by itself
+        # each column is read by itself
+        columns = np.empty((self.n_records, 2 + (factors is not None)), order="F")
         columns[:, 0] = self.targets
         columns[:, 1] = clip / np.maximum(self.norms, self.affine.least_norm)
+        if factors is not None:
+            columns[:, 2] = factors[self.groups]
         other.targets = read_only_view(columns)
         return other
 
@@ -197,13 +203,17 @@ class PreparedRecords(Records):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSlopes:
-    """View bounded records as prepared rows, with limits on the norm of a gradient."""
+    """View bounded records as prepared rows, with limits on the norm of a gradient.
+
+    `factors` are those of the losses of groups, each at most 1; None: there are none.
+    """
 
     affine: AffineMap
     clip: float
+    factors: np.ndarray | None = None
 
     def __call__(self, records: Records) -> PreparedRecords:
-        return PreparedRecords(records, self.affine).with_limits(self.clip)
+        return PreparedRecords(records, self.affine).with_limits(self.clip, self.factors)
 
     def of(self, records: Records | ChunkedRecords) -> Any:
         """View records in memory, or those of every chunk where it is read."""

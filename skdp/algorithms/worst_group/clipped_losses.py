@@ -9,14 +9,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group import rules
-from skdp.problems import Loss
+from skdp.problems import Loss, Objective
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
+
+
+class FirstPlan(Protocol):
+    """What looks and fits need of the plan of a plain model, after its preparation.
+
+    Attributes
+    ----------
+    objective : Objective
+    loss : Loss
+    n_records : float
+        Number that sums are divided by.
+    relative_noise : float
+        Error of a mean of rows, relative to their norm.
+    target_variance : float
+        Of numeric targets, in units of the squared bound.
+    """
+
+    @property
+    def objective(self) -> Objective: ...
+    @property
+    def loss(self) -> Loss: ...
+    @property
+    def n_records(self) -> float: ...
+    @property
+    def relative_noise(self) -> float: ...
+    @property
+    def target_variance(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +95,7 @@ class ClippedLossTerms:
         return [self.clipped.terms(self.loss.value(margins, block.targets))]
 
 
-def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
+def clipped_losses(plan: FirstPlan) -> ClippedLosses:
     """Return the terms for the loss of a plan, with what it has released of the targets."""
     loss = plan.loss
     centre, largest = loss_range(loss)
@@ -91,7 +118,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     )
 
 
-def _limit(plan: NoisyGradientDescentPlan) -> float:
+def _limit(plan: FirstPlan) -> float:
     """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
     error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
     return min(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,10 @@ class GroupPlan(Plan):
 
     objective: GroupObjective
     proportions: tuple[float, ...] | None = None
+    #: Whether it solves saddle problems, and not minimisation problems.
+    has_saddle: ClassVar[bool] = False
+    #: Whether it chooses the weight of the records of each group itself.
+    weighs_groups: ClassVar[bool] = False
 
     @property
     def risk(self) -> EmpiricalRisk:

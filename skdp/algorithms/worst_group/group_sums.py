@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+from skdp.algorithms.worst_group.clipped_losses import FirstPlan
 from skdp.problems.block import Block
 
 #: Where the proofs are.
@@ -45,6 +45,6 @@ class Ones:
         return [np.ones(len(block.groups))]
 
 
-def has_shift(plan: NoisyGradientDescentPlan) -> bool:
+def has_shift(plan: FirstPlan) -> bool:
     """Whether an intercept of two classes can be shifted."""
     return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0

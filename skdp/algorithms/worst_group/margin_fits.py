@@ -16,11 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import ClippedLosses, clipped_losses, loss_range
+from skdp.algorithms.worst_group.clipped_losses import (
+    ClippedLosses,
+    FirstPlan,
+    clipped_losses,
+    loss_range,
+)
 from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
 from skdp.mechanisms import NoiseSource
 from skdp.problems import Loss, SoftmaxLoss
@@ -130,7 +134,7 @@ class MixFit:
 
     Parameters
     ----------
-    plan : NoisyGradientDescentPlan
+    plan : FirstPlan
         With what was released of the targets.
     rows : CenteredRecords
     ends : tuple of two ndarrays of shape (n_outputs, width)
@@ -147,7 +151,7 @@ class MixFit:
 
     def __init__(
         self,
-        plan: NoisyGradientDescentPlan,
+        plan: FirstPlan,
         rows: CenteredRecords,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
@@ -231,7 +235,7 @@ class ScaleFit:
 
     Parameters
     ----------
-    plan : NoisyGradientDescentPlan
+    plan : FirstPlan
     rows : CenteredRecords
     weights : ndarray of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
@@ -244,7 +248,7 @@ class ScaleFit:
 
     def __init__(
         self,
-        plan: NoisyGradientDescentPlan,
+        plan: FirstPlan,
         rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,

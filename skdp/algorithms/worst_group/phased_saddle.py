@@ -101,6 +101,7 @@ class MaxGroupLossPlan(SizedGroupPlan):
     """
 
     phased: PhasedSaddlePlan
+    has_saddle = True
 
     @property
     def n_phases(self) -> int:
@@ -160,6 +161,7 @@ class HistogramPlan(SizedGroupPlan):
     budget: PrivacyBudget
     sizes: NoisyProportions
     n_phases: int | None = None
+    has_saddle = True
 
     @property
     def event(self) -> ComposedEvent:
@@ -252,7 +254,10 @@ def plan_max_group_loss(
     ValueError
         For a risk that is no mean over records, or if the calibration does not apply.
     """
-    risk = objective.risk
+    risk, relation = objective.risk, objective.neighbouring
+    if relation is not Neighbouring.REPLACE_ONE:
+        what = "user_ids" if relation.unit == "user" else "neighbouring='add_remove'"
+        raise ValueError(f"The saddle problem of groups has no proof for {what}.")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     if calibration == "paper" and (objective.release_weights or objective.histogram_share):

@@ -10,11 +10,12 @@ from noisy_group_runs import (
     RELATIONS,
     check_draws,
     check_replay,
+    data_of,
     design_of,
+    is_smooth,
     neighbours,
     planned,
     records_of,
-    rows_and_groups,
 )
 from plain_noise import seeded
 
@@ -51,32 +52,6 @@ FITS = [
     (OneVsRestLoss(SquaredHingeLoss(), 3), "csr", 0.1, 300.0, None, False),
 ]
 every_fit = pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
-
-
-def is_smooth(loss):
-    """Whether scales are fitted; else models are mixed."""
-    return isinstance(loss, LogisticLoss | SoftmaxLoss)
-
-
-def data_of(loss, seed, is_plain=False, n=100):
-    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
-
-    The targets of the second group contradict those of the first one, unless the plain model shall
-    be taken: then the first group is the worst one.
-    """
-    rng = np.random.default_rng(seed)
-    X, groups = rows_and_groups(rng, n)
-    if is_smooth(loss):
-        y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
-        if is_plain:
-            y = np.where(groups == 0, rng.integers(1 + loss.n_outputs, size=n), 0)
-        return X, y.astype(float if loss.n_outputs == 1 else int), groups
-    y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
-    if is_plain:
-        y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
-    if not loss.target_bound:
-        y = (y > 0).astype(int if loss.n_outputs > 1 else float)
-    return X, loss.target_bound * y if loss.target_bound else y, groups
 
 
 @RELATIONS

@@ -1,0 +1,677 @@
+"""Looks at the losses of groups, with a model before and after each: the worst group's frame.
+
+A plain model is released with a part of the budget. Noisy losses of the groups under it decide how
+the groups are weighed, and a model for these weights follows; looks and models alternate. Last,
+scale and shift of the margins are fitted to the worst group. How a model is made is left to
+:class:`GroupModels`: by noisy steps (:mod:`skdp.algorithms.worst_group.noisy_descent_ascent`) or by
+solves (:mod:`skdp.algorithms.worst_group.weighted_stages`). Every number of the plan is a function
+of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.descent.rules import temperature_share
+from skdp.algorithms.descent.shares import balanced
+from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.preparation.centered_rows import CenteredRecords
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.worst_group import rules
+from skdp.algorithms.worst_group.clipped_losses import (
+    ClippedLossTerms,
+    FirstPlan,
+    clipped_losses,
+    loss_range,
+    loss_sensitivity,
+)
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, Ones, has_shift
+from skdp.algorithms.worst_group.group_weights import (
+    class_weights,
+    prefers_plain,
+    shrunk_losses,
+    worst_case_weights,
+)
+from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
+from skdp.algorithms.worst_group.proportions import positive_shares
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.report import Release
+from skdp.problems import Loss, Records, SoftmaxLoss
+from skdp.problems.group_objective import GroupObjective
+from skdp.problems.rounding import two_margins
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModelPlan(GroupPlan):
+    """The plain model alone: where there is one group, or noise would hide the groups' losses.
+
+    Attributes
+    ----------
+    plain : Plan
+    name : str or None, default=None
+        Of the method, if it is not the one that was asked for.
+    """
+
+    plain: Plan
+    name: str | None = None
+    weighs_groups = True
+
+    @property
+    def is_level(self) -> bool:
+        return self.plain.is_level
+
+    @property
+    def method(self) -> str | None:
+        return self.name
+
+    @property
+    def alpha(self) -> float:
+        return float(self.plain.to_dict()["alpha"])
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.plain.releases
+
+    def bound(self) -> float:
+        return self.plain.bound()
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.plain.remarks()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.plain.to_dict()
+
+    def run(self, data: Records, run: Run) -> GroupResult:
+        result = self.plain.run(data, run)
+        shares = self.objective.proportions
+        proportions = None if shares is None else np.array(shares)
+        return GroupResult(
+            point=result.point,
+            plan=replace(self, plain=result.plan),
+            weights=proportions if self.objective.release_weights else None,
+            proportions=proportions,
+            largest=(1.0,) * self.objective.weights.n_groups,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Released weights of centered rows.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_outputs, width)
+    variance : float
+        Of their noise, in a typical direction.
+    shrinkage : float, default=1.0
+        Of the margins, by what is known of the noise.
+    """
+
+    weights: np.ndarray
+    variance: float
+    shrinkage: float = 1.0
+
+    @property
+    def shrunk(self) -> np.ndarray:
+        return self.shrinkage * self.weights
+
+
+class GroupModels(ABC):
+    """The models of one fit, released one after the other.
+
+    Attributes
+    ----------
+    rows : CenteredRecords
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model, which those of the models are added to.
+    """
+
+    rows: CenteredRecords
+    offsets: np.ndarray
+
+    @property
+    @abstractmethod
+    def first(self) -> FirstPlan:
+        """The plan of the plain model, with what was released of rows and targets."""
+
+    @abstractmethod
+    def plain(self) -> Model:
+        """Release the plain model."""
+
+    @abstractmethod
+    def again(self, plain: Model) -> Model:
+        """Release another plain model; return the average of both."""
+
+    @abstractmethod
+    def weighted(
+        self, look: int, weights: np.ndarray, proportions: np.ndarray, before: Model
+    ) -> Model:
+        """Release a model for weights of the groups, from the one before it."""
+
+    @abstractmethod
+    def coefficients(
+        self, weights: np.ndarray, offsets: np.ndarray, intercept: float
+    ) -> np.ndarray:
+        """Turn weights of centered rows and offsets into flat coefficients."""
+
+    @abstractmethod
+    def done(self) -> LooksPlan:
+        """Return the plan with the numbers that followed from releases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksPlan(GroupPlan):
+    """Releases of the worst-group methods beside those of their models.
+
+    Attributes
+    ----------
+    n_looks : int
+        Looks at the losses of the groups, each followed by a model for other weights.
+    mu_weighted : float
+        Of the Gaussian differential privacy of all weighted models.
+    mu_plain : float
+        The same of the second plain model, where it is taken.
+    sizes : NoisySum or None
+        None where proportions are public.
+    losses : NoisySum or None
+        None where the groups are the classes: their weights are equal but for the price of noise.
+    scale : NoisySum or None
+        None where the scale of the margins is not fitted.
+    mix : NoisySum or None
+        None where the scale is fitted instead. For the step from the plain model to the last one.
+    line : NoisySum or None
+        After the fit of the scale: for the step from a constant model to the last one.
+    temperature : TemperaturePlan or None
+        Of the plain method, in place of these fits, where the plain model is taken.
+    price, spread_price : float
+        Of noise, by the square of the largest weight, and of unequal weights at first.
+    proportions : tuple of float or None
+        Public or, after a run, released.
+    weights : tuple of float or None
+        After a run: of the groups' losses, in the last model.
+    """
+
+    n_looks: int
+    mu_weighted: float
+    mu_plain: float
+    sizes: NoisySum | None
+    losses: NoisySum | None
+    scale: NoisySum | None
+    mix: NoisySum | None
+    line: NoisySum | None
+    temperature: TemperaturePlan | None
+    price: float
+    spread_price: float
+    proportions: tuple[float, ...] | None
+    weights: tuple[float, ...] | None = None
+    weighs_groups = True
+
+    @property
+    @abstractmethod
+    def first(self) -> FirstPlan:
+        """The plan of the plain model."""
+
+    @abstractmethod
+    def models(self, data: Records, run: Run) -> GroupModels:
+        """Release what models need to know of rows and targets."""
+
+    @property
+    @abstractmethod
+    def plain_releases(self) -> tuple[Release, ...]:
+        """Of the preparation and the plain model."""
+
+    @abstractmethod
+    def model_release(self, k: int) -> Release:
+        """Of the model after a look."""
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Parts of the weighted models in their budget: half of it is for the last one."""
+        if self.n_looks == 1:
+            return (1.0,)
+        return (*[0.5 / (self.n_looks - 1)] * (self.n_looks - 1), 0.5)
+
+    @property
+    def loss(self) -> Loss:
+        return self.first.loss
+
+    @property
+    def factors(self) -> tuple[float, ...] | None:
+        """Weights of the records of each group in the last model."""
+        if self.weights is None or self.proportions is None:
+            return None
+        return tuple(q / p for q, p in zip(self.weights, self.proportions, strict=True))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        parts = [*self.plain_releases]
+        if self.sizes is not None:
+            parts.append(self.sizes.describe())
+        for k in range(self.n_looks):
+            parts += [] if self.losses is None else [self.losses.describe()]
+            parts.append(self.model_release(k))
+        if self.is_plain and self.losses is not None:
+            if self.temperature is not None:
+                parts.append(self.temperature.describe())
+        elif self.mix is not None:
+            parts.append(self.mix.describe())
+        elif self.scale is not None:
+            # without a mix there is one parameter less
+            n_entries = self.scale.n_entries
+            if self.is_plain:  # without a mix
+                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.first) else 3)
+            parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
+            if self.line is not None and not self.is_plain:
+                parts.append(self.line.describe())
+        return tuple(parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the plain model was taken."""
+        return self.n_looks == 1 and self.weights == self.proportions is not None
+
+    @property
+    def mu_second(self) -> float:
+        """Mu of all models after the first one."""
+        return self.mu_plain if self.is_plain else self.mu_weighted
+
+    def look_remarks(self) -> tuple[str, ...]:
+        """Say which of both models was released, and what noise lets one expect."""
+        if self.losses is None:
+            if self.is_plain:
+                return ("noise is large: classes were balanced after a fit without weights",)
+            return ("classes count alike, as far as the noise of a rare class allows",)
+        error = clipped_losses(self.first).factor * self.losses.sensitivity
+        error /= self.losses.mu * self.objective.design.n_records
+        remarks = (
+            f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
+            f"the group, in each of {self.n_looks} measurements",
+        )
+        if not self.is_plain:
+            return remarks
+        return (*remarks, "the worst group is a large one: the plain model was taken")
+
+    def look_numbers(self) -> dict[str, Any]:
+        """Return what a report has of the looks."""
+        numbers: dict[str, Any] = {"mu_weighted": self.mu_second, "n_looks": self.n_looks}
+        if self.weights is not None:
+            numbers["group_weights"] = list(self.weights)
+        return numbers
+
+    def run(self, data: Records, run: Run) -> GroupResult:
+        if data.in_memory:  # else they are encoded where they are read
+            self.objective.weights.check_groups(data.groups)
+        with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
+            noise, models = run.noise, self.models(data, run)
+            rows, offsets = models.rows, models.offsets
+            plain = model = models.plain()
+            proportions = self._proportions(models.first, rows, noise)
+            best, price, excess = proportions, self.spread_price, np.zeros(len(proportions))
+            for k in range(self.n_looks):
+                if self.losses is None:  # the groups are the classes
+                    weights = class_weights(proportions, self.price, self.objective.weight_limit)
+                    is_plain = prefers_plain(None, weights, proportions)
+                    if not is_plain:  # margins start from a constant model for these weights
+                        models.offsets = self._class_odds(weights)
+                        offsets = np.zeros_like(offsets)
+                else:
+                    losses = self._group_losses(
+                        models.first, rows, model.shrunk, offsets, proportions, noise
+                    )
+                    # smaller steps where the last one went too far
+                    former, excess = excess, losses - best @ losses
+                    price *= (
+                        rules.TOO_FAR
+                        if (best * former) @ excess < 0.0
+                        else rules.NOT_FAR
+                        if k
+                        else 1.0
+                    )
+                    best = worst_case_weights(
+                        losses,
+                        proportions,
+                        noise_price=self.price,
+                        spread_price=price,
+                        largest=self.objective.weight_limit,
+                        center=best,
+                        # of one look: no other one would find that the step went too far
+                        ceiling=rules.CEILING if self.n_looks == 1 else 1.0,
+                    )
+                    floor = rules.FLOOR / self.n_looks
+                    weights = floor * proportions + (1.0 - floor) * best
+                    is_plain = self.n_looks == 1 and prefers_plain(
+                        losses if self.loss.has_odds else None, weights, proportions
+                    )
+                if is_plain:
+                    weights, model = proportions, models.again(plain)
+                else:
+                    model = models.weighted(k, weights, proportions, model)
+            point, shrinkage = model.weights, model.shrinkage
+            if is_plain and self.losses is None:  # the log odds of a rare class do not stay
+                point = balanced(point, model.variance, point, rows)
+                offsets = np.zeros_like(offsets)
+            if is_plain and self.losses is not None:
+                shift = 0.0
+                if (temperature := self.temperature) is not None:
+                    shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
+                point, offsets = shrinkage * point, offsets + shift
+            elif self.mix is not None:
+                ends = plain.shrunk, model.shrunk
+                point, offsets = self._mixed(
+                    self.mix, models.first, rows, ends, offsets, proportions, noise
+                )
+            else:
+                # several looks have found the weights; after one the largest loss may be off
+                has_mix = self.n_looks == 1 and not is_plain
+                direction = point - plain.weights if has_mix else None
+                point, offsets = self._rescaled(
+                    models.first, rows, point, offsets, shrinkage, proportions, noise, direction
+                )
+                if self.line is not None and not is_plain:
+                    ends = np.zeros_like(point), point
+                    point, offsets = self._mixed(
+                        self.line, models.first, rows, ends, offsets, proportions, noise
+                    )
+            done = replace(
+                models.done(),
+                proportions=tuple(proportions.tolist()),
+                weights=tuple(weights.tolist()),
+            )
+            return GroupResult(
+                point=models.coefficients(point, offsets, data.intercept),
+                plan=done,
+                weights=weights if self.objective.release_weights else None,
+                proportions=proportions,
+                largest=tuple((weights / proportions).tolist()),
+            )
+
+    def _proportions(
+        self, plan: FirstPlan, rows: CenteredRecords, noise: NoiseSource
+    ) -> np.ndarray:
+        """Return the groups' proportions, public or released; positive, of sum 1."""
+        least = rules.LEAST_PROPORTION
+        if self.sizes is None:
+            shares = np.array(self.proportions)
+        else:
+            n = plan.n_records
+            counted = GroupTotals(self.objective.weights.n_groups, Ones())
+            counts, scale = self.sizes.release(rows.full_total(counted), noise)
+            shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
+        return positive_shares(shares, least)
+
+    def _class_odds(self, weights: np.ndarray) -> np.ndarray:
+        """Return the margins of a constant model for weights of the classes."""
+        logs = np.log(weights)
+        basis = self.loss.basis if isinstance(self.loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
+        return np.asarray(logs @ basis)
+
+    def _group_losses(
+        self,
+        plan: FirstPlan,
+        rows: CenteredRecords,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> np.ndarray:
+        """Release the groups' losses under released weights, and shrink them."""
+        clipped = clipped_losses(plan)
+        terms = ClippedLossTerms(
+            loss=self.loss, clipped=clipped, weights=rows.weights(weights), shift=offsets.squeeze()
+        )
+        n = plan.n_records
+        moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
+        assert self.losses is not None
+        exact = rows.full_total(GroupTotals(len(proportions), terms))
+        sums, scale = self.losses.release(exact, noise, moved)
+        sizes = n * proportions
+        losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
+        return shrunk_losses(losses, errors, proportions, n)
+
+    def _margin_rounding(
+        self, rows: CenteredRecords, weights: np.ndarray, offsets: np.ndarray
+    ) -> float:
+        """Bound what margins change by when records are elsewhere in the table."""
+        size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
+        return two_margins(self.objective.design.n_features, size)
+
+    def _mixed(
+        self,
+        sums: NoisySum,
+        plan: FirstPlan,
+        rows: CenteredRecords,
+        ends: tuple[np.ndarray, np.ndarray],
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the step between two released models, and the shift, that serve the worst group."""
+        moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
+        fit = MixFit(plan, rows, ends, offsets)
+        return fit.release(rows, sums, proportions, noise, moved)
+
+    def _rescaled(
+        self,
+        plan: FirstPlan,
+        rows: CenteredRecords,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        shrinkage: float,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+        direction: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fit scale, shift (for two classes) and mix to the group that is worst then.
+
+        The mix is of the weights with those of the plain model, which differ by the direction.
+        """
+        if self.scale is None:
+            return shrinkage * weights, offsets
+        are_classes = self.losses is None
+        fit = ScaleFit(plan, rows, weights, offsets, proportions, direction, are_classes)
+        moved = self._margin_rounding(rows, weights, offsets)
+        if direction is not None:
+            moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
+        theta = fit.released(rows, self.scale, rules.SCALE_ROUNDS, shrinkage, noise, moved)
+        shift = theta[1] if fit.has_shift else 0.0
+        weights = (shrinkage + theta[0] / fit.unit) * weights
+        if direction is not None:
+            weights = weights + theta[-1] / fit.units[1] * direction
+        return weights, offsets + shift
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookShares:
+    """Parts of the budget for looks and the last fit, from public numbers.
+
+    Attributes
+    ----------
+    sizes, losses, scale : float
+        Parts of the squared mu; 0 for what is not released.
+    n_looks : int
+    spread_price : float
+    """
+
+    sizes: float
+    losses: float
+    scale: float
+    n_looks: int
+    spread_price: float
+
+    @property
+    def reserved(self) -> float:
+        """All of them."""
+        return self.sizes + self.losses + self.scale
+
+
+def plan_shares(objective: GroupObjective, mu: float, spread: float) -> LookShares:
+    """Choose the parts for looks and the last fit.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+    mu : float
+        Of the Gaussian differential privacy of a fit.
+    spread : float
+        Error of all weights, relative to the norm of rows.
+    """
+    noise = objective.neighbouring.n_changes / (mu * objective.design.n_records)
+    sizes_share, losses_share, scale_share = (
+        min(max((factor * noise) ** 2, least), largest)
+        for least, largest, factor in (rules.SIZES, rules.LOSSES, rules.SCALE)
+    )
+    if objective.proportions is not None:
+        sizes_share = 0.0
+    elif not objective.plans_share:
+        sizes_share, most = objective.histogram_share or sizes_share, rules.LARGEST_SHARE
+        if sizes_share > most:
+            raise ValueError(
+                f"histogram_share == {sizes_share:g}, must be at most {most:g} for the "
+                "method 'gradient': the rest is for the model."
+            )
+    are_classes = are_odds_of_classes(objective)
+    if are_classes:  # no looks
+        losses_share = 0.0
+    fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
+    n_looks = int(min(math.sqrt(rules.ONE_LOOK / spread), rules.MOST_LOOKS))
+    n_looks = n_looks if n_looks >= rules.LEAST_LOOKS and not are_classes else 1
+    spread_price = rules.SPREAD_PRICE
+    if objective.risk.loss.has_odds and n_looks == 1:
+        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
+    return LookShares(
+        sizes=sizes_share,
+        losses=fraction * losses_share,
+        scale=fraction * scale_share,
+        n_looks=n_looks,
+        spread_price=spread_price,
+    )
+
+
+def are_odds_of_classes(objective: GroupObjective) -> bool:
+    """Whether the groups are the classes, and the loss has log odds."""
+    return objective.are_classes and objective.risk.loss.has_odds
+
+
+def plan_looks(
+    objective: GroupObjective,
+    first: FirstPlan,
+    mu: float,
+    shares: LookShares,
+    mu_models: float,
+    line_share: float = 0.0,
+) -> dict[str, Any]:
+    """Calibrate the releases of a :class:`LooksPlan` that are not those of models.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+    first : FirstPlan
+        Of the plain model.
+    mu : float
+        Of the Gaussian differential privacy of a fit.
+    shares : LookShares
+    mu_models : float
+        The same of all models.
+    line_share : float, default=0.0
+        What the line from a constant model to that after the only look has of the last fit.
+
+    Returns
+    -------
+    dict
+        Fields of the plan.
+    """
+    design, relation, loss = objective.design, objective.neighbouring, first.loss
+    n_groups, are_classes = objective.weights.n_groups, are_odds_of_classes(objective)
+    in_groups = partial(NoisySum, design=design, neighbouring=relation, n_entries=n_groups)
+    sizes = None
+    if shares.sizes:
+        sizes = in_groups(
+            mu=mu * math.sqrt(shares.sizes),
+            sensitivity=math.sqrt(relation.n_changes),
+            size=1.0,
+            name="sizes of the groups",
+            reference=f"{THEORY}, Lemma 3",
+        )
+    losses = None
+    if not are_classes:
+        losses = in_groups(
+            mu=mu * math.sqrt(shares.losses / shares.n_looks),
+            sensitivity=loss_sensitivity(loss, relation.is_replaced),
+            size=loss_range(loss)[1],
+            name="losses of the groups",
+            reference=f"{THEORY}, Lemma 2",
+        )
+    scale = temperature = mix = line = None
+    between = partial(
+        in_groups,
+        sensitivity=relation.n_changes,
+        size=1.0,
+        reference=f"{THEORY}, Lemma 6",
+        n_entries=n_groups * (5 if has_shift(first) else 3),
+    )
+    share, noise = 0.0, relation.n_changes / (mu * design.n_records)
+    if loss.has_odds:
+        if are_classes or shares.n_looks > 1:
+            line_share = 0.0
+        if line_share:
+            line = between(
+                mu=mu * math.sqrt(shares.scale * line_share),
+                name="losses of the groups between a constant model and the last one",
+            )
+        scale = in_groups(
+            mu=mu * math.sqrt(shares.scale * (1.0 - line_share) / rules.SCALE_ROUNDS),
+            sensitivity=relation.n_changes,
+            size=1.0,
+            name="derivatives of the groups' losses in scale, shift and mix",
+            reference=f"{THEORY}, Lemma 4",
+            n_entries=n_groups * (3, 6, 10)[has_shift(first) + (shares.n_looks == 1)],
+        )
+        share = min(shares.scale, temperature_share(loss, noise))  # of the temperature
+        if are_classes:  # the scale is fitted in both branches
+            share = shares.scale
+        elif share:
+            temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
+    else:
+        mix = between(
+            mu=mu * math.sqrt(shares.scale), name="losses of the groups between two models"
+        )
+    rest = 1.0 - rules.PLAIN_SHARE
+    return {
+        "n_looks": shares.n_looks,
+        "mu_weighted": mu_models * math.sqrt(rest),
+        "mu_plain": math.sqrt(mu_models**2 * rest + mu**2 * (shares.scale - share)),
+        "sizes": sizes,
+        "losses": losses,
+        "scale": scale,
+        "mix": mix,
+        "line": line,
+        "temperature": temperature,
+        "spread_price": shares.spread_price,
+        "proportions": objective.proportions,
+    }
+
+
+def combined(
+    first: np.ndarray, first_variance: Any, second: np.ndarray, second_variance: Any
+) -> tuple[np.ndarray, Any]:
+    """Average two independent estimates by their variances; return the variance, too."""
+    share = first_variance / (first_variance + second_variance)
+    return first + share * (second - first), share * second_variance
+
+
+def check_public_groups(objective: GroupObjective) -> None:
+    """Refuse public groups where a record more would change their proportions."""
+    if objective.weights.public_groups and not objective.neighbouring.is_replaced:
+        raise ValueError("public groups: proven for neighbouring='replace_one' only.")
