@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import mmap
 import os
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,10 @@ from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
 _CHUNK_NUMBERS = 1 << 21
 #: Rows that a chunk has at least.
 _LEAST_ROWS = 1024
+#: Options of memory that no other process sees; Windows has no others.
+_PRIVATE: dict[str, int] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
 #: Bytes of arrays in memory up to which they are sent to other processes.
 _SENT = 1 << 26
 
@@ -169,9 +174,14 @@ class _File:
         if self._map is not None:
             part = np.asarray(self._map)[first:stop]
             return part if are_all(rows) else copied_rows(part, rows)
-        start = self.start + first * self.row * self.dtype.itemsize
-        numbers = np.fromfile(self.path, self.dtype, (stop - first) * self.row, offset=start)
-        part = numbers.reshape(stop - first, *self.shape[1:])
+        size = self.row * self.dtype.itemsize
+        # memory of its own, which goes back to the system: the heap would keep that of two chunks
+        buffer = mmap.mmap(-1, max((stop - first) * size, 1), **_PRIVATE)
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(self.start + first * size)
+            _fill(memoryview(buffer)[: (stop - first) * size], file)
+        part = np.frombuffer(buffer, self.dtype, (stop - first) * self.row)
+        part = part.reshape(stop - first, *self.shape[1:])
         return part if are_all(rows) else copied_rows(part, rows)
 
     def for_workers(self) -> _File:
@@ -182,6 +192,15 @@ class _File:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_map": None}
+
+
+def _fill(view: memoryview, file: Any) -> None:
+    """Read the next bytes of a file until a view is full."""
+    while view:
+        n_read = file.readinto(view)
+        if not n_read:
+            raise OSError(f"{file.name} is shorter than its header says.")
+        view = view[n_read:]
 
 
 def _table(name: str, data: Any, mapped: bool) -> _Held | _File:

@@ -124,18 +124,29 @@ class ParquetRecords(RecordSource):
 
     def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
         path, i = self._row_groups[k]
-        with self._filesystem.open_input_file(path) as file:
-            table = pq.ParquetFile(file).read_row_group(i, columns=self._columns)
-        X: Any
+        with self._filesystem.open_input_file(path) as opened:
+            file = pq.ParquetFile(opened)
+            others = file.read_row_group(i, columns=list(self._others.values()))
+            parts = {part: _values(others.column(name)) for part, name in self._others.items()}
+            chunk = Chunk(self._rows(file, i), **parts)
+        return chunk.take(rows)
+
+    def _rows(self, file: pq.ParquetFile, i: int) -> Any:
+        """Return X of a row group, of which few columns are decoded at once."""
+        names = self.feature_names
         if self._dtype is None:
-            X = table.select(self.feature_names).to_pandas()
-        else:
-            X = np.empty((table.num_rows, len(self.feature_names)), dtype=self._dtype)
-            for j, name in enumerate(self.feature_names):
+            return file.read_row_group(i, columns=names).select(names).to_pandas()
+        # requests to a distant file system take longer than columns
+        is_local = isinstance(self._filesystem, pafs.LocalFileSystem)
+        at_once = 1 if is_local else len(names)
+        X = np.empty((file.metadata.row_group(i).num_rows, len(names)), dtype=self._dtype)
+        for first in range(0, len(names), at_once):
+            some = names[first : first + at_once]
+            table = file.read_row_group(i, columns=some, use_threads=not is_local)
+            for j, name in enumerate(some, start=first):
                 column = table.column(name).cast(pa.from_numpy_dtype(self._dtype), safe=False)
                 X[:, j] = column.to_numpy()
-        others = {part: _values(table.column(name)) for part, name in self._others.items()}
-        return Chunk(X, **others).take(rows)
+        return X
 
     def opened(self, *transformers: Any) -> AbstractContextManager[RecordSource]:
         """Return the context of a copy in `scratch`, of transformed records, or of this source."""

@@ -37,15 +37,13 @@ def stored(source: RecordSource, folder: str, by_person: bool) -> Iterator[Recor
 
 
 def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scratch:
-    n = sum(source.chunk_sizes or ())
+    sizes = source.chunk_sizes or ()
+    n = sum(sizes)
     columns: dict[str, _Column] = {}
     with contextlib.ExitStack() as files:
-        for k in range(source.n_chunks):
-            chunk = source.read(k)
-            if not chunk.X.shape[0]:  # and so not transformed
-                continue
-            chunk = chunk._replace(X=_numbers(chunk.X, source.describe(k)))
-            places = None
+
+        def write(chunk: Chunk, where: str) -> None:
+            chunk, places = chunk._replace(X=_numbers(chunk.X, where)), None
             if persons is not None:
                 codes, places = persons.placed(chunk.user_ids)
                 chunk = chunk._replace(user_ids=codes)
@@ -55,7 +53,11 @@ def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scr
                 if name not in columns:
                     columns[name] = _Column(os.path.join(folder, f"{name}.npy"), n, part)
                     files.enter_context(columns[name].file)
-                columns[name].write(part, places, f"{name} of {source.describe(k)}")
+                columns[name].write(part, places, f"{name} of {where}")
+
+        for k in range(source.n_chunks):
+            if sizes[k]:  # others are not transformed
+                write(source.read(k), source.describe(k))  # gone before the next one is read
     return _Scratch(columns)
 
 
