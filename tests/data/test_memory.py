@@ -1,6 +1,7 @@
 """Memory of the process that fits, beyond what it has before: that of a few chunks."""
 
 import pytest
+
 from benchmarks.cases.memory import resident_bytes
 from benchmarks.cases.scale import fit, in_fresh_process, write
 
