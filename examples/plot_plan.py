@@ -1,6 +1,6 @@
 """
-Before there are data: a plan, then a score against epsilon
-===========================================================
+Plan a fit before there are data
+================================
 
 How many records are enough? A plan answers from public numbers. Simulated records of the same kind
 then show the accuracy to be expected.
