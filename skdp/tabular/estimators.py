@@ -47,12 +47,21 @@ class TabularModel(PrivateEstimator):
     pairs: Any
     columns_left: ColumnsLeft
     n_public: int | None
+    weight_bound: float | None
 
     @abstractmethod
     def _linear_model(self) -> PrivateModel:
         """Make the model of the encoded rows."""
 
-    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user_ids: Any = None,
+        sample_weight: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -65,8 +74,10 @@ class TabularModel(PrivateEstimator):
             Whose record each is: integers or strings, or the name of a column of a data frame X,
             which then is no feature and not declared. The guarantee is then for a person with all
             its records, whose weights add up to 1. None: every record is a person of its own.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Must be empty. `sample_weight` is refused.
+            Must be empty.
 
         Returns
         -------
@@ -88,7 +99,7 @@ class TabularModel(PrivateEstimator):
                 "Leave it out of columns."
             )
         X, user_ids = take_user_ids(X, user_ids)
-        source = as_source(X, y, user_ids=user_ids)
+        source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._id_column = column
             linear = model._checked_model()
@@ -99,7 +110,8 @@ class TabularModel(PrivateEstimator):
                 rows, y = model._encoded_where_read(source), None
                 linear._units_of_sources = ()  # features are planned by the number of records
             linear._directions = model.encoder_.row_features.directions
-            linear._fit(rows, y, None, (user_ids, None))  # not `fit`: its warnings are of this line
+            # not `fit`: its warnings are of this line
+            linear._fit(rows, y, None, (user_ids, sample_weight))
             model.model_ = linear
             model.privacy_ = model._report(linear.privacy_)
         return self
@@ -262,6 +274,9 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -320,6 +335,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         classes: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -333,6 +349,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.classes = classes
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
@@ -345,6 +362,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
             classes=self.classes,
             neighbouring=self.neighbouring,
             n_public=self.n_public,
+            weight_bound=self.weight_bound,
             accountant=self.accountant,
             random_state=self.random_state,
             verbose=self.verbose,
@@ -440,6 +458,9 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -495,6 +516,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         target_range: tuple[float, float] | None = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -508,6 +530,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.target_range = target_range
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
@@ -520,6 +543,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
             target_range=self.target_range,
             neighbouring=self.neighbouring,
             n_public=self.n_public,
+            weight_bound=self.weight_bound,
             accountant=self.accountant,
             random_state=self.random_state,
             verbose=self.verbose,

@@ -251,6 +251,7 @@ def test_what_is_not_declared_warns_here():
         ({"epsilon": 0}, "epsilon"),
         ({"n_public": 10}, "n_public is for neighbouring='add_remove'"),
         ({"columns": {"age": 3}}, "Column 'age': expected"),
+        ({"weight_bound": 0.0}, "weight_bound"),
     ],
 )
 def test_invalid_parameters(parameters, message):
@@ -260,8 +261,6 @@ def test_invalid_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, labels(score))
     assert vars(model) == before
-    with pytest.raises(ValueError, match="sample_weight"):
-        classifier().fit(X, labels(score), sample_weight=np.ones(20))
 
 
 def test_meta_estimators():

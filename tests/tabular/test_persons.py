@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from skdp import BudgetAccountant, DPTabularClassifier, DPTabularRegressor
 from skdp.data import ChunkSource
@@ -56,12 +57,33 @@ def test_what_is_refused():
             (FRAME.assign(patient=IDS), "job", "Leave it out"),
             (FRAME, "patient", "no column of X"),
             (FRAME, IDS[1:], "one id for each row"),
-            (ChunkSource(lambda k: (FRAME, Y), 1), IDS, "all records in memory"),
+            (ChunkSource(lambda k: (FRAME, Y), 1), IDS, "A source holds"),
         ):
             model, y = classifier(), None if isinstance(X, ChunkSource) else Y
             with pytest.raises(ValueError, match=message):
                 model.fit(X, y, user_ids=ids)
             assert not hasattr(model, "privacy_")
-        with pytest.raises(ValueError, match="sample_weight is not supported"):
-            classifier().fit(FRAME, Y, sample_weight=np.ones(len(Y)))
+        for weights, message in ((np.ones(3), "another length"), (-np.ones(len(Y)), ">= 0")):
+            with pytest.raises(ValueError, match=message):
+                classifier(weight_bound=1.0).fit(FRAME, Y, sample_weight=weights)
     assert not accountant.entries
+
+
+@pytest.mark.parametrize("ids", [None, IDS])
+def test_weights_reach_the_linear_model(ids):
+    """Records of weight 0 are as good as absent, whatever is told of them; features stay."""
+    wrong = np.random.default_rng(1).random(len(Y)) < 0.5
+    targets = np.where(wrong, 1 - Y, Y)
+    given = {"epsilon": 50.0, "weight_bound": 3.0}
+    plain = classifier(**given).fit(FRAME, targets, user_ids=ids)
+    model = classifier(**given).fit(FRAME, targets, user_ids=ids, sample_weight=3.0 * ~wrong)
+    assert model.score(FRAME, Y) > 0.9 > 0.8 > plain.score(FRAME, Y)
+    assert model.feature_plan_ == plain.feature_plan_
+    linear = model.model_
+    rows = model.encoder_.transform(FRAME)
+    again = clone(linear)
+    again._directions = linear._directions
+    again.fit(rows, targets, user_ids=ids, sample_weight=3.0 * ~wrong)
+    np.testing.assert_array_equal(again.coef_, linear.coef_)
+    with pytest.warns(UserWarning, match="weight_bound was not declared"):
+        classifier().fit(FRAME, Y, sample_weight=np.ones(len(Y)))
