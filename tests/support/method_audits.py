@@ -30,17 +30,24 @@ from fit_cases import remember_calibrations, remember_schedules
 from scipy import stats
 from sklearn.base import BaseEstimator
 
+from skdp.algorithms.objective import perturbation
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.audit import audit_estimator, released_parameters
 from skdp.audit.outputs import fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import (
+    GaussianMechanism,
+    NoiseSource,
+    SphericalLaplaceMechanism,
+    calibrated_mechanism,
+)
 from skdp.mechanisms.softmax import SoftmaxMechanism
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import GaussianEvent, flatten_event
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -49,9 +56,13 @@ from skdp.robust import (
     DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
+from skdp.solvers import solve_certified
 from skdp.synthetic import DPSyntheticData
 
-__all__ = ["MECHANISMS", "METHODS", "PERSONS", "Audited", "Finding", "audited", "family"]
+__all__ = [
+    *("MECHANISMS", "METHODS", "PERSONS"),
+    *("Audited", "Finding", "audited", "family", "replayed"),
+]
 
 #: Most runs at the largest, which few runs can come near to.
 EPSILONS, DELTA = (4.0, 1.0, 0.5), 1e-5
@@ -336,6 +347,7 @@ def _listed() -> Iterator[Audited]:
 
 #: Every estimator and method at every claim.
 METHODS = tuple(_listed())
+_PHASED = {"alpha": 10.0, "coef_norm": 0.1}
 _HISTOGRAM = {**_CLASSES, **_GROUPS, "group_mode": "histogram"}
 #: The same of persons, one audit for each way to what is released.
 PERSONS = tuple(
@@ -345,6 +357,9 @@ PERSONS = tuple(
         (DPLogisticRegression, "objective", _CLASSES, "targets", (0.0, DELTA)),
         (DPRidge, "gradient", _TARGETS, "targets", (DELTA,)),
         (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (0.0, DELTA)),
+        (DPLogisticRegression, "phased", {**_CLASSES, **_PHASED}, "targets", (0.0, DELTA)),
+        (DPLogisticRegression, "statistics", _CLASSES, "targets", (DELTA,)),
+        (DPRidge, "statistics", _TARGETS, "targets", (0.0,)),
         (DPMaxGroupLossClassifier, "gradient", _HISTOGRAM, "groups", (DELTA,)),
         (DPStandardScaler, "", {}, "features", (0.0, DELTA)),
         (DPSyntheticData, "adaptive", _TABLE, "categories", (DELTA,)),
@@ -447,6 +462,115 @@ def audited(case: Audited, confidence: float, seconds: float = 1.5, n_runs: int 
         bound = max(result.epsilon_lower_bound, result.gaussian_lower_bound)
         return Finding(bound, "gaussian", n_runs)
     return Finding(result.epsilon_lower_bound, "epsilon, delta", n_runs)
+
+
+@dataclass
+class Releases:
+    """What a fit adds noise to, the noise, and what comes out; or the values under given outputs.
+
+    The noise of objective perturbation is beside the gradient at the minimiser, times n.
+
+    Attributes
+    ----------
+    given : list of ndarray or None
+        Outputs of another fit, which are then those of this one.
+    values, noises, outputs : list of ndarray
+    mechanisms : list of AdditiveMechanism
+        With the scales that they state.
+    """
+
+    given: list[np.ndarray] | None = None
+    values: list[np.ndarray] = field(default_factory=list)
+    noises: list[np.ndarray] = field(default_factory=list)
+    outputs: list[np.ndarray] = field(default_factory=list)
+    mechanisms: list[Any] = field(default_factory=list)
+
+    def watching(self, patch: pytest.MonkeyPatch) -> Releases:
+        """Watch the mechanisms; the noise is that which a fit really draws."""
+        for kind in (GaussianMechanism, SphericalLaplaceMechanism):
+            self._watch(patch, kind)
+        patch.setattr(f"{perturbation.__name__}.solve_and_release", self._minimum)
+        return self
+
+    def _watch(self, patch: pytest.MonkeyPatch, kind: Any) -> None:
+        original, original_draw = kind.release, kind.draw
+
+        def release(mechanism: Any, value: Any, noise: Any) -> Any:
+            output = original(mechanism, value, noise)
+            self.noises.append(output - value)
+            return self._kept(mechanism, np.array(value), np.array(output))
+
+        def draw(mechanism: Any, dimension: int, noise: Any) -> Any:
+            self.noises.append(original_draw(mechanism, dimension, noise))
+            self.mechanisms.append(mechanism)
+            return self.noises[-1].copy()
+
+        patch.setattr(kind, "release", release)
+        patch.setattr(kind, "draw", draw)
+
+    def _minimum(self, problem: Any, accuracy: float, *others: Any, **options: Any) -> Any:
+        point = solve_certified(problem, accuracy).point
+        if self.given is not None:
+            point = self.given[len(self.values)]
+        value = problem.n_public * problem.gradient(point) - self.noises[-1]
+        return self._kept(self.mechanisms.pop(), value, point)
+
+    def _kept(self, mechanism: Any, value: np.ndarray, output: np.ndarray) -> np.ndarray:
+        if self.given is not None:
+            output = self.given[len(self.values)].copy()
+        self.values.append(value)
+        self.outputs.append(output)
+        self.mechanisms.append(mechanism)
+        return output.copy()
+
+
+def replayed(
+    case: Audited, confidence: float, n_draws: int = 400, n_replays: int = 3
+) -> tuple[float, float]:
+    """Audit a case by its releases: a lower bound on its privacy loss, and the claim.
+
+    Fits of the one data set release numbers; the other one is fitted at the same history. How far
+    the values before noise are apart, over the scales that are stated, is a loss if the noise has
+    these scales; what all noise really has beside them is estimated from as many standard variables
+    as `n_draws`. The bound is wrong with a probability of ``1 - confidence``.
+
+    Returns
+    -------
+    bound, claim : float
+        mu of Gaussian releases, or epsilon of spherical Laplace ones.
+    """
+    model, pair = case.make(), case.neighbours()
+    power = 2.0 if case.delta else 1.0
+    largest, total, n_seen, seed = 0.0, 0.0, 0, 0
+    while n_seen < n_draws:
+        one = _releases(model, pair[0], seed)
+        scales = [mechanism.noise_scale for mechanism in one.mechanisms]
+        total += sum(
+            (np.linalg.norm(noise) / scale) ** power
+            for noise, scale in zip(one.noises, scales, strict=True)
+        )
+        n_seen += sum(noise.size for noise in one.noises)
+        if seed < n_replays:
+            values = _releases(model, pair[1], seed, one.outputs).values
+            moved = [a - b for a, b in zip(one.values, values, strict=True)]
+            norms = [
+                np.linalg.norm(each) / scale for each, scale in zip(moved, scales, strict=True)
+            ]
+            largest = max(largest, float(np.linalg.norm(norms, power)))
+        seed += 1
+    # squares of normal variables, or norms of spherical Laplace ones: known laws of their sums
+    law = stats.chi2(n_seen) if case.delta else stats.gamma(n_seen)
+    ratio = (total / law.ppf(1.0 - confidence)) ** (1.0 / power)
+    claim = gaussian_mu(case.epsilon, case.delta) if case.delta else case.epsilon
+    return largest / ratio, claim
+
+
+def _releases(model: Any, data: Any, seed: int, given: Any = None) -> Releases:
+    """Fit a model and watch its releases."""
+    with pytest.MonkeyPatch.context() as patch:
+        seen = Releases(given=given).watching(patch)
+        fit(model, data, seed)
+    return seen
 
 
 # -------------------------------------------------------------------------------------------- table
