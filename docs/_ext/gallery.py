@@ -11,6 +11,7 @@ ORDER = (
     "plot_comparison",
     "plot_worst_group",
     "plot_worst_group_selection",
+    "plot_fairness",
     "plot_self_tuning",
     "plot_search",
     "plot_quantiles",

@@ -147,6 +147,122 @@ class DeclaredProblem(Problem):
         )
         self._check_function(domain.project(start), exact=gradient_error == 0.0)
 
+    @classmethod
+    def envelope(
+        cls,
+        value: Callable[[np.ndarray], float],
+        prox: Callable[[np.ndarray], np.ndarray],
+        *,
+        width: float,
+        dimension: int,
+        lipschitz: float,
+        strong_convexity: float = 0.0,
+        prox_error: float = 0.0,
+        **options: Any,
+    ) -> DeclaredProblem:
+        """Make the problem of the Moreau envelope of a convex loss that need not be smooth.
+
+        ``h(w) = min over u of f(u) + ||u - w||^2 / (2 width)`` has the gradient
+        ``(w - u*) / width`` and lies below f by at most ``lipschitz^2 width / 2``. It has the
+        Lipschitz constant and the gradient diameter of f, the smoothness ``1 / width`` and the
+        strong convexity ``mu / (1 + mu width)``, also where f is a mean over records and h is none
+        (docs/theory/output_perturbation.md, Lemma E).
+
+        Parameters
+        ----------
+        value : callable ``w -> float``
+            f, without the regulariser.
+        prox : callable ``w -> ndarray of shape (dimension,)``
+            u*, the proximal point of f for `width`.
+        width : float
+        dimension : int
+        lipschitz : float
+            L, bound on the subgradients of f (with ``mean_of_records=True`` of one record's) at
+            points of the domain and at most ``lipschitz * width`` away from it.
+        strong_convexity : float, default=0.0
+            mu, that of f.
+        prox_error : float, default=0.0
+            Bound on the distance of computed proximal points from exact ones, for every data set,
+            beyond 8 units in the last place of the longest w and u*.
+        **options
+            Other parameters of the class; `gradient_diameter` for the subgradients at all points
+            where L holds.
+        """
+        check_positive(width=width)
+        check_non_negative(strong_convexity=strong_convexity, prox_error=prox_error)
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            near = _checked("proximal point", prox(w.copy()), (int(dimension),))
+            away = w - near
+            return float(value(near)) + 0.5 * float(away @ away) / width, away / width
+
+        given: dict[str, Any] = {
+            "dimension": dimension,
+            "lipschitz": lipschitz,
+            "smoothness": 1.0 / width,
+            "strong_convexity": strong_convexity / (1.0 + strong_convexity * width),
+            **options,
+        }
+        longest = cls(value_and_gradient, **given).constants.radius + lipschitz * width
+        error = (prox_error + 8.0 * EPS * longest) / width + given.pop("gradient_error", 0.0)
+        return cls(value_and_gradient, gradient_error=error, **given)
+
+    @classmethod
+    def largest(
+        cls,
+        losses: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+        *,
+        n_losses: int,
+        bias: float,
+        lipschitz: float,
+        largest_value: float,
+        loss_smoothness: float = 0.0,
+        **options: Any,
+    ) -> DeclaredProblem:
+        """Make the problem of the largest of m smooth convex losses, of records, groups or pairs.
+
+        It is smoothed by ``log(mean exp(t loss)) / t`` with ``t = log(m) / bias``, which lies
+        below the largest loss by at most `bias` and has the smoothness ``beta + t L^2``. As for
+        every loss that is no mean, the noise does not shrink with the number of records.
+
+        Parameters
+        ----------
+        losses : callable ``w -> (ndarray of shape (m,), ndarray of shape (m, dimension))``
+            The losses and their gradients, without the regulariser.
+        n_losses : int
+            m >= 2, public.
+        bias : float
+        lipschitz : float
+            L, bound on the gradient of each loss.
+        largest_value : float
+            Bound on the absolute value of each loss, for the rounding of exponents.
+        loss_smoothness : float, default=0.0
+            beta, of each loss.
+        **options
+            Other parameters of the class.
+        """
+        check_count("n_losses", n_losses, 2)
+        check_positive(bias=bias, lipschitz=lipschitz, largest_value=largest_value)
+        check_non_negative(loss_smoothness=loss_smoothness)
+        m, tilt = int(n_losses), math.log(n_losses) / bias
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            values, gradients = losses(w)
+            values = _checked("losses", values, (m,))
+            most = float(values.max())
+            shares = np.exp(tilt * (values - most))
+            total = float(shares.sum())
+            return most + (math.log(total) - math.log(m)) / tilt, shares @ gradients / total
+
+        rounding = 64.0 * tilt * largest_value + 4.0 * m + 128.0
+        return cls(
+            value_and_gradient,
+            lipschitz=lipschitz,
+            smoothness=loss_smoothness + tilt * lipschitz**2,
+            gradient_error=EPS * rounding * lipschitz + options.pop("gradient_error", 0.0),
+            **options,
+        )
+
     @property
     def smoothness(self) -> float:
         return self.constants.smoothness + self.alpha

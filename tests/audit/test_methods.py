@@ -28,6 +28,7 @@ POWER = {
 #: Methods with a way of their own to what they release.
 NAMES = (
     "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
+    "DPAdversarialClassifier, gradient",
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, histogram",
     "DPMaxGroupLossClassifier, mirror_descent, histogram",
     "DPRidgeCV, rounds", "DPLogisticRegressionCV, rounds",

@@ -110,6 +110,110 @@ def test_the_same_release_as_by_rows(radius, center):
         assert moved(one.point, two.point) <= one.plan.accuracy + 1e-4 * scales[0]
 
 
+# ------------------------------------------------------------------- envelopes and largest losses
+
+WIDTH = 0.3
+
+
+def medians(targets, width=WIDTH, **options):
+    """The envelope of ``mean_i ||w - b_i||_1``, whose proximal point is a median of 2 n + 1."""
+    n, d = targets.shape
+    steps = width * (1.0 - 2.0 * np.arange(n + 1) / n)
+
+    def prox(w):
+        return np.median(np.concatenate([targets, w + steps[:, None]]), axis=0)
+
+    return DeclaredProblem.envelope(
+        lambda w: float(np.abs(w - targets).sum(axis=1).mean()), prox, width=width, dimension=d,
+        lipschitz=math.sqrt(d), n_records=n, mean_of_records=True, **options,
+    )  # fmt: skip
+
+
+def test_an_envelope_is_that_of_its_definition():
+    """Against the least value on a grid, difference quotients and the declared constants."""
+    rng = np.random.default_rng(0)
+    targets = rng.uniform(-1.0, 1.0, (6, 1))
+    problem, grid = medians(targets, alpha=0.5), np.linspace(-3.0, 3.0, 60_001)
+    grid = np.append(grid, targets)
+    losses = np.abs(grid - targets).mean(axis=0)
+    points = rng.uniform(-2.0, 2.0, (40, 1))
+    gradients = []
+    for w in points:
+        value, gradient = problem.value_and_gradient(w)
+        least = (losses + (grid - w) ** 2 / (2.0 * WIDTH)).min()
+        assert value - 0.25 * w @ w == pytest.approx(least, abs=1e-8)
+        loss = float(np.abs(w - targets).mean())
+        assert loss - WIDTH / 2 - 1e-12 <= least <= loss + 1e-8
+        ends = [problem.value_and_gradient(w + step)[0] for step in (1e-6, -1e-6)]
+        assert gradient[0] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-7)
+        gradients.append(gradient[0] - 0.5 * w[0])
+    slopes = np.abs(np.subtract.outer(gradients, gradients))
+    apart = np.abs(np.subtract.outer(points[:, 0], points[:, 0]))
+    assert np.abs(gradients).max() <= 1.0 + 1e-12 and (slopes <= apart / WIDTH + 1e-12).all()
+
+
+@pytest.mark.parametrize("width", [0.05, 0.3, 3.0])
+def test_an_envelope_of_a_mean_moves_like_the_mean(width):
+    """Neighbours' solutions: never further apart than D / (mu n), though it is no mean itself."""
+    n, alpha, rng, largest = 5, 0.5, np.random.default_rng(1), 0.0
+    plan = plan_output_perturbation(medians(np.zeros((n, 1)), width, alpha=alpha).constants, BUDGET)
+    assert plan.exact_sensitivity == pytest.approx(2.0 / (alpha * n), rel=1e-6)
+    for _ in range(25):
+        targets = rng.choice([-1.0, -0.2, 0.0, 0.2, 1.0], (n, 1)) * 3.0
+        pair = []
+        for record in (-3.0, 3.0):
+            targets[0] = record
+            problem = medians(targets, width, alpha=alpha)
+            pair.append(solve_certified(problem, 1e-6, AcceleratedGradient()).point)
+        largest = max(largest, moved(*pair))
+    assert 0.5 * plan.exact_sensitivity < largest <= plan.exact_sensitivity + 2e-6
+
+
+def test_a_strongly_convex_loss_has_an_envelope_less_so():
+    """``w^2 / 2`` has the envelope ``w^2 / (2 (1 + width))``."""
+    problem = DeclaredProblem.envelope(
+        lambda w: 0.5 * float(w @ w), lambda w: w / (1.0 + WIDTH), width=WIDTH, dimension=2,
+        lipschitz=2.0, radius=1.0, strong_convexity=1.0, prox_error=1e-9,
+    )  # fmt: skip
+    w = np.array([0.3, -0.4])
+    assert problem.value_and_gradient(w)[0] == pytest.approx(0.125 / (1.0 + WIDTH))
+    assert problem.constants.strong_convexity == pytest.approx(1.0 / (1.0 + WIDTH))
+    assert problem.constants.additional_rounding == pytest.approx(1e-9 / WIDTH, rel=1e-4)
+
+
+def largest_distance(targets, bias=0.05, **options):
+    """The largest of ``||w - b_i||^2 / 2``: its minimiser is the middle of the smallest ball."""
+    return DeclaredProblem.largest(
+        lambda w: (0.5 * ((w - targets) ** 2).sum(axis=1), w - targets),
+        n_losses=len(targets), bias=bias, dimension=targets.shape[1], lipschitz=2.0, radius=1.0,
+        largest_value=2.0, loss_smoothness=1.0, strong_convexity=1.0, n_records=len(targets),
+        **options,
+    )  # fmt: skip
+
+
+def test_a_largest_loss_is_smooth_and_near_the_largest():
+    rng = np.random.default_rng(0)
+    targets = rng.normal(size=(9, 3))
+    targets /= np.linalg.norm(targets, axis=1, keepdims=True)
+    problem = largest_distance(targets)
+    smoothness = problem.constants.smoothness
+    assert smoothness == pytest.approx(1.0 + math.log(9) / 0.05 * 4.0)
+    for _ in range(50):
+        w, step = rng.normal(size=3) / 3.0, 1e-4 * rng.normal(size=3)
+        value, gradient = problem.value_and_gradient(w)
+        truth = 0.5 * ((w - targets) ** 2).sum(axis=1).max()
+        assert truth - 0.05 <= value <= truth
+        ends = [problem.value_and_gradient(w + sign * step) for sign in (1.0, -1.0)]
+        assert gradient @ step == pytest.approx((ends[0][0] - ends[1][0]) / 2.0, rel=1e-4, abs=1e-9)
+        bend = np.linalg.norm(ends[0][1] - ends[1][1]) / (2.0 * np.linalg.norm(step))
+        assert bend <= smoothness
+    corners = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.2]])  # the ball of the first two
+    centre = solve_certified(largest_distance(corners, 1e-3), 1e-6, AcceleratedGradient()).point
+    np.testing.assert_allclose(centre, 0.0, atol=2e-3)
+    released = output_perturbation(problem, BUDGET)
+    assert released.plan.exact_sensitivity == pytest.approx(2.0, rel=1e-3)  # all of the ball
+
+
 def test_sensitivity_of_a_largest_loss_is_free_of_n():
     """Exhaustive neighbours on a grid: never above 2 L / mu, and far above 2 L / (mu n)."""
     n, alpha = 12, 0.5

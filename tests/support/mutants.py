@@ -80,6 +80,27 @@ _LOSSES = "tests/problems/test_losses.py -k sign_where"
 
 MUTANTS = (
     Mutant(
+        "moved rows clipped as if they were not moved",
+        "algorithms/preparation/attacked_rows.py",
+        "limits = self.clip_norm / (norms + moves.lengths[worst])",
+        "limits = self.clip_norm / norms",
+        "tests/algorithms/preparation/test_attacked_rows.py -k 'no_record and odds'",
+    ),
+    Mutant(
+        "moved rows of several classes clipped as if they were not moved",
+        "algorithms/preparation/attacked_rows.py",
+        "lengths = norms + moves.lengths.max(axis=1)[targets]",
+        "lengths = norms.copy()",
+        "tests/algorithms/preparation/test_attacked_rows.py -k 'no_record and classes'",
+    ),
+    Mutant(
+        "a largest loss as smooth as its parts",
+        "problems/declared.py",
+        "            smoothness=loss_smoothness + tilt * lipschitz**2,",
+        "            smoothness=loss_smoothness,",
+        "tests/problems/test_declared.py -k near_the_largest",
+    ),
+    Mutant(
         "rows of tables that are longer than 1",
         "tabular/row_features.py",
         "long = np.flatnonzero(factors < 1.0)",
