@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import figures
 from skdp.algorithms import RGDASettings, Run, plan_dp_rgda
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -317,8 +316,9 @@ def trajectory(made: Instance, method: str, options: dict[str, Any]) -> Iterator
     problem.public_gradient = recorded  # type: ignore[method-assign]
     points.append(search(made, problem, 2.0, 0, **options))
     for step, x in enumerate(points[:: options.get("inner_steps", 1)]):
-        row = {"method": method, "kind": "trajectory", "epsilon": 2.0, "step": step}
-        yield row | made.diagnostics(x)
+        if step % 4 == 0:
+            row = {"method": method, "kind": "trajectory", "epsilon": 2.0, "step": step}
+            yield row | made.diagnostics(x)
 
 
 def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
@@ -346,17 +346,3 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
 
 SHOWN = ["instance", "method", "kind", "epsilon", "phi", "phi_low", "phi_high", "gradient"]
 SHOWN += ["curvature"]
-
-
-#: Panels of the picture.
-PANELS = {
-    "phi": "Phi", "gradient": "norm of its gradient", "curvature": "least eigenvalue of its Hessian"
-}  # fmt: skip
-
-
-def plot(table: pd.DataFrame) -> Any:
-    """Draw one run of each method at epsilon 2, as Figure 1 of the paper."""
-    runs = table[table["kind"] == "trajectory"]
-    parts = [runs.assign(panel=title, y=runs[name]) for name, title in PANELS.items()]
-    cells = pd.concat(parts)
-    return figures.curves(cells, "step", "y", "panel", "method", log="", ylabel="", columns=3)

@@ -12,6 +12,8 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[2]
 #: Colours of Okabe and Ito, told apart by everybody; markers tell curves apart in print.
+#: Methods of Table 2 of Xu et al. (2026).
+TABLE_2 = ("DP-RGDA on Phi", "Sto-SPIDER on Phi", "Ada-DP-SPIDER on Phi", "PrivateDiff on Phi")
 STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D"))
 
 
@@ -21,10 +23,11 @@ def draw(
     panels: Mapping[str, Mapping[str, pd.Series]],
     xlabel: str = "epsilon",
     yticks: Sequence[float] = (),
+    xscale: str = "log",
 ) -> None:
     """A panel for each title, a curve for each name, one legend below.
 
-    The y axis is logarithmic where it has ticks of its own.
+    The y axis is logarithmic where it has ticks of its own, the x axis by default.
     """
     rc = {
         "font.size": 10,
@@ -39,9 +42,10 @@ def draw(
         for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
             for (label, curve), (colour, marker) in zip(curves.items(), STYLES, strict=False):
                 axis.plot(curve.index, curve, color=colour, marker=marker, label=label)
-            ticks = next(iter(curves.values())).index
-            axis.set(title=title, xlabel=xlabel, xscale="log")
-            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.set(title=title, xlabel=xlabel, xscale=xscale)
+            if xscale == "log":
+                ticks = next(iter(curves.values())).index
+                axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             if yticks:
                 axis.set(yscale="log")
                 axis.set_yticks(yticks, [f"{tick:g}" for tick in yticks])
@@ -163,6 +167,21 @@ if __name__ == "__main__":
             )
         },
         xlabel="number of features",
+    )
+    runs = table("matrix_sensing", kind="trajectory")
+    draw(
+        "matrix_sensing",
+        "at the last iterate",
+        {
+            title: {
+                name: part.set_index("step")[column]
+                for name, part in runs.groupby("method", sort=False)
+                if name in TABLE_2
+            }
+            for column, title in (("phi", "Phi"), ("curvature", "least eigenvalue of its Hessian"))
+        },
+        xlabel="step",
+        xscale="linear",
     )
     answers = {
         "DPSyntheticData, answers": "DPSyntheticData, answers",
