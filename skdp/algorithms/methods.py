@@ -323,6 +323,11 @@ def _stages_lead(objective: Any, budget: PrivacyBudget) -> bool:
     return _has_stages(objective, budget) and not _group_gradient_leads(objective, budget)
 
 
+def _pure_output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether rows are prepared for pure privacy: nothing else was better then."""
+    return budget.is_pure and objective.prepares and covers_prepared(objective, budget)
+
+
 def _output_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether prepared output perturbation was better than the others that use a solver.
 
@@ -366,6 +371,7 @@ METHODS: dict[str, Method] = {
     "output": Method(
         plan=_plan_output,
         chunked=True,
+        leads=_pure_output_leads,
         leads_solvers=_output_leads,
         published=partial(plan_regularized_risk, calibration="paper"),
         relations=tuple(Neighbouring),

@@ -65,6 +65,10 @@ class AdditiveMechanism(ABC):
         """Return the expected squared norm of the noise."""
 
     @abstractmethod
+    def deviation(self, dimension: int) -> float:
+        """Return the standard deviation of each coordinate of the noise."""
+
+    @abstractmethod
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         """Draw the noise alone, rounded to doubles, shape (dimension,)."""
 
@@ -90,6 +94,9 @@ class GaussianMechanism(AdditiveMechanism):
 
     def mean_square(self, dimension: int) -> float:
         return dimension * self.noise_scale * self.noise_scale
+
+    def deviation(self, dimension: int) -> float:
+        return self.noise_scale
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.standard_normal(dimension)
@@ -121,6 +128,9 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
 
     def mean_square(self, dimension: int) -> float:
         return dimension * (dimension + 1) * self.noise_scale * self.noise_scale
+
+    def deviation(self, dimension: int) -> float:
+        return self.noise_scale * math.sqrt(dimension + 1.0)
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.gamma(dimension) * noise.direction(dimension)

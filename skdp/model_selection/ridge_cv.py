@@ -37,9 +37,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
-        - "auto": "rounds", but "sufficient_statistics" with `cv` or delta = 0. Where public numbers
-          say that second moments are mostly noise it is the default of DPRidge, which has no
-          penalty; with a solver it is output perturbation on prepared rows.
+        - "auto": "rounds", but "sufficient_statistics" with `cv`, or with candidates and delta = 0.
+          Where public numbers say that second moments are mostly noise, and without candidates for
+          delta = 0, it is the default of DPRidge, which has no penalty; with a solver it is output
+          perturbation on prepared rows.
 
         Those after "sufficient_statistics" end with output perturbation on all records at the
         chosen alpha. They serve for comparison: see docs/guide/tuning.md.

@@ -11,6 +11,7 @@ import numpy as np
 from skdp._checks import check_count, check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
 from skdp.algorithms.methods import METHODS, Choice, choose
+from skdp.algorithms.output.prepared import covers_prepared
 from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
 from skdp.algorithms.tuning.rounds import RoundsPlan, are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
@@ -83,6 +84,8 @@ class TunedLinearModel(DPLinearModel):
             reason = "rounds are proven for two classes"
         elif self._has_solver:
             reason = "a solver was given"
+        elif self._budget.is_pure:
+            reason = "rounds need delta > 0"
         return (f"method={method!r} in place of 'rounds', since {reason}",)
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
@@ -137,6 +140,8 @@ class TunedLinearModel(DPLinearModel):
             return None
         statistics = list(self._methods)[1]
         objective = self._objective(design, risk)
+        if self._budget.is_pure and self.cv is None and not self._candidates:
+            return None if covers_prepared(objective, self._budget) else statistics
         if self.cv is not None or self._budget.is_pure:
             return statistics
         if self._candidates:

@@ -68,11 +68,13 @@ SPECIAL = {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
         "quantile, prepared, replace-one": "SMOOTHED_SPREAD",
+        "pure ridge": "PURE_SOLVES PURE_LITTLE_NOISE",
     },
     "preparation": {
         "ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES",
         "logistic, gradient, persons": "RECORD_LIMIT",
         "shrunk ridge": "SHRUNK PENALTY_NOISE",
+        "pure ridge": "PURE_SHARES PURE_LITTLE_NOISE PURE_MOMENTS_SHARE PURE_MOMENTS_NOISE",
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {

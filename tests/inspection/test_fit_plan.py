@@ -93,7 +93,7 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
     "model",
     [
         DPLogisticRegression(method="output", data_norm=2.0, classes=range(3), preparation=None),
-        DPRidge(method="output", delta=0.0, data_norm=1.0, target_range=(0, 5)),
+        DPRidge(method="output", delta=0.0, preparation=None, data_norm=1.0, target_range=(0, 5)),
         DPLinearClassifier(loss="hinge", method="phased", data_norm=1.0, classes=[0, 1, 2]),
         DPLinearRegressor(
             method="objective", loss="huber", data_norm=1.0, target_range=(-1, 1), alpha=0.5

@@ -48,7 +48,7 @@ def make(name, kind=0, classes=(0, 1), **parameters):
         ({"epsilon": 0.03}, "gradient"),
         pytest.param({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "rounds", marks=NOISY),
         ({"solver": "lbfgs"}, "output"),
-        ({"delta": 0.0}, None),
+        ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, None),
         ({"cv": 2}, None),
     ],
 )

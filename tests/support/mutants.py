@@ -1814,10 +1814,24 @@ MUTANTS = (
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
+        "prepared: parts of epsilon are those of mu",
+        "algorithms/preparation/levels.py",
+        "(share if self.is_pure else math.sqrt(share))",
+        "math.sqrt(share)",
+        "tests/algorithms/output/test_prepared_pure.py",
+    ),
+    Mutant(
+        "prepared: normal noise for the means with pure privacy",
+        "algorithms/preparation/centering.py",
+        "is_pure=is_pure,",
+        "is_pure=False,",
+        "tests/algorithms/output/test_prepared_pure.py",
+    ),
+    Mutant(
         "prepared: solves share no budget",
         "algorithms/output/prepared.py",
-        "math.sqrt(self.n_solves) / self.mu",
-        "1.0 / self.mu",
+        "self.level.part(1.0 / self.n_solves).mechanism",
+        "self.level.mechanism",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -1858,15 +1872,15 @@ MUTANTS = (
     Mutant(
         "prepared: the user's penalty in the solve",
         "algorithms/output/prepared.py",
-        "return relative * float(self.shares.mean()) * self.curvature",
-        "return relative * float(self.shares.mean()) * self.curvature + self.objective.alpha",
+        "self._solves[1] * float(self.shares.mean()) * self.curvature",
+        "self._solves[1] * float(self.shares.mean()) * self.curvature + self.objective.alpha",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
         "prepared: the temperature has the budget of the solves",
         "algorithms/output/prepared.py",
-        "plan_temperature(loss, design, relation, mu * math.sqrt(share))",
-        "plan_temperature(loss, design, relation, mu)",
+        "plan_temperature(loss, design, relation, level.part(share).mu)",
+        "plan_temperature(loss, design, relation, level.mu)",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -1935,8 +1949,8 @@ MUTANTS = (
     Mutant(
         "rounds: they share no budget",
         "algorithms/tuning/rounds.py",
-        "math.sqrt(self.n_solves) / self.mu",
-        "1.0 / self.mu",
+        "self.level.part(1.0 / self.n_solves).mechanism",
+        "self.level.mechanism",
         _ROUNDS,
     ),
     Mutant(

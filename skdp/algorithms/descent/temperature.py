@@ -209,7 +209,7 @@ class TemperaturePlan:
             Found.
         """
         unit = self._unit(float(np.linalg.norm(weights)), spread)
-        n, scale, k = self.sum.design.n_records, self.sum.mechanism().noise_scale, len(weights)
+        n, scale, k = self.sum.design.n_records, self.sum.deviation, len(weights)
         moved, residual = (factors[1] - factors[0]) * unit, 1.0
         if not self.loss.has_odds:
             h, residual, prior = n * float(covariance[0, 0]) / unit**2, spread, 1.0
@@ -265,9 +265,9 @@ def _step(q: np.ndarray, prior: np.ndarray, scale: float) -> np.ndarray:
 
 
 def plan_temperature(
-    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, is_pure: bool = False
 ) -> TemperaturePlan:
-    """Calibrate the release to mu-Gaussian differential privacy."""
+    """Calibrate the release as :class:`NoisySum` does."""
     derivatives = NoisySum(
         design=design,
         neighbouring=neighbouring,
@@ -277,6 +277,7 @@ def plan_temperature(
         n_entries=5 if _has_shift(loss, design) else 2,
         name="temperature",
         reference="docs/theory/noisy_gradient_descent.md, Theorem 1",
+        is_pure=is_pure,
     )
     return TemperaturePlan(loss=loss, sum=derivatives)
 

@@ -25,6 +25,7 @@ from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_noise import centered_noise
+from skdp.algorithms.preparation.levels import Level
 from skdp.algorithms.preparation.penalty import (
     AFTER_RELEASES,
     needs_moments,
@@ -35,13 +36,12 @@ from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.undo import Curvature, LeftNoise, shrunk
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
-from skdp.mechanisms import GaussianMechanism
+from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import Ball, EmpiricalRisk, FiniteSumProblem, Objective, Records
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.losses import LogisticLoss
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.multiclass_losses import OneVsRestLoss
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.slope_clipped import ClippedLoss, can_be_clipped, clipped
@@ -83,10 +83,10 @@ class PreparedOutputPlan(Plan):
     ----------
     objective : Objective
     preparation : PreparationPlan
-    mu : float
-        Of the Gaussian differential privacy of all solves.
-    total_mu : float
-        The same of the whole.
+    level : Level
+        Of all solves.
+    total : Level
+        Of the whole.
     temperature : TemperaturePlan or None
     spread : float
         Of the targets; after a run the released one.
@@ -100,8 +100,8 @@ class PreparedOutputPlan(Plan):
 
     objective: Objective
     preparation: PreparationPlan
-    mu: float
-    total_mu: float
+    level: Level
+    total: Level
     temperature: TemperaturePlan | None
     spread: float
     odds: tuple[float, ...]
@@ -125,8 +125,11 @@ class PreparedOutputPlan(Plan):
     @property
     def _noise(self) -> float:
         """Noise of a mean of numbers up to 1."""
-        return self.objective.neighbouring.n_changes / (
-            self.objective.design.n_records * self.total_mu
+        changes = self.objective.neighbouring.n_changes
+        return (
+            changes
+            * self.total.deviation(self.objective.dimension)
+            / (self.objective.design.n_records)
         )
 
     @property
@@ -202,7 +205,7 @@ class PreparedOutputPlan(Plan):
 
     @property
     def n_solves(self) -> int:
-        return rules.SOLVES[self._needs_many]
+        return self._solves[0]
 
     @property
     def penalty(self) -> float:
@@ -212,16 +215,23 @@ class PreparedOutputPlan(Plan):
     @property
     def _relative_penalty(self) -> float:
         """The same in units of the mean curvature."""
-        return rules.PENALTIES[self._needs_many]
+        return self._solves[1]
 
     @property
-    def mechanism(self) -> GaussianMechanism:
+    def _solves(self) -> tuple[int, float]:
+        """Their number, and the penalty in units of the mean curvature."""
+        if self.level.is_pure:  # epsilons add, so that many cost much
+            return rules.PURE_SOLVES[self.weights_noise > rules.PURE_LITTLE_NOISE]
+        return rules.SOLVES[self._needs_many], rules.PENALTIES[self._needs_many]
+
+    @property
+    def mechanism(self) -> AdditiveMechanism:
         """Noise of all solves as one."""
         sensitivity = self.sensitivity
         if sensitivity is None:
             changes = self.objective.neighbouring.n_changes
             sensitivity = changes * self.clip / (self.objective.design.n_records * self.penalty)
-        return GaussianMechanism(sensitivity, 1.0 / self.mu)
+        return self.level.mechanism(sensitivity)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -240,7 +250,8 @@ class PreparedOutputPlan(Plan):
     def planned_noise(self) -> PlannedNoise:
         # margins of rows whose mean square norm is 1 have the noise of a weight
         undone = self._undone(self.shares * self.curvature)
-        noise = self.mechanism.noise_scale * math.sqrt(float((undone**2).mean()))
+        noise = self.mechanism.deviation(self.objective.dimension)
+        noise *= math.sqrt(float((undone**2).mean()))
         design = self.objective.design
         norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
         margins = MarginNoise(coef=noise / norm, average_row=noise, rare_row=noise)
@@ -439,13 +450,13 @@ class PreparedOutputPlan(Plan):
                 problem.constants, objective.neighbouring
             )
             least_moved = min(least_moved, float(sensitivity))
-            mechanism = GaussianMechanism(float(sensitivity), math.sqrt(self.n_solves) / self.mu)
+            mechanism = self.level.part(1.0 / self.n_solves).mechanism(float(sensitivity))
             noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
             noisy = noisy.reshape(shape)
             undone = weights + curvature.rotated_back(undoing * curvature.rotated(noisy - weights))
             total, counted = total + t * undone, counted + t
             squares = sum(s * s for s in range(1, t + 1)) / counted**2
-            variances = (mechanism.noise_scale * undoing) ** 2 * squares
+            variances = (mechanism.deviation(noisy.size) * undoing) ** 2 * squares
             mean = curvature.rotated(total / counted)
             beta = origin + self.shrunk(mean - origin, variances, curvature)
             weights = curvature.rotated_back(beta)
@@ -480,7 +491,8 @@ class PreparedOutputPlan(Plan):
     def _cap(self) -> float:
         """Largest variance of the margins."""
         if self.is_squared:
-            return self.spread**2 * rules.CAPS_OF_NUMBERS[not self._is_noisy]
+            is_small = self._is_noisy or self.level.is_pure
+            return self.spread**2 * rules.CAPS_OF_NUMBERS[not is_small]
         return rules.CAP_OF_CLASSES * self.risk.loss.margin_scale**2
 
     @property
@@ -490,8 +502,7 @@ class PreparedOutputPlan(Plan):
         of_one = np.ones(loss.n_outputs)
         if centering is None or not (self.is_squared or loss.has_odds):
             return loss.margin_scale**2 / len(of_one) * of_one
-        scale = centering.sum.mechanism().noise_scale
-        deviation = scale / self.objective.design.n_records
+        deviation = centering.sum.deviation / self.objective.design.n_records
         if self.is_squared:  # the best constant is the mean for squares alone
             moved = 0.0 if loss.is_quadratic else self.spread**2
             return ((deviation * centering.target_clip * loss.target_bound) ** 2 + moved) * of_one
@@ -552,11 +563,12 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
 
 
 def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether the method is proven for the loss, and rows are few enough features to whiten."""
+    """Whether the method is proven for the objective, and better than others for pure privacy."""
     is_covered = can_be_clipped(objective.risk.loss)
     is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
     is_mean = objective.risk.is_mean and not objective.population
-    return is_covered and is_narrow and is_mean and not budget.is_pure
+    is_worth_it = not budget.is_pure or type(objective.risk.loss) is HalfSquaredLoss
+    return is_covered and is_narrow and is_mean and is_worth_it
 
 
 def plan_prepared_output(
@@ -569,7 +581,6 @@ def plan_prepared_output(
     objective : Objective
         That :func:`covers_prepared`. Its penalty and its ball enter after the releases.
     budget : PrivacyBudget
-        With delta > 0.
     has_candidates : bool, default=False
         Whether other penalties than that of the objective may enter.
     """
@@ -579,20 +590,20 @@ def plan_prepared_output(
     if not objective.risk.is_smooth:
         objective = objective.smoothed(rules.SMOOTHED_SPREAD * loss.margin_scale)
         loss = objective.risk.loss
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    noise = relation.n_changes / (design.n_records * mu)
+    level = Level.of(budget)
     is_shrunk = has_candidates or needs_moments(objective)
-    preparation = plan_preparation(loss, design, relation, mu, is_shrunk)
+    preparation = plan_preparation(loss, design, relation, level, is_shrunk)
     temperature, share = None, 0.0
-    if loss.has_odds or loss.is_quadratic:
+    if not level.is_pure and (loss.has_odds or loss.is_quadratic):
+        noise = relation.n_changes / (design.n_records * level.mu)
         share = temperature_share(loss if loss.has_odds else LogisticLoss(), noise)
     if share:
-        temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
+        temperature = plan_temperature(loss, design, relation, level.part(share).mu)
     return PreparedOutputPlan(
         objective=objective,
         preparation=preparation,
-        mu=mu * math.sqrt(1.0 - preparation.share - share),
-        total_mu=mu,
+        level=level.part(1.0 - preparation.share - share),
+        total=level,
         temperature=temperature,
         spread=math.sqrt(preparation_rules.PRIOR_VARIANCE) * (loss.target_bound or 1.0),
         odds=(0.0,) * loss.n_outputs,

@@ -291,7 +291,7 @@ class CenteringPlan:
     def scale_error(self, centering: Centering) -> float:
         """Noise of the squared scale of rows, relative to it; no more than 1."""
         n = centering.n_records or self.sum.design.n_records
-        deviation = self.sum.mechanism().noise_scale / n / _SQUARE_WEIGHT
+        deviation = self.sum.deviation / n / _SQUARE_WEIGHT
         return min(deviation / centering.scale**2, 1.0)
 
     def release(self, records: Records, noise: NoiseSource) -> Centering:
@@ -347,14 +347,19 @@ class CenteringPlan:
 
 
 def plan_centering(
-    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, moves_rows: bool = True
+    loss: Loss,
+    design: Design,
+    neighbouring: Neighbouring,
+    mu: float,
+    moves_rows: bool = True,
+    is_pure: bool = False,
 ) -> CenteringPlan:
-    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
+    """Calibrate the release as :class:`NoisySum` does, by Lemma 1."""
     moves_rows = moves_rows and design.intercept > 0
-    given = loss, design, neighbouring, mu, moves_rows
+    given = loss, design, neighbouring, mu, moves_rows, is_pure
     (means, weight), clip = _sum(*given, 1.0), 1.0
     if loss.target_bound and design.intercept > 0:
-        deviation = means.bound() / (mu * design.n_records)
+        deviation = means.deviation / design.n_records
         clip = min(max(rules.TARGET_NOISE / deviation, rules.LEAST_TARGET_CLIP), 1.0)
         means, weight = _sum(*given, clip)
     return CenteringPlan(
@@ -368,6 +373,7 @@ def _sum(
     neighbouring: Neighbouring,
     mu: float,
     moves_rows: bool,
+    is_pure: bool,
     target_clip: float,
 ) -> tuple[NoisySum, float]:
     """Return the release with the sensitivity of Lemma 1, and the weight of the count."""
@@ -392,6 +398,7 @@ def _sum(
         n_entries=design.n_features * moves_rows + 1 + targets.size + (count > 0.0),
         name="means of rows and targets" if moves_rows else "mean square norm and targets' means",
         reference="docs/theory/noisy_gradient_descent.md, Lemma 1",
+        is_pure=is_pure,
     )
     return means, count
 

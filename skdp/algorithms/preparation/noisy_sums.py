@@ -1,4 +1,4 @@
-"""Noisy sums over the records: Gaussian noise for what one record changes, rounding included."""
+"""Noisy sums over the records: noise for what one record changes, rounding included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.preparation.centered_rows import sum_rounding
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.algorithms.preparation.levels import Level
+from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design
@@ -22,7 +23,7 @@ class NoisySum:
     design : Design
     neighbouring : Neighbouring
     mu : float
-        Of the Gaussian differential privacy of the release.
+        Of the Gaussian differential privacy of the release; if it `is_pure`, its epsilon.
     sensitivity : float
         What one record changes in the exact sum.
     size : float, default=0.0
@@ -32,6 +33,7 @@ class NoisySum:
         Of the sum.
     name, reference : str
         In the privacy report.
+    is_pure : bool, default=False
     """
 
     design: Design
@@ -42,6 +44,7 @@ class NoisySum:
     n_entries: int
     name: str
     reference: str
+    is_pure: bool = False
 
     def bound(self, moved: float = 0.0) -> float:
         """Bound what one record changes in the computed sum.
@@ -52,9 +55,14 @@ class NoisySum:
         n = self.design.n_records * self.design.size_ratio
         return self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size) + n * moved
 
-    def mechanism(self, moved: float = 0.0) -> GaussianMechanism:
+    def mechanism(self, moved: float = 0.0) -> AdditiveMechanism:
         """Return the noise for what one record changes."""
-        return GaussianMechanism(self.bound(moved), 1.0 / self.mu)
+        return Level(self.mu, self.is_pure).mechanism(self.bound(moved))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of an entry."""
+        return self.mechanism().deviation(self.n_entries)
 
     def describe(self) -> Release:
         """Describe the release."""
@@ -65,7 +73,7 @@ class NoisySum:
     def release(
         self, exact: np.ndarray, noise: NoiseSource, moved: float = 0.0
     ) -> tuple[np.ndarray, float]:
-        """Return the noisy sum, of the same shape and of finite numbers, and the noise's scale."""
+        """Return the noisy sum, of finite numbers, and the standard deviation of an entry."""
         mechanism = self.mechanism(moved)
         noisy = mechanism.release(exact.ravel(), noise).reshape(exact.shape)
-        return np.nan_to_num(noisy), mechanism.noise_scale
+        return np.nan_to_num(noisy), mechanism.deviation(exact.size)

@@ -15,6 +15,7 @@ from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_chunks import centered
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
+from skdp.algorithms.preparation.levels import Level
 from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.prepared_records import AffineMap
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
@@ -96,7 +97,7 @@ class PreparationPlan:
         """Deviation of a diagonal second moment, and relative error of all of them by the scale."""
         deviation, error = 0.0, 0.0
         if self.moments is not None:
-            deviation = self.moments.sum.mechanism().noise_scale / self.design.n_records
+            deviation = self.moments.sum.deviation / self.design.n_records
         if self.centering is not None:
             error = self.centering.scale_error(centering)
         return deviation, error
@@ -140,7 +141,7 @@ class PreparationPlan:
 
 
 def plan_preparation(
-    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, is_shrunk: bool = False
+    loss: Loss, design: Design, neighbouring: Neighbouring, level: Level, is_shrunk: bool = False
 ) -> PreparationPlan:
     """Choose the parts of the budget, and calibrate the releases, from public numbers.
 
@@ -149,39 +150,66 @@ def plan_preparation(
     loss : Loss
     design : Design
     neighbouring : Neighbouring
-    mu : float
-        Of the Gaussian differential privacy of a whole fit.
+    level : Level
+        Of a whole fit.
     is_shrunk : bool, default=False
         Whether a penalty of the user goes by the second moments. More noise of theirs is accepted.
     """
-    n, d, k = design.n_records, design.n_features, neighbouring.n_changes
-    noise = k / (n * mu)
-    means, moves_rows = centering_share(loss, noise * math.sqrt(d), noise)
-    spread, spread_share = None, 0.0
-    if loss.target_bound:
-        means = max(means, rules.LEAST_MEANS_SHARE)
-        low, high = rules.SPREAD_SHARES
-        spread_share = min(max(0.5 * (noise / rules.SPREAD_NOISE) ** 2, low), high)
-        spread = plan_spread(design, loss.target_bound, neighbouring, mu * math.sqrt(spread_share))
-    unit = math.sqrt(2.0 * k * d) / (n * mu) * d  # spectral noise times features, for all of mu
-    sufficient = [
-        share for share in rules.MOMENTS_SHARES if unit <= rules.LITTLE_NOISE * math.sqrt(share)
-    ]
-    moments, moments_share = None, 0.0
-    fallback = rules.MOMENTS_SHARES[-2]
-    worthy_noise = rules.PENALTY_NOISE if is_shrunk else 0.0
-    if sufficient or unit <= max(rules.WORTHY_NOISE, d * worthy_noise) * math.sqrt(fallback):
-        moments_share = sufficient[0] if sufficient else fallback
-        mu_moments = mu * math.sqrt(moments_share)
-        moments = plan_row_moments(design, neighbouring, mu_moments, worthy_noise=worthy_noise)
-    centering = None
-    if means:
-        centering = plan_centering(loss, design, neighbouring, mu * math.sqrt(means), moves_rows)
+    shares = _pure_shares if level.is_pure else _gaussian_shares
+    worthy = rules.PENALTY_NOISE if is_shrunk else 0.0
+    of_means, of_spread, of_moments, moves_rows = shares(loss, design, neighbouring, level, worthy)
+    means, spreads, seconds = (level.part(each).mu for each in (of_means, of_spread, of_moments))
+    centering = spread = moments = None
+    if of_means:
+        centering = plan_centering(loss, design, neighbouring, means, moves_rows, level.is_pure)
+    if of_spread:
+        spread = plan_spread(design, loss.target_bound, neighbouring, spreads, level.is_pure)
+    if of_moments:
+        moments = plan_row_moments(
+            design, neighbouring, seconds, worthy_noise=worthy, is_pure=level.is_pure
+        )
     return PreparationPlan(
         design=design,
         n_outputs=loss.n_outputs,
         centering=centering,
         spread=spread,
         moments=moments,
-        share=means + spread_share + (moments_share if moments is not None else 0.0),
+        share=of_means + of_spread + (of_moments if moments is not None else 0.0),
     )
+
+
+def _gaussian_shares(
+    loss: Loss, design: Design, neighbouring: Neighbouring, level: Level, worthy_noise: float
+) -> tuple[float, float, float, bool]:
+    """Parts of the squared mu for means, spread and moments; and whether means of rows have one."""
+    n, d, k = design.n_records, design.n_features, neighbouring.n_changes
+    noise = k / (n * level.mu)
+    means, moves_rows = centering_share(loss, noise * math.sqrt(d), noise)
+    spread = 0.0
+    if loss.target_bound:
+        means = max(means, rules.LEAST_MEANS_SHARE)
+        low, high = rules.SPREAD_SHARES
+        spread = min(max(0.5 * (noise / rules.SPREAD_NOISE) ** 2, low), high)
+    unit = math.sqrt(2.0 * k * d) / (n * level.mu) * d  # spectral noise times features
+    moments = rules.MOMENTS_SHARES[-2]
+    if unit > max(rules.WORTHY_NOISE, d * worthy_noise) * math.sqrt(moments):
+        moments = 0.0
+    for share in reversed(rules.MOMENTS_SHARES):
+        if unit <= rules.LITTLE_NOISE * math.sqrt(share):
+            moments = share
+    return means, spread, moments, moves_rows
+
+
+def _pure_shares(
+    loss: Loss, design: Design, neighbouring: Neighbouring, level: Level, worthy_noise: float
+) -> tuple[float, float, float, bool]:
+    """Return the same parts of epsilon."""
+    n, d, k = design.n_records, design.n_features, neighbouring.n_changes
+    moments = rules.PURE_MOMENTS_SHARE
+    deviation = level.part(moments).deviation((d + 1) * (d + 2) // 2)
+    unit = math.sqrt(2.0 * k * d) * deviation / n * d
+    if unit > max(rules.PURE_MOMENTS_NOISE, d * worthy_noise):
+        moments = 0.0
+    noise = k * level.deviation(d + 1) / n
+    means, spread = rules.PURE_SHARES[noise > rules.PURE_LITTLE_NOISE]
+    return means, spread, moments, True

@@ -46,6 +46,10 @@ SPREAD_NOISE, SPREAD_SHARES = 0.02, (0.01, 0.1)
 #: Parts for second moments, the noise (times features) that the first sufficient one has, and the
 #: noise up to which the last but one is worth it.
 MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0
+#: Pure privacy: parts of epsilon for means and spread, with little noise of a mean of numbers up
+#: to 1 and with more; the limit; the part for second moments, and the noise up to which it is used.
+PURE_SHARES, PURE_LITTLE_NOISE = ((0.15, 0.1), (0.25, 0.2)), 0.015
+PURE_MOMENTS_SHARE, PURE_MOMENTS_NOISE = 0.2, 1.5
 #: Ridge of the whitener in units of the noise of the second moments, and least second moment of a
 #: whitened direction, so that noise alone makes none 0.
 RIDGE, LEAST_KNOWN = 2.0, 1e-3

@@ -214,8 +214,9 @@ def plan_row_moments(
     mu: float,
     is_projected: bool = False,
     worthy_noise: float = 0.0,
+    is_pure: bool = False,
 ) -> RowMomentsPlan | None:
-    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 5.
+    """Calibrate the release as :class:`NoisySum` does, by Lemma 5.
 
     None where the noise would hide an average direction, and is not below `worthy_noise`, or
     features are too many, and for a projection where its noise is too large.
@@ -232,7 +233,8 @@ def plan_row_moments(
         largest = max(rules.LARGEST_NOISE / size, worthy_noise)
         if size > rules.LARGEST_WIDTH:
             largest = 0.0
-    noise = unit * math.sqrt(size)
+    n_entries = size * (size + 1) // 2
+    noise = unit * math.sqrt(size) * (math.sqrt(n_entries + 1.0) if is_pure else 1.0)
     if noise > largest:
         return None
     return RowMomentsPlan(
@@ -241,9 +243,10 @@ def plan_row_moments(
             neighbouring=neighbouring,
             mu=mu,
             sensitivity=norm,
-            n_entries=size * (size + 1) // 2,
+            n_entries=n_entries,
             name="second moments of centered rows" + (", projected" if is_projected else ""),
             reference="docs/theory/noisy_gradient_descent.md, Lemma 5",
+            is_pure=is_pure,
         ),
         noise=noise,
         size=size,

@@ -78,8 +78,10 @@ def _ends() -> np.ndarray:
     return np.append(2.0 ** np.arange(1.0, 1.0 - rules.BINS, -1.0), 0.0)
 
 
-def plan_spread(design: Design, bound: float, neighbouring: Neighbouring, mu: float) -> SpreadPlan:
-    """Calibrate the release to mu-Gaussian differential privacy, by Lemma B."""
+def plan_spread(
+    design: Design, bound: float, neighbouring: Neighbouring, mu: float, is_pure: bool = False
+) -> SpreadPlan:
+    """Calibrate the release as :class:`NoisySum` does, by Lemma B."""
     counts = NoisySum(
         design=design,
         neighbouring=neighbouring,
@@ -89,5 +91,6 @@ def plan_spread(design: Design, bound: float, neighbouring: Neighbouring, mu: fl
         n_entries=rules.BINS,
         name="counts of targets by their distance from the offset",
         reference="docs/theory/preparation.md, Lemma B",
+        is_pure=is_pure,
     )
     return SpreadPlan(bound=bound, sum=counts)

@@ -31,7 +31,7 @@ from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.positive_factor import PositiveFactor
-from skdp.mechanisms import GaussianMechanism
+from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
@@ -104,13 +104,13 @@ class RoundsPlan(PreparedOutputPlan):
         return moments is not None and moments.noise * d <= largest
 
     @property
-    def mechanism(self) -> GaussianMechanism:
+    def mechanism(self) -> AdditiveMechanism:
         """Noise of all rounds as one."""
         sensitivity = self.sensitivity
         if sensitivity is None:
             changes = self.objective.neighbouring.n_changes
             sensitivity = changes * self.clip / self.objective.design.n_records
-        return GaussianMechanism(sensitivity, 1.0 / self.mu)
+        return self.level.mechanism(sensitivity)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -176,7 +176,7 @@ class RoundsPlan(PreparedOutputPlan):
             sensitivity = self.objective.neighbouring.n_changes * clip / design.n_records
             sensitivity = sensitivity * ROUNDING_SLACK + 2.0 * problem.constants.gradient_rounding
             least = min(least, sensitivity)
-            mechanism = GaussianMechanism(sensitivity, math.sqrt(self.n_solves) / self.mu)
+            mechanism = self.level.part(1.0 / self.n_solves).mechanism(sensitivity)
             noisy = mechanism.release(problem.gradient(weights.ravel()), run.noise)
             noisy = np.clip(np.nan_to_num(noisy), -_LONGEST, _LONGEST).reshape(shape)
             total += t * (curvature.rotated(weights) - steps * curvature.rotated(noisy))
@@ -319,8 +319,7 @@ def plan_rounds(
         )
     plan = plan_prepared_output(objective, budget, candidates is not None)
     if candidates is not None:  # a temperature would undo their penalty
-        mu = plan.total_mu * math.sqrt(1.0 - plan.preparation.share)
-        plan = replace(plan, temperature=None, mu=mu)
+        plan = replace(plan, temperature=None, level=plan.total.part(1.0 - plan.preparation.share))
     return RoundsPlan(**vars(plan), candidates=candidates, grid=grid)
 
 

@@ -21,6 +21,7 @@ from skdp.algorithms.output.prepared import (
     plan_prepared_output,
 )
 from skdp.algorithms.plan import Run
+from skdp.algorithms.preparation.levels import Level
 from skdp.algorithms.preparation.penalty import penalised_rows
 from skdp.algorithms.preparation.plan import Preparation, plan_preparation
 from skdp.algorithms.worst_group import rules
@@ -35,7 +36,7 @@ from skdp.algorithms.worst_group.looks import (
     plan_looks,
     plan_shares,
 )
-from skdp.mechanisms import GaussianMechanism
+from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records
@@ -72,7 +73,7 @@ class StagePlan(PreparedOutputPlan):
     def relative_noise(self) -> float:
         design = self.objective.design
         changes = self.objective.neighbouring.n_changes
-        return changes * math.sqrt(design.n_features) / (design.n_records * self.mu)
+        return changes * math.sqrt(design.n_features) / (design.n_records * self.level.mu)
 
     @property
     def target_variance(self) -> float:
@@ -95,7 +96,7 @@ class StagePlan(PreparedOutputPlan):
         return usual if r <= limit else min(usual, r * (limit - 1.0) / (r - limit))
 
     @property
-    def mechanism(self) -> GaussianMechanism:
+    def mechanism(self) -> AdditiveMechanism:
         if self.sensitivity is not None:
             return super().mechanism
         plain = super().mechanism
@@ -165,7 +166,7 @@ class WeightedStagesPlan(LooksPlan):
         if self.passes:
             return self.passes[k].describe(name)
         part = self.mu_second * math.sqrt(self.parts[k])
-        return replace(self.plain, mu=part).describe(f"{name}, for the weight 1")
+        return replace(self.plain, level=Level(part)).describe(f"{name}, for the weight 1")
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -221,7 +222,7 @@ class SolvedModels(GroupModels):
 
     def again(self, plain: Model) -> SolvedModel:
         assert isinstance(plain, SolvedModel)
-        stage = replace(self._stage, mu=self._plan.mu_plain)
+        stage = replace(self._stage, level=Level(self._plan.mu_plain))
         # from 0: rare directions move by little, and would keep the noise of the first model
         stage, model = self._solved(stage)
         self._passes.append(stage)
@@ -241,7 +242,7 @@ class SolvedModels(GroupModels):
         is_last = look == self._plan.n_looks - 1
         stage = replace(
             self._stage,
-            mu=self._plan.mu_weighted * math.sqrt(self._plan.parts[look]),
+            level=Level(self._plan.mu_weighted).part(self._plan.parts[look]),
             count=rules.LAST_SOLVES if is_last else rules.LOOK_SOLVES,
             largest_factor=largest,
         )
@@ -322,20 +323,20 @@ def plan_weighted_stages(
     """
     check_public_groups(objective)
     whole = plan_prepared_output(objective, budget)
-    design, mu = objective.design, whole.total_mu
+    design, mu = objective.design, whole.total.mu
     error = objective.neighbouring.n_changes * math.sqrt(design.n_features)
-    error /= design.n_records * whole.mu
+    error /= design.n_records * whole.level.mu
     spread = error * math.sqrt(design.n_features)
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
         return PlainModelPlan(objective=objective, plain=whole, name="output")
     shares = plan_shares(objective, mu, spread)
     rest = mu * math.sqrt(1.0 - shares.reserved)
-    preparation = plan_preparation(whole.risk.loss, design, objective.neighbouring, rest)
+    preparation = plan_preparation(whole.risk.loss, design, objective.neighbouring, Level(rest))
     mu_models = rest * math.sqrt(1.0 - preparation.share)
     fields = {
         **vars(whole),
         "preparation": preparation,
-        "mu": mu_models * math.sqrt(rules.PLAIN_SHARE),
+        "level": Level(mu_models).part(rules.PLAIN_SHARE),
         "temperature": None,
     }
     plain = StagePlan(**fields)

@@ -130,7 +130,7 @@ def test_rounding_counts_twice_where_gradients_are_evaluated(relation, monkeypat
         PreparedProblem, "gradient", lambda self, w: (norms.append(w @ w), gradient(self, w))[1]
     )
     plan._solved(data, prepared, Run(noise=noise))
-    found = np.array(noise.scales) * plan.mu / math.sqrt(plan.n_solves)
+    found = np.array(noise.scales) * plan.level.mu / math.sqrt(plan.n_solves)
     exact = relation.n_changes * plan.clip / data.n_records
     assert found == pytest.approx(exact + 2e-3 * np.array(radii), rel=1e-6)
     assert len(norms) == len(radii) and (np.sqrt(norms) <= radii).all()
@@ -149,7 +149,7 @@ def moved(plan, first, second, before):
         ]
         results.append(noise)
     one, two = results
-    multiplier = math.sqrt(plan.n_solves) / plan.mu
+    multiplier = math.sqrt(plan.n_solves) / plan.level.mu
     return [
         float(np.linalg.norm(a - b)) / (scale / multiplier)
         for a, b, scale in zip(one.values, two.values, one.scales, strict=True)
