@@ -300,7 +300,8 @@ def covers_stages(objective: GroupObjective, budget: PrivacyBudget) -> bool:
     """
     loss = objective.risk.loss
     is_near = not loss.target_bound or loss.is_quadratic
-    return is_near and covers_prepared(objective, budget) and not objective.weights.clipped
+    is_covered = covers_prepared(objective, budget) and not budget.is_pure
+    return is_near and is_covered and not objective.weights.clipped
 
 
 def plan_weighted_stages(

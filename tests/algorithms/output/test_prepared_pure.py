@@ -10,11 +10,13 @@ from skdp import DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.preparation.levels import Level
+from skdp.inspection import plan_fit
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPRidgeCV
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records
+from skdp.robust import DPMaxGroupLossRegressor
 
 BUDGET = PrivacyBudget(2.0)
 
@@ -98,6 +100,15 @@ def test_no_outputs_of_neighbours_tell_more_than_epsilon(relation):
         best = max(best, abs(loss) / BUDGET.epsilon)
     print(best)
     assert 0.3 < best <= 1.0
+
+
+def test_groups_are_not_prepared_for_pure_privacy():
+    """Weighted stages divide the squares of mu."""
+    model = DPMaxGroupLossRegressor(
+        delta=0.0, method="phased", group_names=[0, 1], target_range=(-1, 1), data_norm=1.0
+    )
+    names = [each.release.name for each in plan_fit(model, 5000, 4, n_groups=2).releases]
+    assert names and not any("prepared" in name or "weighted" in name for name in names)
 
 
 def test_squares_are_prepared_for_pure_privacy():
