@@ -58,7 +58,7 @@ SPECIAL = {
         "ridge, gradient, accelerated": "ACCELERATED_PATH LEARNT_PATH LONGEST_PATH FACTOR_SHARE "
         "LEAST_FACTOR",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
-        "logistic, gradient, little noise": "HEARD_RECORDS DOUBTED",
+        "logistic, gradient, little noise": "HALF_RELIABLE NOISE_DEVIATIONS",
         "noisy classes": "LEAST_SIGNAL",
         "shrunk ridge": "PENALTY_SHARE",
         "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",

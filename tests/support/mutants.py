@@ -1704,8 +1704,8 @@ MUTANTS = (
     Mutant(
         "records of columns with the noise of one record in place of a replacement",
         "algorithms/descent/steps.py",
-        "rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes",
-        "rules.HEARD_RECORDS",
+        "rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes",
+        "rules.HALF_RELIABLE",
         _RARE,
     ),
     Mutant(

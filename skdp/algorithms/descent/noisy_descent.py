@@ -357,7 +357,7 @@ class NoisyGradientDescentPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             descent = self.prepare(data, run.noise)
-            raw, kept = descent.heard(run.noise, counted=run.counted("noisy steps"))
+            raw, kept = descent.release(run.noise, counted=run.counted("noisy steps"))
             plan, rows = descent.plan, descent.rows
             weights, offsets = plan._rescaled(rows, raw, descent.offsets, run.noise)
             shift = float((offsets - descent.offsets)[0])

@@ -81,16 +81,16 @@ class Descent:
         kept = np.ones_like(learnt)
         if known is None or plan.is_squared:
             return kept
-        least = rules.HEARD_RECORDS * plan.objective.neighbouring.n_changes / plan.mu
-        heard = (plan.n_records * np.maximum(known.of_columns, 0.0) / least) ** 2
+        half = rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes / plan.mu
+        signal = (plan.n_records * np.maximum(known.of_columns, 0.0) / half) ** 2
         unit = plan.sensitivity * plan.n_blocks / plan.n_records
         noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
-        beyond = 1.0 - rules.DOUBTED**2 * noise / np.maximum(learnt**2, 1e-300)
+        stein = 1.0 - rules.NOISE_DEVIATIONS**2 * noise / np.maximum(learnt**2, 1e-300)
         d = plan.objective.design.n_features
-        kept[:, :d] = np.maximum(heard / (1.0 + heard), beyond)[:, :d]
+        kept[:, :d] = np.maximum(signal / (1.0 + signal), stein)[:, :d]
         return kept
 
-    def heard(
+    def release(
         self,
         noise: NoiseSource,
         start: np.ndarray | None = None,
@@ -170,5 +170,5 @@ class Descent:
         return origin + kept * learnt, kept
 
     def weights(self, *args: Any, **options: Any) -> np.ndarray:
-        """Return the first result of :meth:`heard`."""
-        return self.heard(*args, **options)[0]
+        """Return the first result of :meth:`release`."""
+        return self.release(*args, **options)[0]
