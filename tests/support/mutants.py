@@ -1709,6 +1709,13 @@ MUTANTS = (
         _RARE,
     ),
     Mutant(
+        "records of columns of squares by means with their noise",
+        "algorithms/descent/steps.py",
+        "np.abs(centering.mean) - centering.errors[0] * centering.scale",
+        "np.abs(centering.mean)",
+        _RARE,
+    ),
+    Mutant(
         "plain paths without the length of rows",
         "algorithms/descent/noisy_descent.py",
         "longest=math.hypot(1.0, float(np.linalg.norm(centering.mean))) / centering.scale",

@@ -29,7 +29,7 @@ _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 
 #: from a good model.
 _DRIFT_OF_ODDS, _DRIFT_OF_NUMBERS, _WEIGHTED_DRIFT = 1.0, 1.5, 0.5
 #: Number of records of a column, times mu over what one record changes, at which half of its
-#: weight in log odds is kept; and deviations of its noise up to which it may be noise alone.
+#: weight is kept; and deviations of its noise up to which it may be noise alone.
 HALF_RELIABLE, NOISE_DEVIATIONS = 1.5, 2.0
 #: The same for squares without a preconditioner, where every direction has this noise.
 PLAIN_DRIFT_OF_SQUARES = 0.75

@@ -73,21 +73,27 @@ class Descent:
         """Return the part of what the steps learnt that is kept, shape of the weights.
 
         The weight of a column is mostly noise if all noise together exceeds what the records of
-        the column can say, unless it is larger than noise alone makes it. All of it is kept for
-        the constant, where second moments were not released, and of squares: a column of small
-        variance is not told apart from one of few records, and its weight often matters.
+        the column can say, unless it is larger than noise alone makes it. All is kept for the
+        constant, and where second moments were not released. Of squares the weights of columns of
+        small variance matter, too: a column has at least as many records as rows of norm 1 need
+        for its mean.
         """
         plan, known = self.plan, self.preconditioner
         kept = np.ones_like(learnt)
-        if known is None or plan.is_squared:
+        if known is None:
             return kept
+        d = plan.objective.design.n_features
+        shares = np.maximum(known.of_columns[:d], 0.0)
+        if plan.is_squared:
+            centering = self.rows.centering
+            least = np.abs(centering.mean) - centering.errors[0] * centering.scale
+            shares = np.maximum(shares, least)
         half = rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes / plan.mu
-        signal = (plan.n_records * np.maximum(known.of_columns, 0.0) / half) ** 2
+        signal = (plan.n_records * shares / half) ** 2
         unit = plan.sensitivity * plan.n_blocks / plan.n_records
         noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
         stein = 1.0 - rules.NOISE_DEVIATIONS**2 * noise / np.maximum(learnt**2, 1e-300)
-        d = plan.objective.design.n_features
-        kept[:, :d] = np.maximum(signal / (1.0 + signal), stein)[:, :d]
+        kept[:, :d] = np.maximum(signal / (1.0 + signal), stein[:, :d])
         return kept
 
     def release(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from descent_plans import ADD, REPLACE, objective, plain_plan, plan_of
 from plain_noise import Silent
 
 from skdp.algorithms.descent.steps import Descent
+from skdp.algorithms.preparation.centered_rows import Centering
 from skdp.algorithms.preparation.second_moments import Preconditioner
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy import PrivacyBudget
@@ -113,25 +115,52 @@ def test_floor_of_rare_records_in_the_default_plan():
     assert high._amplified == pytest.approx(1.0 / high.floor, rel=1e-12)
 
 
-@pytest.mark.parametrize(("loss", "relation"), [(LogisticLoss(), REPLACE), (LogisticLoss(), ADD)])
+def known_columns(plan, centering, of_columns):
+    """A descent with released moments of columns and means of rows, beside the constant."""
+    values = np.array([1e-6, 1e-6, 0.1, 0.2, 1e-6])
+    known = Preconditioner(vectors=np.eye(5), values=values, of_columns=np.append(of_columns, 0.0))
+    rows = SimpleNamespace(centering=centering)
+    return Descent(plan=plan, rows=rows, offsets=np.zeros(1), preconditioner=known)
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(2.0)], ids=["odds", "squares"])
 def test_weights_are_kept_by_the_records_of_their_columns(loss, relation):
     """Half of it from 3 (1.5) / mu records on; all of it far beyond what noise alone makes."""
     plan = plan_of(loss, 16_000, 4, 1.0, 1e-6, relation)
     half = 1.5 * relation.n_changes / plan.mu / 16_000
-    values = np.array([1e-6, 1e-6, 0.1, 0.2, 1e-6])
-    known = Preconditioner(
-        vectors=np.eye(5), values=values, of_columns=np.array([0.0, -1.0, half, 3.0 * half, 0.0])
-    )
-    descent = Descent(plan=plan, rows=None, offsets=np.zeros(1), preconditioner=known)
-    noise = np.array([unheld(plan, value, 1.0) for value in values])
+    unknown, columns = Centering.unknown(4, 1), half * np.array([0.0, -1.0, 1.0, 3.0])
+    descent = known_columns(plan, unknown, columns)
+    noise = np.array([unheld(plan, value, 1.0) for value in descent.preconditioner.values])
     parts = np.array([0.0, 0.0, 0.5, 0.9])
     for factor, beyond in ((1e-6, 0.0), (2.0, 0.0), (4.0, 0.75), (40.0, 0.9975)):
         kept = descent.reliability(factor * noise[None, :])[0]
-        np.testing.assert_allclose(kept, [*np.maximum(parts, beyond), 1.0], rtol=1e-9)
+        np.testing.assert_allclose(kept, [*np.maximum(parts, beyond), 1.0], atol=1e-9)
+    # of squares by means of rows, too, in units of the data norm, less a deviation of their noise
+    means = half * np.array([-1.5, 0.5, 0.2, 4.5])
+    moved = replace(unknown, mean=means, scale=0.5, errors=(half, 1.0))
+    kept = known_columns(plan, moved, columns).reliability(1e-6 * noise[None, :])[0]
+    expected = [0.5, 0.0, 0.5, 16.0 / 17.0] if loss.target_bound else parts
+    np.testing.assert_allclose(kept, [*expected, 1.0], atol=1e-9)
     plain = replace(descent, preconditioner=None)
-    squares = replace(descent, plan=plan_of(HalfSquaredLoss(2.0), 16_000, 4, 1.0, 1e-6, relation))
-    for each in (plain, squares):
-        np.testing.assert_array_equal(each.reliability(noise[None, :]), np.ones((1, 5)))
+    np.testing.assert_array_equal(plain.reliability(noise[None, :]), np.ones((1, 5)))
+
+
+@pytest.mark.parametrize("n_features", [1, 4])
+def test_a_column_has_as_many_records_as_its_mean_needs(n_features):
+    """Rows of norm 1: at least n |m_j| of them are not 0 in column j, and one-hot ones attain it.
+
+    A search for columns with a larger mean, over laws of few and of many records.
+    """
+    rng, n = np.random.default_rng(0), 500
+    for _ in range(200):
+        share, power = rng.random(n_features) ** 3, rng.exponential(2.0)
+        X = rng.choice([-1.0, 1.0], (n, n_features)) * rng.random((n, n_features)) ** power
+        X *= rng.random((n, n_features)) < share
+        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+        assert ((X != 0.0).sum(axis=0) >= n * np.abs(X.mean(axis=0)) - 1e-9).all()
+    X = np.eye(n_features)[rng.integers(0, n_features, n)]
+    np.testing.assert_allclose((X != 0.0).sum(axis=0), n * X.mean(axis=0))
 
 
 @pytest.mark.parametrize(
