@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skdp.privacy.gaussian_dp import gaussian_mu
+
 pd = pytest.importorskip("pandas")
 
 ROOT = Path(__file__).parents[2]
@@ -89,3 +91,30 @@ def test_classes_that_are_the_groups_are_compared_with_one_half(case, monkeypatc
     assert set(found) == {"all", "positives", "negatives"}
     assert found["positives"] == pytest.approx(np.log(5.0) - np.log(2.0), abs=0.1)
     assert found["negatives"] < 0.0
+
+
+def test_a_released_constant_has_the_noise_of_its_budget(case):
+    """That of a mean of targets in [-1, 1], or of labels; of these the share is shrunk."""
+    unit = 1.0 / 1_000 / gaussian_mu(0.3, 1e-6)
+    for model, deviation in (("ridge", 2.0 * unit), ("logistic", unit)):
+        cell = case.Cell("rare", 0.05, 1, 1_000, 0.3, model)
+        values = np.array(case.Trial(cell, 0).private_constants())
+        values = values if model == "ridge" else 1.0 / (1.0 + np.exp(-values))
+        assert values.std() == pytest.approx(deviation, rel=0.3)
+        exact = case.Trial(replace(cell, epsilon=1e6), 0)
+        assert exact.private_constants() == pytest.approx([exact.constant] * 40, abs=1e-3)
+
+
+def test_rivals_are_measured_on_the_same_records(case, monkeypatch):
+    """A constant is above where it is noisy; a bad estimator is without noise, too."""
+    monkeypatch.setitem(case.MODELS, "ridge", Constant)
+    monkeypatch.setattr(case, "N_DRAWS", 3)
+    monkeypatch.setattr(Constant, "shift", 0.5)
+    row = case.measured(case.Cell("rare", 0.05, 1, 500, 0.1, "ridge"), 2)
+    assert row["is_above"] and row["is_constant_above"] and row["is_exact_above"]
+    assert row["exact_mean"] == row["mean"] and row["exact_worst"] == row["worst"]
+    monkeypatch.setattr(Constant, "shift", 0.0)
+    row = case.measured(case.Cell("rare", 0.05, 1, 500, 100.0, "ridge"), 2)
+    assert not row["is_above"] and not row["is_constant_above"] and "exact_mean" not in row
+    table = pd.DataFrame([row, row | {"is_above": True, "is_exact_above": True}])
+    assert case.among(table) == (1, 0, 1)
