@@ -30,7 +30,7 @@ DELTA, EPSILONS, NORM = 1e-5, (0.3, 1.0, 3.0), 2.5
 SHARES = {
     "hard": (0.6, 0.25, 0.12, 0.03),
     "conflict": (0.85, 0.15),
-    "null": (0.6, 0.25, 0.12, 0.03),
+    "alike": (0.6, 0.25, 0.12, 0.03),
 }
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
