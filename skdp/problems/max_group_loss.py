@@ -157,7 +157,10 @@ def max_group_loss_constants(
         ),
         coupling=c * lipschitz,
         gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
-        summation_chain=chain(design.n_records, design.block_size),
+        # a person has any number of records
+        summation_chain=chain(
+            design.n_terms if design.of_persons else design.n_records, design.block_size
+        ),
     )
 
 
@@ -207,6 +210,8 @@ class MaxGroupLossProblem(SaddleProblem):
         super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
         self.records, self.loss, self.weights = records, loss, weights
         self.is_mean = weights.public_groups or not weights.clipped
+        if records.shares is not None and (weights.clipped or weights.public_groups):
+            raise ValueError("Groups of weighted records need weights that no size enters.")
         self._weigh()
 
     def _weigh(self) -> None:
@@ -215,7 +220,7 @@ class MaxGroupLossProblem(SaddleProblem):
         self.multipliers = read_only_view(self.weights.of_counts(counts))
 
     def _keep(self, positions: np.ndarray) -> None:
-        self.records = self.records.take(positions)
+        self.records = self.records.take(self.records.records_of(positions))
         self._weigh()
 
     def for_solver(self) -> MaxGroupLossProblem:
@@ -236,9 +241,11 @@ class MaxGroupLossProblem(SaddleProblem):
         return gradient.ravel() / self.n_records, -sums * self.multipliers / self.n_records
 
     def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
-        block = self.records.block(positions)
-        gradient, sums = self._sums(block, x, y)
-        size = max(1, block.matrix.shape[0])
+        units = np.arange(self.n_records)[positions]
+        if self.records.persons is not None:  # batches of persons
+            positions = self.records.records_of(units)
+        gradient, sums = self._sums(self.records.block(positions), x, y)
+        size = max(1, len(units))
         return gradient.ravel() / size, -sums * self.multipliers / size
 
     def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
@@ -251,7 +258,7 @@ class MaxGroupLossProblem(SaddleProblem):
         """Return the sums of losses by group, and the records' residuals."""
         margins = block.margins(self._unpack(x))
         values, residuals = self.loss.value_and_derivative(margins, block.targets)
-        return np.bincount(block.groups, values, self.weights.n_groups), residuals
+        return np.bincount(block.groups, block.weighted(values), self.weights.n_groups), residuals
 
     def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights

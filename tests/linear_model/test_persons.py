@@ -69,6 +69,9 @@ MODELS = {
 }
 #: Further methods. A penalty that outweighs the curvature of the others lets a person move far.
 WITH_OUTPUT = {"method": "output", "preparation": None, "alpha": 10.0}
+SADDLE = {
+    "classes": [0, 1], "group_names": [0, 1], "preparation": None, "alpha": 1.0, "coef_norm": 0.3
+}  # fmt: skip
 STRONG = {"alpha_bounds": (5.0, 20.0)}
 METHODS = {
     "output": DPLogisticRegression(classes=[0, 1], **WITH_OUTPUT),
@@ -101,6 +104,8 @@ METHODS_IF_REPLACED = {
     "mirror descent": DPLogisticRegression(
         classes=[0, 1], method="mirror_descent", coef_norm_l1=0.1
     ),
+    "saddle, groups": GroupedClassifier(method="output", group_proportions=[0.5, 0.5], **SADDLE),
+    "saddle, groups, histogram": GroupedClassifier(method="output", max_group_weight=3.0, **SADDLE),
     "public rule": DPRidgeCV(target_range=(0, 1), method="public", **STRONG),
 }
 #: Proven for persons whose number is public, and for weights that add up to 1.
@@ -251,7 +256,8 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
     rng, model = np.random.default_rng(0), declared(name, relation)
     largest = max(max(moves(model, neighbours(rng, relation), monkeypatch)) for _ in range(12))
     assert largest <= 1.0
-    assert largest > 0.85 or "hinges" in name  # the search comes near
+    # the search comes near, but for bounds by the largest loss of a saddle problem
+    assert largest > (0.1 if "saddle" in name else 0.85) or "hinges" in name
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 

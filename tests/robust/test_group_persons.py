@@ -47,10 +47,20 @@ def test_largest_weights_follow_from_the_number_of_persons():
         ({"group_mode": "public"}, "sizes of the groups"),
         ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
         ({"method": "rgda"}, "'rgda' has no proof"),
-        ({"method": "output", "preparation": None}, "saddle problem of groups has no proof"),
-        ({"solver": "best_response"}, "no proof for user_ids"),
-        ({"delta": 0.0}, "no proof for user_ids"),
-        ({"group_mode": "floored"}, "no proof for user_ids"),
+        ({"group_mode": "floored"}, "'floored' has no proof for user_ids"),
+        (
+            {
+                "calibration": "paper",
+                "method": "phased",
+                "epsilon": 0.5,
+                "group_proportions": [0.5, 0.5],
+            },
+            "'paper' has no proof for user_ids",
+        ),
+        (
+            {"method": "phased", "preparation": None, "neighbouring": "add_remove"},
+            "no proof for neighbouring='add_remove'",
+        ),
     ],
 )
 def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, message):
@@ -76,3 +86,25 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
     assert shares[1][1] - shares[0][1] > 0.24
     weights = [GroupWeights.of_proportions(each, 10.0, public_groups=True) for each in shares]
     assert weights[1].largest[0] > 1.9 * weights[0].largest[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"method": "output"},
+        {"method": "phased"},
+        {"delta": 0.0},
+        {"method": "output", "solver": "saga"},
+    ],
+)
+@pytest.mark.parametrize("shares", [None, [0.6, 0.4]])
+def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):
+    """Lemma E: a person's records weigh 1 together, in losses, gradients and sizes of groups."""
+    once, own, groups = (np.repeat(part, 1, axis=0) for part in (X, Y, GROUPS))
+    thrice = tuple(np.repeat(part, 3, axis=0) for part in (X, Y, GROUPS))
+    ids = np.arange(len(X))
+    model = classifier(preparation=None, group_proportions=shares, epsilon=20.0, **given)
+    expected = model.fit(once, own, groups=groups, user_ids=ids).coef_.copy()
+    model.fit(thrice[0], thrice[1], groups=thrice[2], user_ids=np.repeat(ids, 3))
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-3, atol=1e-4)
+    assert model.privacy_.unit == "user"

@@ -868,6 +868,27 @@ MUTANTS = (
                 "tests/robust/test_group_persons.py -k no_proof",
             ),
             (
+                "saddle: losses of a person's records count whole",
+                "problems/max_group_loss.py",
+                "np.bincount(block.groups, block.weighted(values), self.weights.n_groups)",
+                "np.bincount(block.groups, values, self.weights.n_groups)",
+                "tests/robust/test_group_persons.py -k saddle_point",
+            ),
+            (
+                "saddle: proportions that count records",
+                "algorithms/worst_group/phased_saddle.py",
+                "block.count(block.groups, size))",
+                "block.count(block.groups, size) * data.n_records / data.n_units)",
+                "tests/robust/test_group_persons.py -k saddle_point",
+            ),
+            (
+                "weighted stages: factors above 1",
+                "algorithms/output/prepared.py",
+                "factors / largest",
+                "factors",
+                "tests/algorithms/worst_group/test_weighted_stages.py -k by_its_sensitivity",
+            ),
+            (
                 "sizes of groups that count records",
                 "algorithms/worst_group/group_sums.py",
                 "np.bincount(block.groups, block.weighted(entry), minlength=self.n_groups)",

@@ -38,6 +38,7 @@ from skdp.algorithms.output.saddle import (
 from skdp.algorithms.plan import Plan, Run
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
@@ -153,9 +154,11 @@ class PhasedSaddlePlan(Plan):
     def bound(self) -> float:
         return self.utility(self.summaries)
 
-    def release(self, name: str | None = None) -> Release:
+    def release(
+        self, name: str | None = None, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    ) -> Release:
         """State the release of the last point; with its event the points of all phases."""
-        last = self.phases[-1].release(name)
+        last = self.phases[-1].release(name, neighbouring)
         return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
 
     @property

@@ -20,6 +20,7 @@ from skdp.algorithms.output.published import zhang_saddle_noise
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.solvers import certifiable_saddle_accuracy, resolve_solver, solve_certified
@@ -98,11 +99,14 @@ class SaddleOutputPerturbationPlan(Plan):
         blocks = ("x", "y") if self.released == "both" else (self.released,)
         return sum(getattr(self.constants, block).dimension for block in blocks)
 
-    def release(self, name: str | None = None) -> Release:
+    def release(
+        self, name: str | None = None, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    ) -> Release:
         """State the release of the plan; `name` replaces that of the blocks."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
         n_records = self.constants.n_records
-        return self.mechanism.describe(name or default, self.dimension, n_records, self.reference)
+        size, reference = self.dimension, self.reference
+        return self.mechanism.describe(name or default, size, n_records, reference, neighbouring)
 
     @property
     def releases(self) -> tuple[Release, ...]:

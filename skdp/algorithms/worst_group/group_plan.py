@@ -118,7 +118,10 @@ class SizedGroupPlan(GroupPlan):
         """Return the plan with the weights that follow from released proportions, if any are."""
         if self.sizes is None:
             return self
-        shares = self.shares(groups, noise)
+        return self.known(self.shares(groups, noise))
+
+    def known(self, shares: np.ndarray) -> Self:
+        """Return the plan with the weights that follow from released proportions."""
         weights = GroupWeights.of_proportions(shares, self.objective.weights.bound)
         objective = replace(self.objective, weights=weights)
         return replace(self, objective=objective, proportions=tuple(shares.tolist()))

@@ -24,7 +24,7 @@ from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, Neighbouring
+from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     Design,
@@ -37,6 +37,7 @@ from skdp.problems import (
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
+from skdp.problems.rounding import two_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ class MaxGroupLossPlan(SizedGroupPlan):
     def releases(self) -> tuple[Release, ...]:
         joint = self.phased.released == "joint"
         name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
-        return (*self.first_releases(), self.phased.release(name))
+        return (*self.first_releases(), self.phased.release(name, self.objective.neighbouring))
 
     def bound(self) -> float:
         return self.phased.bound()
@@ -168,7 +169,7 @@ class HistogramPlan(SizedGroupPlan):
         """Both releases; their costs do not depend on the proportions."""
         share = 1.0 - self.objective.histogram_share
         parts = self.sizes.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
-        return ComposedEvent(tuple(part.event(Neighbouring.REPLACE_ONE) for part in parts))
+        return ComposedEvent(tuple(part.event(self.objective.neighbouring) for part in parts))
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -186,7 +187,13 @@ class HistogramPlan(SizedGroupPlan):
     def run(self, data: Records, run: Run) -> GroupResult:
         self.objective.design.check(data)
         data.check_targets(self.objective.risk.loss)
-        known = self.weighted(data.groups, run.noise)
+        if data.shares is None:
+            known = self.weighted(data.groups, run.noise)
+        else:
+            self.objective.weights.check_groups(data.groups)
+            size = self.objective.weights.n_groups
+            sums = data.total(lambda block: block.count(block.groups, size))
+            known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
         plan = known.fit(known.objective.weights)
         return replace(plan, proportions=known.proportions).run(data, run)
 
@@ -255,15 +262,20 @@ def plan_max_group_loss(
         For a risk that is no mean over records, or if the calibration does not apply.
     """
     risk, relation = objective.risk, objective.neighbouring
-    if relation is not Neighbouring.REPLACE_ONE:
-        what = "user_ids" if relation.unit == "user" else "neighbouring='add_remove'"
-        raise ValueError(f"The saddle problem of groups has no proof for {what}.")
+    if not relation.is_replaced:
+        raise ValueError("The saddle problem of groups has no proof for neighbouring='add_remove'.")
+    if relation.unit == "user" and (objective.weights.clipped or calibration == "paper"):
+        what = "calibration='paper'" if calibration == "paper" else "group_mode='floored'"
+        raise ValueError(f"{what} has no proof for user_ids.")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     if calibration == "paper" and (objective.release_weights or objective.histogram_share):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
     if share := objective.histogram_share:
-        sensitivity = proportions_sensitivity(objective.design.n_records)
+        design = objective.design
+        sensitivity = proportions_sensitivity(design.n_records)
+        if design.of_persons:  # sums of weights are rounded, counts are not
+            sensitivity += two_sums(design.n_terms, design.block_size)
         sizes = NoisyProportions(
             objective=objective,
             mechanism=calibrated_mechanism(budget, sensitivity, share=share),

@@ -52,6 +52,11 @@ class NoisyProportions:
         weights = self.objective.weights
         weights.check_groups(groups)
         counts = np.bincount(groups, minlength=weights.n_groups) / len(groups)
+        return self.noisy(counts, noise)
+
+    @without_warnings()
+    def noisy(self, counts: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Add the noise to exact proportions."""
         return np.clip(np.nan_to_num(self.mechanism.release(counts, noise)), 0.0, 1.0)
 
 
