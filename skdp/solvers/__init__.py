@@ -37,6 +37,7 @@ from skdp.solvers.saddle import (
     BestResponse,
     Catalyst,
     Extragradient,
+    MaximinAG2,
     SaddleSAGA,
     SaddleSVRG,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Extragradient",
     "GradientDescent",
     "Katyusha",
+    "MaximinAG2",
     "Newton",
     "SaddlePoint",
     "SaddleSAGA",

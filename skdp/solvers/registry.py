@@ -24,6 +24,7 @@ from skdp.solvers.saddle.best_response import BestResponse, is_linear
 from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
 from skdp.solvers.saddle.gda import GDA
+from skdp.solvers.saddle.maximin import MaximinAG2
 from skdp.solvers.saddle.variance_reduced import (
     LSVRE,
     AcceleratedSaddleSVRG,
@@ -103,6 +104,7 @@ SADDLE_SOLVERS.update(
     best_response=BestResponse,
     extragradient=Extragradient,
     gda=GDA,
+    maximin_ag2=MaximinAG2,
     svrg=SaddleSVRG,
     saga=SaddleSAGA,
     lsvre=LSVRE,

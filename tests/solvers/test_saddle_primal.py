@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from saddle_problems import ConcaveRecords, GroupLogistic, chosen, distance
 
-from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records, counted
+from skdp.problems import (
+    Ball,
+    BlockConstants,
+    DeclaredSaddleProblem,
+    GroupWeights,
+    LogisticLoss,
+    MaxGroupLossProblem,
+    Records,
+    SaddleConstants,
+    counted,
+)
 from skdp.solvers import (
     GDA,
     LSVRE,
@@ -15,6 +25,7 @@ from skdp.solvers import (
     BestResponse,
     Catalyst,
     Extragradient,
+    MaximinAG2,
     SaddleSAGA,
     SaddleSVRG,
     certifiable_saddle_accuracy,
@@ -33,6 +44,8 @@ ALL = [
     BestResponse("accelerated_gradient"),
     *(Catalyst(inner, max_passes=30_000) for inner in INNER),
     Catalyst("best_response"),
+    MaximinAG2(),
+    Catalyst("maximin_ag2", max_passes=30_000),
     resolve_solver("auto", saddle=True),
 ]
 MU = [(1.0, 1.0), (0.125, 0.5), (0.5, 1.0 / 16)]
@@ -357,3 +370,33 @@ def test_many_records_are_thinned_at_first(weights):
         assert certify_saddle(problem, found.x, found.y).distance <= accuracy
         evaluations.append(counts[-1])
     assert evaluations[0] < 0.7 * evaluations[1]
+
+
+@pytest.mark.parametrize("mu_x", [1.0, 0.01])
+@pytest.mark.parametrize(
+    "solver", [MaximinAG2(), Catalyst("maximin_ag2", max_passes=1e5)], ids=repr
+)
+def test_published_solvers_of_declared_problems(solver, mu_x):
+    """Maximin-AG2 and Minimax-APPA: x' A y + b' x, solved by linear equations."""
+    rng = np.random.default_rng(0)
+    A, b, mu_y = rng.normal(size=(3, 4)) / 3.0, np.array([0.02, -0.01, 0.03]), 0.5
+    problem = DeclaredSaddleProblem(
+        lambda x, y: float(x @ A @ y + b @ x),
+        lambda x, y: (A @ y + b, A.T @ x),
+        Ball(2.0),
+        Ball(2.0),
+        SaddleConstants(
+            1,
+            x=BlockConstants.on(Ball(2.0), 3, modulus=mu_x, lipschitz=3.0, smoothness=0.1),
+            y=BlockConstants.on(Ball(2.0), 4, modulus=mu_y, lipschitz=3.0),
+            coupling=float(np.linalg.norm(A, 2)),
+        ),
+        alpha_x=mu_x,
+        alpha_y=mu_y,
+    )
+    found = solve_certified(problem, 1e-6, solver, rng=np.random.default_rng(0))
+    assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
+    x = -np.linalg.solve(mu_x * np.eye(3) + A @ A.T / mu_y, b)
+    assert np.linalg.norm(x) < 1.0
+    np.testing.assert_allclose(found.x, x, atol=1e-6 / math.sqrt(mu_x))
+    np.testing.assert_allclose(found.y, A.T @ x / mu_y, atol=1e-6 / math.sqrt(mu_y))

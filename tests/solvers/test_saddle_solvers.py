@@ -16,6 +16,7 @@ from skdp.solvers import (
     BestResponse,
     Catalyst,
     Extragradient,
+    MaximinAG2,
     SaddleSAGA,
     SaddleSolver,
     SaddleSVRG,
@@ -34,7 +35,7 @@ places = pytest.mark.parametrize(
 )  # fmt: skip
 SOLVERS = [
     Extragradient(), GDA(), SaddleSVRG(), AcceleratedSaddleSVRG(), SaddleSAGA(), LSVRE(),
-    BestResponse("newton"), BestResponse("lbfgs"), Catalyst(),
+    BestResponse("newton"), BestResponse("lbfgs"), Catalyst(), MaximinAG2(),
 ]  # fmt: skip
 #: Those that are not for functions that are linear in y only.
 GENERAL = [solver for solver in SOLVERS if not isinstance(solver, BestResponse)]
@@ -114,6 +115,7 @@ def test_condition_numbers(solver, place, exponents):
 SHORT = [
     GDA(max_iterations=200), SaddleSVRG(max_passes=60), AcceleratedSaddleSVRG(max_passes=60),
     SaddleSAGA(max_passes=60), LSVRE(max_passes=60), Catalyst(max_passes=60),
+    MaximinAG2(max_passes=60),
 ]  # fmt: skip
 
 

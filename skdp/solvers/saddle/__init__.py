@@ -9,6 +9,7 @@ from skdp.solvers.saddle.best_response import BestResponse
 from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
 from skdp.solvers.saddle.gda import GDA
+from skdp.solvers.saddle.maximin import MaximinAG2
 from skdp.solvers.saddle.variance_reduced import (
     LSVRE,
     AcceleratedSaddleSVRG,
@@ -23,6 +24,7 @@ __all__ = [
     "BestResponse",
     "Catalyst",
     "Extragradient",
+    "MaximinAG2",
     "SaddleSAGA",
     "SaddleSVRG",
 ]

@@ -31,7 +31,8 @@ class Catalyst(SaddleSolver):
     ``F + (beta/2) ||x - u||^2``, and the next u is x moved on by ``(1 - sqrt q) / (1 + sqrt q)``
     times the way from the last x. ``beta = mu_x (l / sqrt(m) - 1)`` for m batches whose operators
     have the Lipschitz constant l, measured, in scaled coordinates; m is 1 for a solver without
-    batches (Lin, Mairal and Harchaoui 2018).
+    batches (Lin, Mairal and Harchaoui 2018). Where the problem has no batches, beta is the
+    smoothness of the block, as in Minimax-APPA (Lin, Jin and Jordan 2020, Algorithm 3).
 
     A proximal point is accurate enough if the certificate of its own problem says that its error is
     a tenth of its distance to u. The worse block is that with the larger of ``smoothness / mu``
@@ -85,9 +86,12 @@ class _Search:
         conditions = c.x.smoothness / c.x.modulus, c.y.smoothness / c.y.modulus
         block = 0 if conditions[0] >= conditions[1] else 1
         modulus = c.moduli[block]
-        batches = SaddleBatches(problem, getattr(solver, "batch_size", None))
-        count = len(batches) if hasattr(solver, "batch_size") else 1
-        factor = max(1.0, batches.lipschitz(self.best, rng) / math.sqrt(count))
+        if problem.has_batches:
+            batches = SaddleBatches(problem, getattr(solver, "batch_size", None))
+            count = len(batches) if hasattr(solver, "batch_size") else 1
+            factor = max(1.0, batches.lipschitz(self.best, rng) / math.sqrt(count))
+        else:
+            factor = 1.0 + conditions[block]
         beta, root = modulus * (factor - 1.0), math.sqrt(1.0 / factor)
         if beta == 0.0:
             answer = solver._solve(problem, self.accuracy, self.best, rng)
