@@ -20,12 +20,14 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 
     #: Of the estimators that have a choice.
     loss: str
+    #: Methods for two classes.
+    _binary_methods: tuple[str, ...] = ("exponential", "statistics")
     #: Not a parameter of all.
     class_weight: Any = None
 
     @property
     def _only_binary(self) -> str | None:
-        if self.method in ("exponential", "statistics"):
+        if self.method in self._binary_methods:
             return f"method={self.method!r} supports two only"
         return None
 
@@ -72,5 +74,5 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # an accuracy of 0.83 from 300 records: "output", which a tilt needs, has more noise
-        tags.classifier_tags.poor_score = self.tilt != 0
+        tags.classifier_tags.poor_score = self.tilt != 0 or self.mirror_variant != "plain"
         return tags

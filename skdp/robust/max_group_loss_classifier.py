@@ -210,6 +210,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
 
     _gradient_losses = ("log_loss",)
 
+    _binary_methods = (*DPLinearClassifier._binary_methods, "mirror_descent")
+
     def __init__(
         self,
         epsilon: float = 1.0,

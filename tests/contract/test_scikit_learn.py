@@ -59,6 +59,7 @@ LINEAR = [
     ],
     DPLogisticRegression(method="mirror_descent"),
     DPRidge(method="mirror_descent", delta=0, coef_norm_l1=2.0, fit_intercept=False),
+    DPRidge(method="mirror_descent", mirror_variant="variance_reduced"),
     DPLogisticRegression(tilt=0.5),
     DPRidge(tilt=0.5),
     DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),

@@ -209,7 +209,7 @@ def test_entries_are_clipped_in_fit_and_prediction():
         (classifier(neighbouring="add_remove"), "replace_one"),
         (classifier(coef_norm=1.0), "has no ball and no solver"),
         (classifier(group_mode="floored", group_proportions=None), "floored"),
-        (classifier(classes=range(3)), "of groups is for two classes"),
+        (classifier(classes=range(3)), "supports two only"),
         (classifier(loss="hinge"), "smooth losses"),
         (classifier(feature_bound=0.0), "feature_bound == 0"),
         (regressor(loss="quantile"), "smooth losses"),

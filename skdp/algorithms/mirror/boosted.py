@@ -8,21 +8,29 @@ is in one part, in a secret random order, so that the whole costs what one part 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from skdp._checks import check_count, check_positive
+from skdp._checks import check_count, check_option, check_positive
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.plain import plan_mirror_descent
 from skdp.algorithms.mirror.rounds import VertexPlan, event_of_parts
+from skdp.algorithms.mirror.variance_reduced import (
+    VarianceReducedPlan,
+    plan_variance_reduced_frank_wolfe,
+)
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import SoftmaxMechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
+
+#: Plans of best responses.
+Responses = VertexPlan | VarianceReducedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +44,27 @@ class _Part(VertexProblem):
     fixed: np.ndarray | None = None
 
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
-        moved = slice(batch.start + self.offset, batch.stop + self.offset)
-        if self.free is None or self.fixed is None:
-            return self.base.gradients(point, moved)
-        full = (point[0], self.fixed) if self.free == 0 else (self.fixed, point[0])
-        gradient = self.base.gradients(full, moved)[self.free]
-        return (gradient if self.free == 0 else -gradient,)
+        if self.free is None:
+            return self.base.gradients(point, self._moved(batch))
+        return self._own(self.base.gradients(self._full(point), self._moved(batch)))
+
+    def changes(
+        self, point: Point, earlier: Point, batch: slice, limits: tuple[float, ...]
+    ) -> tuple[np.ndarray, ...]:
+        both = self._full(point), self._full(earlier)
+        return self._own(self.base.changes(*both, self._moved(batch), 2 * limits))
+
+    def _moved(self, batch: slice) -> slice:
+        return slice(batch.start + self.offset, batch.stop + self.offset)
+
+    def _full(self, point: Point) -> Point:
+        """Return the point of both blocks."""
+        assert self.fixed is not None
+        return (point[0], self.fixed) if self.free == 0 else (self.fixed, point[0])
+
+    def _own(self, gradients: Point) -> Point:
+        """Return what is minimised of the gradients of both blocks."""
+        return (gradients[0],) if self.free == 0 else (-gradients[1],)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +79,7 @@ class BoostedMirrorDescentPlan(Plan):
     value_bound : float
     runs : tuple of VertexPlan
         I runs on a quarter of the records.
-    responses : tuple of VertexPlan
+    responses : tuple of VertexPlan or VarianceReducedPlan
         For the first and for the second block: that of each of the I * J parts of a quarter.
     n_responses : int
         J.
@@ -66,7 +89,7 @@ class BoostedMirrorDescentPlan(Plan):
     budget: PrivacyBudget
     value_bound: float
     runs: tuple[VertexPlan, ...]
-    responses: tuple[VertexPlan, VertexPlan]
+    responses: tuple[Responses, Responses]
     n_responses: int
 
     @property
@@ -154,6 +177,7 @@ def plan_boosted_mirror_descent(
     beta: float = 0.05,
     n_runs: int | None = None,
     n_responses: int | None = None,
+    response: Literal["mirror_descent", "frank_wolfe"] = "mirror_descent",
     rng: np.random.Generator | None = None,
     **options: Any,
 ) -> BoostedMirrorDescentPlan:
@@ -170,6 +194,9 @@ def plan_boosted_mirror_descent(
         Probability of failure; ``I = ceil(log2(4 / beta))`` and ``J = ceil(log2(8 I / beta))``.
     n_runs, n_responses : int, optional
         I and J instead.
+    response : {"mirror_descent", "frank_wolfe"}, default="mirror_descent"
+        What finds the best responses. "frank_wolfe": as published, with variance reduction (of
+        problems with `changes`); each part needs more records for the same error.
     rng : numpy.random.Generator, optional
         Draws the sequences of Algorithm 3.
     **options
@@ -183,6 +210,10 @@ def plan_boosted_mirror_descent(
     if len(design.sizes) != 2:
         raise ValueError("boosting is for saddle problems, of two blocks.")
     check_positive(value_bound=value_bound, beta=beta)
+    check_option("response", response, ("mirror_descent", "frank_wolfe"))
+    answer: Callable[..., Responses] = plan_mirror_descent
+    if response == "frank_wolfe":
+        answer = plan_variance_reduced_frank_wolfe
     rng = np.random.default_rng() if rng is None else rng
     runs = math.ceil(math.log2(4.0 / beta)) if n_runs is None else n_runs
     check_count("n_runs", runs)
@@ -208,7 +239,7 @@ def plan_boosted_mirror_descent(
         runs=tuple(
             plan_bias_reduced_mirror_descent(whole, budget, rng=rng, **options) for _ in range(runs)
         ),
-        responses=(plan_mirror_descent(blocks[0], budget), plan_mirror_descent(blocks[1], budget)),
+        responses=(answer(blocks[0], budget), answer(blocks[1], budget)),
         n_responses=each,
     )
 

@@ -207,7 +207,9 @@ def plan_variance_reduced_frank_wolfe(
     check_count("n_phases", n_phases, 1, 30)
     first = _batch(design, n_phases)
     if first < 2**n_phases:
-        raise ValueError(f"{design.n_records} records are too few for {n_phases} phases.")
+        raise ValueError(
+            f"There are too few records, n_samples = {design.n_records}, for {n_phases} phases."
+        )
     (magnitude,), (moved,) = design.magnitudes, design.oscillations
     # all means on the path to a leaf
     total = magnitude * (1.0 + 2.0 * n_phases)

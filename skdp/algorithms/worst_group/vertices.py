@@ -124,6 +124,8 @@ def plan_group_mirror_descent(
                 "mirror_variant='boosted' spends the whole budget on each part of the records: it "
                 "needs group_mode='proportions' or 'public'."
             )
+        if options.get("response") == "frank_wolfe":
+            raise ValueError("response='frank_wolfe' is not for groups: their derivatives jump.")
         options = {"value_bound": design.magnitudes[1], **options}
         descent = plan_boosted_mirror_descent(design, budget, **public_sequence(variant), **options)
         return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)

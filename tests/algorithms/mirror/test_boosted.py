@@ -7,6 +7,7 @@ import pytest
 from plain_noise import seeded
 
 from skdp.algorithms import Run, plan_boosted_mirror_descent
+from skdp.algorithms.mirror.boosted import _Part
 from skdp.mechanisms import SoftmaxMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems.vertices import FunctionProblem, VertexDesign
@@ -38,16 +39,17 @@ class Logged:
         return np.where(records == N - 1, sign * self.extreme, 0.0)
 
 
-def plan():
+def plan(response="mirror_descent"):
     return plan_boosted_mirror_descent(
-        DESIGN, PrivacyBudget(10.0, 1e-6), value_bound=BOUND, n_runs=N_RUNS,
+        DESIGN, PrivacyBudget(10.0, 1e-6), value_bound=BOUND, n_runs=N_RUNS, response=response,
         n_responses=N_RESPONSES, rng=np.random.default_rng(0), work=16.0, most=1,
     )  # fmt: skip
 
 
-def test_no_record_is_read_by_two_parts():
+@pytest.mark.parametrize("response", ["mirror_descent", "frank_wolfe"])
+def test_no_record_is_read_by_two_parts(response):
     """The cost of one part is that of the whole only if each record is in one of them."""
-    logged, boosted = Logged(), plan()
+    logged, boosted = Logged(), plan(response)
     boosted.run(logged.problem, Run(noise=seeded()))
     quarter = N // 4
     edges = [i * (quarter // N_RUNS) for i in range(N_RUNS)]
@@ -58,6 +60,29 @@ def test_no_record_is_read_by_two_parts():
     used = {next(k for k, part in enumerate(parts) if read <= part) for read in logged.parts}
     assert used == set(range(len(parts) - 1))  # every part but the last, whose values decide
     assert logged.validation == parts[-1]
+
+
+@pytest.mark.parametrize("response", ["mirror_descent", "frank_wolfe"])
+def test_best_responses_are_those_of_their_block(response):
+    """Rows cost x' A y for the column that was drawn: the responses to it are the best ones."""
+    A, n = np.array([[0.0, 1.0], [2.0, 3.0]]), 8000
+
+    def derivative(points, batch):
+        m, (x, y) = len(np.arange(n)[batch]), points
+        return np.tile(A @ y, (m, 1)), np.tile(x @ A, (m, 1))
+
+    problem = FunctionProblem(VertexDesign(n, (2, 2), (3.0, 3.0), (3.0, 3.0)), derivative)
+    boosted = plan_boosted_mirror_descent(
+        problem.design, PrivacyBudget(1e4, 1e-6), value_bound=3.0, n_runs=1, n_responses=1,
+        response=response, rng=np.random.default_rng(0), work=16.0, most=1,
+    )  # fmt: skip
+    for free, fixed, best in ((0, 1, 0), (1, 0, 1)):
+        part = _Part(
+            base=problem, design=boosted.responses[free].design, offset=2000, free=free,
+            fixed=np.array([fixed]),
+        )  # fmt: skip
+        answer = boosted.responses[free].run_on_sequence(part, Run(noise=seeded()))
+        assert (answer.point[0] == best).mean() > 0.6
 
 
 def test_a_record_moves_the_scores_of_the_choice_by_the_sensitivity(monkeypatch):

@@ -211,7 +211,11 @@ def test_linear_models_learn_and_their_changes_are_clipped():
     ("design", "options", "message"),
     [
         (VertexDesign(100, (2, 2), (1.0,) * 2, (2.0,) * 2), {}, "over one simplex"),
-        (VertexDesign(100, (2,), (1.0,), (2.0,)), {"n_phases": 5}, "too few for 5 phases"),
+        (
+            VertexDesign(100, (2,), (1.0,), (2.0,)),
+            {"n_phases": 5},
+            "n_samples = 100, for 5 phases",
+        ),
         (VertexDesign(100, (2,), (1.0,), (2.0,)), {"smoothness": 0.0}, "smoothness == 0"),
     ],
 )
