@@ -175,21 +175,31 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(
-    "names", [LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, GROUPED[:1], GROUPED[1:]], ids=" ".join
+    "names",
+    [
+        LINEAR_CLASSIFIERS,
+        LINEAR_REGRESSORS,
+        GROUPED[:1],
+        GROUPED[1:],
+        ADVERSARIAL[:1],
+        ADVERSARIAL[1:],
+    ],
+    ids=" ".join,
 )
 def test_docstrings_name_what_selects_another_algorithm(names):
     """The paragraphs before the parameters name each such parameter, and no other."""
     name, models = names[0], {model.__name__: model for model in ESTIMATORS}
     model_class, grouped = models[name], name in GROUPED
-    regressor = name in LINEAR_REGRESSORS + GROUPED[1:]
+    regressor = name in REGRESSORS
     given = {"data_norm": 1.0}
     given |= {"target_range": (-1, 1)} if regressor else {"classes": [0, 1]}
     given |= {"group_names": [0, 1]} if grouped else {}
+    given |= {"attack_radius": 0.1} if name in ADVERSARIAL else {}
     changes = CHANGES | {
         "solver": "extragradient" if grouped else "lbfgs",
-        "loss": "huber" if regressor else "smoothed_hinge",
+        "loss": "huber" if name in LINEAR_REGRESSORS + GROUPED[1:] else "smoothed_hinge",
     }
-    shape = {"n_samples": 5000, "n_features": 4} | ({"n_groups": 2} if grouped else {})
+    shape = {"n_samples": 1000, "n_features": 2} | ({"n_groups": 2} if grouped else {})
 
     def method(**change):
         extra = {"coef_norm": 2.0} if "tilt" in change else {}  # tilts need a ball

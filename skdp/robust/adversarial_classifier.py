@@ -25,6 +25,10 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     For several classes (log loss, "gradient") each wrong class has a move of its own, an upper
     bound on the worst loss.
 
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
+    `coef_norm`, `solver`, ``objective="population"`` and ``calibration="paper"`` select output
+    perturbation of a penalised problem, with more noise. `method` names it.
+
     Parameters
     ----------
     epsilon : float, default=1.0

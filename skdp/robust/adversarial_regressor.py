@@ -22,6 +22,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     norm for `attack_norm` 2, the sum of the absolute values for infinity, and the largest one for
     1.
 
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
+    `coef_norm`, `solver`, ``objective="population"`` and ``calibration="paper"`` select output
+    perturbation of a penalised problem, with more noise. `method` names it.
+
     Parameters
     ----------
     epsilon : float, default=1.0
