@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,10 +28,10 @@ class AdditiveMechanism(ABC):
 
     def __post_init__(self) -> None:
         """Refuse parameters whose noise vanishes, underflows or overflows."""
-        for field in fields(self)[:2]:  # the sensitivity and the noise per unit of it
-            value = getattr(self, field.name)
-            check_positive(**{field.name: value})
-            object.__setattr__(self, field.name, float(value))  # no product in single precision
+        for name in tuple(self.__dataclass_fields__)[:2]:  # sensitivity, noise per unit of it
+            value = getattr(self, name)
+            check_positive(**{name: value})
+            object.__setattr__(self, name, float(value))  # no product in single precision
         scale = self.noise_scale
         check_real("the scale of the noise", scale, grid.LEAST_SCALE, grid.LARGEST_SCALE)
 

@@ -20,10 +20,14 @@ from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.temperature import TemperatureNoise
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
-from skdp.algorithms.preparation.penalty import Spectrum, normal_law, typical_curvature
+from skdp.algorithms.preparation.penalty import (
+    Spectrum,
+    normal_law,
+    normal_slopes,
+    typical_curvatures,
+)
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
 from skdp.problems import Design, Loss
-from skdp.problems.multiclass_losses import OneVsRestLoss
 
 if TYPE_CHECKING:
     from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
@@ -101,10 +105,8 @@ def clipped_curvature(
     axes = vectors[:, used] / np.sqrt(values[used])
     if not loss.has_odds:
         clips = clip / np.sqrt(rest)
-        of_clips = [typical_curvature(loss, spread, clip) for clip in clips.tolist()]
-        mean = float(np.mean(of_clips)) * np.eye(k)
-        of_clips = [_mean_square(loss, spread, clip) for clip in clips.tolist()]
-        square = float(np.mean(of_clips)) * np.eye(k)
+        mean = float(np.mean(typical_curvatures(loss, spread, clips))) * np.eye(k)
+        square = float(np.mean(_mean_squares(loss, spread, clips))) * np.eye(k)
         along = np.einsum("ab,jl->ajbl", mean, np.eye(axes.shape[1]))
         return ClippedCurvature(mean=mean, along=along, squares=square, axes=axes)
     nodes, shares = normal_law(k)
@@ -170,14 +172,10 @@ def _chances(
     return at(high)
 
 
-def _mean_square(loss: Loss, spread: float, clip: float) -> float:
-    """Mean square of the clipped slopes of a loss without odds, for residuals of a spread."""
-    z = spread * np.linspace(-8.0, 8.0, 401)
-    density = np.exp(-0.5 * (z / spread) ** 2)
-    target = 0.0 if loss.target_bound else 1.0
-    base = loss.base if isinstance(loss, OneVsRestLoss) else loss
-    slopes = np.clip(base.derivative(z, np.full(len(z), target)), -clip, clip)
-    return float((density * slopes**2).sum() / density.sum())
+def _mean_squares(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
+    """Mean squares of the clipped slopes of a loss without odds, for residuals of a spread."""
+    _, density, slopes = normal_slopes(loss, spread, clips, 401)
+    return np.asarray((density * slopes**2).sum(axis=1) / density.sum())
 
 
 def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:

@@ -299,10 +299,22 @@ def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -
     residuals, for classes the margins. It needs no second derivative at a kink. Slopes may be
     clipped.
     """
-    if isinstance(loss, OneVsRestLoss):
-        loss = loss.base
-    z = spread * np.linspace(-8.0, 8.0, 4001)
+    return float(typical_curvatures(loss, spread, np.array([clip]))[0])
+
+
+def typical_curvatures(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
+    """Return the same for several limits of the slopes, shape (m,)."""
+    z, density, slopes = normal_slopes(loss, spread, clips, 4001)
+    return np.asarray((density * z * slopes).sum(axis=1) / density.sum() / spread**2)
+
+
+def normal_slopes(
+    loss: Loss, spread: float, clips: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return points z, their normal density, and the slopes there for each limit, (m, size)."""
+    loss = loss.base if isinstance(loss, OneVsRestLoss) else loss
+    z = spread * np.linspace(-8.0, 8.0, size)
     density = np.exp(-0.5 * (z / spread) ** 2)
     target = 0.0 if loss.target_bound else 1.0
-    slopes = np.clip(loss.derivative(z, np.full(len(z), target)), -clip, clip)
-    return float((density * z * slopes).sum() / density.sum()) / spread**2
+    slopes = loss.derivative(z, np.full(size, target))
+    return z, density, np.clip(slopes, -clips[:, None], clips[:, None])
