@@ -100,7 +100,7 @@ def dp_cross_validate(
         is then left out. Folds are of persons, their number must be `cv`; the score of a person is
         the mean of those of its records. All private parts of the estimator get the ids of their
         records; where it is neither one of them nor a pipeline, as `user_ids`. For means of scores
-        of records.
+        of records and "roc_auc", which compares records of different persons.
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None

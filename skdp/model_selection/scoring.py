@@ -90,10 +90,10 @@ class Scoring:
         """Plan the release of the score of one test set, of so many records or persons."""
         if persons is None:
             return self.plan_kind(n_records=n_units, budget=budget)
-        if self.labels is not None:
+        if self.labels is not None and self.plan_kind is not AUCPlan:
             raise ValueError(
-                "user_ids: proven for means of scores of records, without score_groups, such as "
-                "'accuracy', 'neg_log_loss' and 'neg_mean_squared_error'."
+                "user_ids: proven for 'roc_auc' and for means of scores of records, without "
+                "score_groups, such as 'accuracy', 'neg_log_loss' and 'neg_mean_squared_error'."
             )
         return self.plan_kind(
             n_records=n_units, budget=budget, neighbouring=Neighbouring.REPLACE_USER
@@ -113,6 +113,9 @@ class Scoring:
         if values.shape != y.shape:
             raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
         values = (values - self.low) / (self.high - self.low)
+        if persons is not None and self.labels is not None:
+            codes = np.unique(persons.codes[rows], return_inverse=True)[1]
+            return values, np.column_stack([self.labels[rows], codes])
         if persons is not None:
             return persons.means(in_unit_interval(values), rows), None
         return values, None if self.labels is None else self.labels[rows]

@@ -171,7 +171,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         user_ids : array-like of shape (n_samples,) or None, default=None
             Whose record each is: integers or strings. Persons are held out with all their records,
             the score of a person is the mean of those of its records, and all private parts of a
-            candidate get the ids of theirs. For means of scores of records.
+            candidate get the ids of theirs. For means of scores of records and
+            "roc_auc".
         **params
             Passed to the ``fit`` of candidates. Arrays with one entry per record are split like X.
 

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from skdp.problems.persons import shared_units
+
 
 def universe_size(sizes: Sequence[int]) -> int:
     """Return the number of conceivable records, exactly.
@@ -80,15 +82,12 @@ class CategoricalRecords:
         persons : ndarray of int, shape (n_records,)
             Codes from 0 on without a gap.
         """
-        numbers = np.bincount(persons)
-        unit = 1 << (_WEIGHT_BITS - len(numbers).bit_length())
+        n_persons = int(persons.max()) + 1
+        unit = 1 << (_WEIGHT_BITS - n_persons.bit_length())
         order = np.lexsort((*self.codes.T, persons))
-        first = np.cumsum(numbers) - numbers
-        place = np.arange(len(persons)) - np.repeat(first, numbers)
         shares = np.empty(len(persons))
-        shares[order] = np.repeat(unit // numbers, numbers)
-        shares[order] += place < np.repeat(unit % numbers, numbers)
-        return replace(self, shares=shares / unit, n_persons=len(numbers))
+        shares[order] = shared_units(persons[order], unit) / unit
+        return replace(self, shares=shares, n_persons=n_persons)
 
     @property
     def n_records(self) -> int:

@@ -31,6 +31,22 @@ def rows_of(starts: np.ndarray, units: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + numbers, numbers)
 
 
+def shared_units(persons: np.ndarray, unit: int) -> np.ndarray:
+    """Give the records of each person integer weights that add up to a unit.
+
+    They differ by one at most; what is left by division goes to the first records.
+
+    Parameters
+    ----------
+    persons : ndarray of int, shape (n_records,)
+        Codes from 0 on without a gap, ascending.
+    unit : int
+    """
+    numbers = np.bincount(persons)
+    place = np.arange(len(persons)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+    return np.repeat(unit // numbers, numbers) + (place < np.repeat(unit % numbers, numbers))
+
+
 def person_sums(matrix: Any, factors: np.ndarray, starts: np.ndarray) -> Any:
     """Sum the rows of a matrix times factors over the records of each person.
 

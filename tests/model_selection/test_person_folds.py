@@ -9,9 +9,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdp import BudgetAccountant, DPLogisticRegression
 from skdp._units import Persons
+from skdp.algorithms.statistics.noisy_score import AUCPlan
 from skdp.model_selection import DPSearchCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
-from skdp.privacy import tightest_epsilon
+from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import Neighbouring
 
 rng = np.random.default_rng(0)
@@ -67,6 +68,57 @@ def test_the_score_of_a_person_is_the_mean_of_its_records():
     assert found["test_score"].min() > 0.9
 
 
+def scored(values, labels, persons):
+    """The sums of an area, and those by definition: all pairs of records of two persons."""
+    plan = AUCPlan(n_records=int(persons.max()) + 1, budget=PrivacyBudget(1.0))
+    weights = 1.0 / np.bincount(persons)[persons]
+    signs = np.sign(values[:, None] - values[None]) * (persons[:, None] != persons[None])
+    pairs = np.outer(weights * labels, weights * (1 - labels)) * signs
+    expected = pairs.sum() / (2 * (plan.n_records - 1)), np.sqrt(0.75) * (weights @ labels)
+    return plan, plan.sums(values, np.column_stack([labels, persons])), expected
+
+
+def test_the_area_is_over_pairs_of_persons():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        persons = np.repeat(np.arange(7), rng.choice([1, 2, 4], 7))
+        order = rng.permutation(len(persons))
+        values, labels = rng.integers(0, 5, len(persons)) / 4.0, rng.integers(0, 2, len(persons))
+        plan, sums, expected = scored(values[order], labels[order], persons[order])
+        np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(sums, scored(values, labels, persons)[1])  # to the last bit
+    alone = np.arange(len(values))
+    plan, sums, _ = scored(values, labels, alone)
+    np.testing.assert_array_equal(plan.sums(values, labels), sums)  # persons of one record
+
+
+def test_no_person_moves_the_area_further():
+    """Lemma 4 of docs/theory/scores.md for persons of 1 to 50 extreme records."""
+    rng, found = np.random.default_rng(2), []
+    for _ in range(200):
+        n = int(rng.integers(1, 6))
+        rest = np.repeat(np.arange(n), rng.integers(1, 4, n))
+        values, labels = rng.random(len(rest)), np.full(len(rest), rng.integers(2))
+        if rng.random() < 0.5:
+            labels = rng.integers(0, 2, len(rest))
+        sums = []
+        for m in rng.choice([1, 2, 50], 2):
+            own = np.full(m, rng.integers(2)) if rng.random() < 0.7 else np.arange(m) % 2
+            parts = (values, rng.choice([-1.0, 2.0], m)), (labels, own), (rest, np.full(m, n))
+            plan, released, _ = scored(*map(np.concatenate, parts))
+            sums.append(released)
+        found.append(np.linalg.norm(sums[0] - sums[1]))
+    assert 0.99 < max(found) <= plan.mechanism.sensitivity
+
+
+def test_areas_of_held_out_persons():
+    options = {"user_ids": IDS, "cv": 2, "scoring": "roc_auc"}
+    model = clone(MODEL).set_params(epsilon=100.0)
+    found = dp_cross_validate(model, X, Y, epsilon=100.0, **options)
+    assert found["test_score"].min() > 0.95
+    assert found["event"].neighbouring is Neighbouring.REPLACE_USER
+
+
 def test_pipelines_columns_and_price():
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(person=IDS)
     scaler = DPStandardScaler(epsilon=0.2, delta=0.0, ranges=(-0.5, 0.5))
@@ -88,7 +140,7 @@ def test_fits_of_records_are_refused_before_a_charge():
         for options, message in (
             ({"cv": KFold(3)}, "folds are of persons"),
             ({"cv": N + 1}, "cv"),
-            ({"scoring": "roc_auc"}, "means of scores"),
+            ({"scoring": "balanced_accuracy"}, "means of scores"),
             ({"score_groups": Y, "group_names": [0, 1]}, "means of scores"),
             ({"user_ids": IDS[1:]}, "one id for each row"),
         ):

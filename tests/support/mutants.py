@@ -847,6 +847,20 @@ MUTANTS = (
                 "tests/model_selection/test_person_folds.py -k mean_of_its",
             ),
             (
+                "an area with pairs within a person",
+                "algorithms/statistics/noisy_score.py",
+                "doubled -= _doubled(values, labels, weights, persons)",
+                "pass",
+                "tests/model_selection/test_person_folds.py -k pairs_of_persons",
+            ),
+            (
+                "an area that counts records",
+                "algorithms/statistics/noisy_score.py",
+                "weights = shared_units(persons, unit)",
+                "weights = np.full(len(persons), unit)",
+                "tests/model_selection/test_person_folds.py -k moves_the_area",
+            ),
+            (
                 "fits of records in a search for persons",
                 "model_selection/search.py",
                 "self._rehearse(model, share, plan.neighbouring, *fit_on(rows, model))",

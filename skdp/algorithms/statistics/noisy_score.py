@@ -22,6 +22,7 @@ from skdp.mechanisms.additive import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
+from skdp.problems.persons import shared_units
 from skdp.problems.rounding import EPS
 
 
@@ -90,12 +91,16 @@ class ScorePlan(Plan):
         return {"n_records": self.n_records}
 
     @without_warnings()
-    def run(self, data: tuple[np.ndarray, np.ndarray | None], run: Run) -> Result:
+    def run(self, data: tuple[np.ndarray, Any], run: Run) -> Result:
         """Release the sums; `data` holds values and labels of the records, as in :meth:`sums`."""
-        values, labels = data
+        sums = self.sums(*self.checked(data))
+        return Result(point=self.mechanism.release(sums, run.noise), plan=self)
+
+    def checked(self, data: tuple[np.ndarray, Any]) -> tuple[np.ndarray, Any]:
+        """Refuse data of another size."""
         if any(part is not None and part.shape != (self.n_records,) for part in data):
             raise ValueError("The plan is for another number of records.")
-        return Result(point=self.mechanism.release(self.sums(values, labels), run.noise), plan=self)
+        return data
 
 
 def in_unit_interval(values: np.ndarray) -> np.ndarray:
@@ -189,7 +194,11 @@ class F1ScorePlan(ScorePlan):
 
 
 class AUCPlan(ScorePlan):
-    """The area under the ROC curve of two classes."""
+    """The area under the ROC curve of two classes.
+
+    Of persons, labels have a second column with the person of each record, from 0 on without a gap:
+    its records have weights that add up to 1, and pairs within a person are left out.
+    """
 
     sensitivity, statement = 1.0, "Lemma 4"
     dimension = 2
@@ -198,6 +207,15 @@ class AUCPlan(ScorePlan):
 
     def __post_init__(self) -> None:
         check_count("n_records", self.n_records, 2)
+        require_replace_one(self.neighbouring, type(self).__name__)
+
+    def checked(self, data: tuple[np.ndarray, Any]) -> tuple[np.ndarray, Any]:
+        values, labels = data
+        if labels.ndim == 1:
+            return super().checked(data)
+        if labels.shape != (len(values), 2) or labels[:, 1].max() + 1 != self.n_records:
+            raise ValueError("The plan is for another number of persons.")
+        return data
 
     def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Compare the values of all pairs of a record of class 1 with one of class 0.
@@ -205,11 +223,26 @@ class AUCPlan(ScorePlan):
         The first sum is ``(number of pairs in order - number in disorder) / (2 (n - 1))``.
         """
         values = np.nan_to_num(values.astype(np.float64), nan=0.0)
+        if labels.ndim == 2:
+            return self._sums_of_persons(values, *labels.T)
         others, own = np.sort(values[labels == 0]), values[labels == 1]
         below = np.searchsorted(others, own, side="left").sum(dtype=np.int64)
         up_to = np.searchsorted(others, own, side="right").sum(dtype=np.int64)
         doubled = int(below) + int(up_to) - len(own) * len(others)
         return np.array([doubled / (2 * (self.n_records - 1)), self.size_weight * len(own)])
+
+    def _sums_of_persons(
+        self, values: np.ndarray, labels: np.ndarray, persons: np.ndarray
+    ) -> np.ndarray:
+        """Compute the sums with integer weights, exactly: no sum of products has 63 digits."""
+        order = np.lexsort((labels, values, persons))
+        values, labels, persons = values[order], labels[order], persons[order]
+        unit = 1 << (31 - self.n_records.bit_length())
+        weights = shared_units(persons, unit)
+        doubled = _doubled(values, labels, weights, np.zeros_like(persons))
+        doubled -= _doubled(values, labels, weights, persons)  # no pair within a person
+        pairs = doubled / unit**2 / (2 * (self.n_records - 1))
+        return np.array([pairs, self.size_weight * (int(weights @ labels) / unit)])
 
     def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         size = float(np.clip(point[1] / self.size_weight, 1.0, self.n_records - 1.0))
@@ -217,3 +250,25 @@ class AUCPlan(ScorePlan):
         area = min(max(0.5 + point[0] * (n - 1) / pairs, 0.0), 1.0)
         by_size = (area - 0.5) * (n - 2.0 * size) / (pairs * self.size_weight)
         return np.array([area]), np.array([((n - 1) / pairs) ** 2 + by_size**2])
+
+
+def _doubled(
+    values: np.ndarray, labels: np.ndarray, weights: np.ndarray, strata: np.ndarray
+) -> int:
+    """Twice the weight of pairs in order less that of pairs in disorder, within each stratum.
+
+    A pair is of a record of class 1 and one of class 0, and weighs the product of their weights.
+    """
+    order = np.lexsort((values, strata))
+    values, strata = values[order], strata[order]
+    own, others = (weights * labels)[order], (weights * (1 - labels))[order]
+    is_new = np.append(True, (values[1:] != values[:-1]) | (strata[1:] != strata[:-1]))
+    starts = np.flatnonzero(is_new)  # of records that are tied
+    own, others = np.add.reduceat(own, starts), np.add.reduceat(others, starts)
+    strata = strata[starts]
+    up_to = np.cumsum(others)
+    firsts = np.flatnonzero(np.append(True, strata[1:] != strata[:-1]))
+    before = np.repeat(up_to[firsts] - others[firsts], np.diff(np.append(firsts, len(strata))))
+    totals = np.repeat(np.add.reduceat(others, firsts), np.diff(np.append(firsts, len(strata))))
+    below_and_up_to = 2 * (up_to - before) - others
+    return int((own * (below_and_up_to - totals)).sum())
