@@ -15,10 +15,10 @@ square error over that of the constant, minus 1. The constant is the mean of the
 the worst seed, in every part. New records have rare categories more often than the law, and a
 weight that undoes it.
 
-Two rivals show what cannot be met. `constant_mean` and `constant_worst` are of the constant
-released with the whole budget: the expected excess, and that of the worst of the seeds, by 40 draws
-of the noise. `exact_mean` and `exact_worst` are of the same estimator at epsilon 1e6 on the same
-records, where the model is above a limit.
+Two rivals show where the limits are hard to meet. `constant_mean` and `constant_worst` are of the
+constant released with the whole budget: the expected excess, and that of the worst of the seeds, by
+40 draws of the noise. `exact_mean` and `exact_worst` are of the same estimator at epsilon 1e6 on
+the same records, where the model is above a limit.
 """
 
 from __future__ import annotations
