@@ -45,11 +45,11 @@ HINGES = OneVsRestLoss(HingeLoss().smoothed(1.0), 3)
     "loss", [LogisticLoss(), HalfSquaredLoss(1.0), LogitLoss(3), HINGES], ids=repr
 )
 def test_a_record_moves_gradients_by_its_bound_and_no_further(loss, relation):
-    """All records of signs and extreme targets, at all vertices, beside opposite records."""
+    """Records of signs and extreme targets, at all vertices, beside opposite records."""
     relation, n, radius = Neighbouring(relation), 4, 20.0
     design = LinearDesign.of(loss, n, 2, radius, 1.0, relation=relation)
     targets = range(3) if loss.n_outputs > 1 else (0, 1)
-    rows = [(x, y) for x in itertools.product((-1.0, 1.0), repeat=2) for y in targets]
+    rows = [((1.0, x), y) for x in (-1.0, 1.0) for y in targets]
     moved = 0.0
 
     def gradient(records, vertex):
