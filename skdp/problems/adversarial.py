@@ -194,7 +194,10 @@ def _check_attackable(loss: Loss) -> None:
     kinked = loss.base if isinstance(loss, SmoothedLoss) else loss
     known = (HalfSquaredLoss, LogisticLoss, SquaredHingeLoss, HingeLoss)
     if not isinstance(kinked, known):
-        raise TypeError(f"{type(loss).__name__}: no closed form of the worst case is known.")
+        raise TypeError(
+            f"{type(loss).__name__}: no closed form of the worst case is known. Of several classes "
+            "method='gradient' minimises a bound; it has no proof for user_ids."
+        )
 
 
 def _residual_width(loss: Loss, bias: float) -> float:

@@ -36,7 +36,6 @@ class AttackedLinearModel(DPLinearModel):
             leads=_gradient_leads,
             relations=(Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE),
             chunked=False,
-            is_weighted=False,
             needs_mean=False,
             penalises_after=False,
         ),

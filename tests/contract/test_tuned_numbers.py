@@ -57,6 +57,7 @@ SPECIAL = {
     "descent": {
         "ridge, gradient, accelerated": "ACCELERATED_PATH LEARNT_PATH LONGEST_PATH FACTOR_SHARE "
         "LEAST_FACTOR",
+        "adversarial classifier, gradient, 1": "REACH",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
         "logistic, gradient, little noise": "HALF_RELIABLE NOISE_DEVIATIONS",
         "noisy classes": "LEAST_SIGNAL",

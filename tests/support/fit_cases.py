@@ -372,10 +372,17 @@ def _special() -> list[Case]:
             for norm in (2, np.inf):
                 for relation in ("replace_one", "add_remove")[: 2 if norm == 2 else 1]:
                     parameters: dict[str, Any] = {"delta": delta, "attack_norm": norm}
+                    parameters["method"] = "output"
                     if relation == "add_remove":
                         parameters |= {"neighbouring": relation, "n_public": 8}
                     title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
                     cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+        for norm in (1, np.inf):
+            title, parameters = f"adversarial {task}, gradient, {norm:g}", {"attack_norm": norm}
+            cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+    classes = {"attack_norm": 2, "neighbouring": "add_remove", "n_public": 8}
+    title = "adversarial classifier, gradient, three classes"
+    cases.append(Case(title, DPAdversarialClassifier, classes, n_classes=3))
     return cases
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import descend
 from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.attacked_rows import AttackedGradients
+from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
 from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.second_moments import Preconditioner
@@ -135,13 +135,13 @@ class Descent:
 
         def attacked(weights: np.ndarray) -> AttackedGradients:
             assert plan.attack is not None
+            weights = rows.weights(origin + weights)
             return AttackedGradients(
                 loss=loss,
-                weights=rows.weights(origin + weights),
+                weights=weights,
                 offset=self.offsets.squeeze(),
                 clip_norm=clip,
-                attack=plan.attack,
-                rows=rows,
+                moves=Moves.worst(plan.attack, loss, weights, rows),
             )
 
         def sensitivity(weights: np.ndarray) -> float:

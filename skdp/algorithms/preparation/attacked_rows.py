@@ -9,12 +9,11 @@ clipping is for moved rows: what a record adds to a sum has the same bound as wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
-from skdp.problems import Attack, SoftmaxLoss
+from skdp.problems import Attack, Loss, SoftmaxLoss
 from skdp.problems.block import Block
 
 
@@ -37,8 +36,16 @@ class Moves:
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, attack: Attack, weights: np.ndarray, rows: CenteredRecords) -> Moves:
-        """Find the moves for weights of ``(x, 1)``, shape (..., width)."""
+    def worst(cls, attack: Attack, loss: Loss, weights: np.ndarray, rows: CenteredRecords) -> Moves:
+        """Find the moves for weights of ``(x, 1)``, shape (n_outputs, width).
+
+        They are for each sign of a margin, or for each pair of a right and another class.
+        """
+        if loss.n_outputs > 1:
+            classes = np.asarray(loss.class_weights(weights))
+            weights = classes[None, :, :] - classes[:, None, :]
+        else:
+            weights = np.concatenate([-weights, weights])
         d = len(rows.shift)
         features = weights[..., :d].reshape(-1, d)
         moves = np.zeros((len(features), weights.shape[-1]))
@@ -63,22 +70,10 @@ class AttackedGradients(ClippedGradients):
 
     Attributes
     ----------
-    attack : Attack
-    rows : CenteredRecords
+    moves : Moves
     """
 
-    attack: Attack
-    rows: CenteredRecords
-
-    @cached_property
-    def moves(self) -> Moves:
-        """Moves for each sign of a margin, or for each pair of a right and another class."""
-        if isinstance(self.loss, SoftmaxLoss) and self.loss.n_classes > 2:
-            classes = self.loss.class_weights(self.weights)
-            combinations = classes[None, :, :] - classes[:, None, :]
-        else:
-            combinations = np.concatenate([-self.weights, self.weights])
-        return Moves.of(self.attack, combinations, self.rows)
+    moves: Moves
 
     @property
     def reach(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from skdp.algorithms.preparation.attacked_rows import AttackedGradients
+from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.problems import Attack, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
@@ -67,8 +67,7 @@ def made(kind, norm, n, clip, rng, scale=1.0):
         weights=rows.weights(weights),
         offset=centering.offsets.squeeze(),
         clip_norm=clip,
-        attack=attack_of(norm),
-        rows=rows,
+        moves=Moves.worst(attack_of(norm), loss, rows.weights(weights), rows),
     )
     return gradients, rows, weights, X, targets
 
