@@ -67,6 +67,9 @@ class DPLinearRegressor(DPLinearRegression):
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
+    mirror_variant : {"plain", "anytime", "bias_reduced", "variance_reduced"}, default="plain"
+        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
+        smallest error in measurements; the others have better rates, or fewer assumptions.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -74,9 +77,6 @@ class DPLinearRegressor(DPLinearRegression):
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
         In (0, 1).
-    mirror_variant : {"plain", "anytime", "bias_reduced", "variance_reduced"}, default="plain"
-        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
-        smallest error in measurements; the others have better rates, or fewer assumptions.
     fit_intercept : bool, default=True
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.

@@ -93,6 +93,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
+    mirror_variant : {"plain", "bias_reduced", "boosted"}, default="plain"
+        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
+        smallest error in measurements. "boosted" chooses the best of several models, each from a
+        small part of the records, of which it needs many.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -100,10 +104,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
         In (0, 1).
-    mirror_variant : {"plain", "bias_reduced", "boosted"}, default="plain"
-        Of "mirror_descent": the published algorithm (docs/guide/many_features.md). "plain" had the
-        smallest error in measurements. "boosted" chooses the best of several models, each from a
-        small part of the records, of which it needs many.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature. The saddle methods penalise it like the
         others; an unpenalised one would have unbounded sensitivity there.
