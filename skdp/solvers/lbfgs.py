@@ -20,10 +20,13 @@ _RESTARTS = 3
 
 
 class _AccurateEnough(Exception):
-    """Carries the point at which an objective was found to be accurate enough."""
+    """Carries the point at which an objective was found to be accurate enough.
 
-    def __init__(self, point: np.ndarray) -> None:
-        self.point = point
+    And its gradient there, if it is that of the problem.
+    """
+
+    def __init__(self, point: np.ndarray, gradient: np.ndarray | None = None) -> None:
+        self.point, self.gradient = point, gradient
 
 
 class LBFGS(Solver):
@@ -57,7 +60,7 @@ class LBFGS(Solver):
                 point = self._in_simplex(problem, accuracy, start)
             else:
                 box = domain if isinstance(domain, Box) else None
-                point = self._minimise(problem, accuracy, start, box)
+                point, _ = self._minimise(problem, accuracy, start, box)
             point = _unless_certified(problem, accuracy, point)
         except _AccurateEnough as done:
             return done.point
@@ -73,8 +76,8 @@ class LBFGS(Solver):
 
         def excess(t: float) -> float:
             nonlocal point
-            point = self._minimise(problem, accuracy, point, shrink=t)
-            _unless_certified(problem, accuracy, point)
+            point, gradient = self._minimise(problem, accuracy, point, shrink=t)
+            _unless_certified(problem, accuracy, point, gradient)
             return 1.0 / radius - 1.0 / max(float(np.linalg.norm(point)), 1e-300)
 
         if excess(0.0) <= 0:
@@ -82,7 +85,7 @@ class LBFGS(Solver):
         # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
         upper = 2.0 * problem.lipschitz / radius
         t = brentq(excess, 0.0, upper, xtol=_TINY, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
-        return self._minimise(problem, accuracy, point, shrink=float(t))
+        return self._minimise(problem, accuracy, point, shrink=float(t))[0]
 
     def _in_simplex(self, problem: Problem, accuracy: float, start: np.ndarray) -> np.ndarray:
         orthant = Box(np.zeros(problem.dimension), np.full(problem.dimension, np.inf))
@@ -91,7 +94,7 @@ class LBFGS(Solver):
         def excess(t: float) -> float:
             nonlocal point
             # a quarter of the accuracy: the projection onto the simplex comes after
-            point = self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=t)
+            point, _ = self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=t)
             _unless_certified(problem, accuracy, point)
             return float(point.sum()) - 1.0
 
@@ -100,7 +103,7 @@ class LBFGS(Solver):
         bound = 2.0 * (problem.lipschitz + problem.alpha * (1.0 + center))
         search = {"xtol": 1e-16 * bound, "rtol": 1e-14, "maxiter": _MAX_MULTIPLIERS, "disp": False}
         t = brentq(excess, -bound, bound, **search)
-        return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))
+        return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))[0]
 
     def _minimise(
         self,
@@ -110,8 +113,11 @@ class LBFGS(Solver):
         box: Box | None = None,
         shrink: float = 0.0,
         tilt: float = 0.0,
-    ) -> np.ndarray:
-        """Minimise the objective plus ``(shrink/2) ||w||^2 - tilt sum(w)``, in a box if given."""
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Minimise the objective plus ``(shrink/2) ||w||^2 - tilt sum(w)``, in a box if given.
+
+        Returns the gradient of the problem at the point as well, if it is at hand.
+        """
         beta = problem.smoothness + shrink
         # certifies the point; half is left for rounding
         tolerance = 0.5 * problem.strong_convexity * accuracy
@@ -120,7 +126,8 @@ class LBFGS(Solver):
             gradient += shrink * w - tilt
             mapping = gradient if box is None else beta * (w - box.project(w - gradient / beta))
             if float(np.linalg.norm(mapping)) <= tolerance:
-                raise _AccurateEnough(w.copy())
+                is_own = shrink == tilt == 0.0
+                raise _AccurateEnough(w.copy(), gradient.copy() if is_own else None)
             return gradient
 
         def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -144,13 +151,18 @@ class LBFGS(Solver):
                 at_start = gradient_unless_done(start, problem.gradient(start))
                 start = minimize(change, start, **arguments).x
         except _AccurateEnough as done:
-            return done.point
-        return start
+            return done.point, done.gradient
+        return start, None
 
 
-def _unless_certified(problem: Problem, accuracy: float, point: np.ndarray) -> np.ndarray:
-    """Return the nearest feasible point; raises :class:`_AccurateEnough` if it is certified."""
-    point = problem.domain.project(point)
-    if certify(problem, point).distance <= accuracy:
-        raise _AccurateEnough(point)
-    return point
+def _unless_certified(
+    problem: Problem, accuracy: float, point: np.ndarray, gradient: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the nearest feasible point; raises :class:`_AccurateEnough` if it is certified.
+
+    `gradient` is that at the point, when it is at hand.
+    """
+    feasible = problem.domain.project(point)
+    if certify(problem, feasible, gradient if feasible is point else None).distance <= accuracy:
+        raise _AccurateEnough(feasible)
+    return feasible

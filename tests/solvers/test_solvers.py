@@ -25,6 +25,7 @@ from skdp.problems import (
     counted,
 )
 from skdp.solvers import (
+    LBFGS,
     SADDLE_SOLVERS,
     SARAH,
     SOLVERS,
@@ -450,3 +451,16 @@ def test_estimators_take_the_solvers_that_the_documentation_says():
     ]
     for name, model in itertools.product(for_fits, models):
         model.set_params(solver=name).fit(X, y)
+
+
+def test_lbfgs_asks_for_no_gradient_twice(monkeypatch):
+    """The certificate of a free minimiser takes the gradient that stopped the search."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.4, 0.4, (300, 4))
+    records = Records(X, 1.0, targets=(X[:, 0] > 0.0).astype(float))
+    problem, seen = FiniteSumProblem(records, LogisticLoss(), 0.1, Ball(100.0)), []
+    monkeypatch.setattr(problem, "gradient", lambda w: seen.append(w))
+    point = LBFGS()._solve(problem, 1e-6, np.zeros(4), rng)
+    assert not seen
+    monkeypatch.undo()
+    assert certify(problem, point).distance <= 1e-6
