@@ -226,8 +226,8 @@ MUTANTS = (
     Mutant(
         "sums over groups are noisy, and used exactly",
         "algorithms/preparation/noisy_sums.py",
-        "return np.nan_to_num(noisy), mechanism.noise_scale",
-        "return exact, mechanism.noise_scale",
+        "return np.nan_to_num(noisy), mechanism.deviation(exact.size)",
+        "return exact, mechanism.deviation(exact.size)",
         _WORST_GROUP,
     ),
     Mutant(
@@ -1851,8 +1851,8 @@ MUTANTS = (
     Mutant(
         "prepared: slopes may be twice as large",
         "algorithms/output/prepared.py",
-        "ClippedSlopes(affine=prepared.affine, clip=clip)",
-        "ClippedSlopes(affine=prepared.affine, clip=2.0 * clip)",
+        "ClippedSlopes(affine=prepared.affine, clip=clip, factors",
+        "ClippedSlopes(affine=prepared.affine, clip=2.0 * clip, factors",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -1914,8 +1914,8 @@ MUTANTS = (
     Mutant(
         "prepared: the user's penalty in the solve",
         "algorithms/output/prepared.py",
-        "self._solves[1] * float(self.shares.mean()) * self.curvature",
-        "self._solves[1] * float(self.shares.mean()) * self.curvature + self.objective.alpha",
+        "_relative_penalty * float(self.shares.mean()) * self.curvature",
+        "_relative_penalty * float(self.shares.mean()) * self.curvature + self.objective.alpha",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
@@ -2026,8 +2026,8 @@ MUTANTS = (
     Mutant(
         "rounds: no budget is left to the preparation",
         "algorithms/tuning/rounds.py",
-        "math.sqrt(1.0 - plan.preparation.share)",
-        "1.0",
+        "plan.total.part(1.0 - plan.preparation.share)",
+        "plan.total",
         _ROUNDS,
     ),
     Mutant(
