@@ -14,6 +14,7 @@ from plain_noise import scale_noise
 from sklearn.linear_model import Ridge
 
 from skdp.audit import audit_estimator, worst_case_sensitivity
+from skdp.data import ArrayRecords
 from skdp.linear_model import DPRidge
 from skdp.problems import ProblemConstants
 
@@ -123,6 +124,25 @@ def test_an_intercept_without_a_penalty_is_found():
     model = ridge(intercept_scaling=1.0).set_params(epsilon=1e4)
     assert not worst_case_sensitivity(model, **options).refutes
     assert worst_case_sensitivity(Unpenalised(**model.get_params()), **options).refutes
+
+
+class OnChunks(DPRidge):
+    """Fits on chunks of seven records."""
+
+    def fit(self, X, y):
+        return super().fit(ArrayRecords(X, y, chunk_rows=7))
+
+
+@pytest.mark.audit
+def test_fits_on_chunks_keep_their_epsilon_and_too_little_noise_is_found(monkeypatch):
+    X, y = np.full((30, 1), 0.99), np.ones(30)
+    pair = (X, y), (X, np.where(np.arange(30) == 20, -1.0, 1.0))
+    model = OnChunks(
+        1.0, 1e-5, method="statistics", data_norm=1.0, target_range=(-1, 1), fit_intercept=False
+    )
+    assert not audit_estimator(model, *pair, 120, random_state=0).refutes
+    scale_noise(monkeypatch, 0.02)
+    assert audit_estimator(model, *pair, 120, random_state=0).refutes
 
 
 class OneSeed(DPRidge):

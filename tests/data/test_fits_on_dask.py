@@ -9,6 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client
 from local_cluster import FailingOnce, in_another_order, kill_worker, restore
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -120,6 +121,14 @@ def test_persons_of_partitions(client, table, small_blocks):
     assert_same(found, expected)
     assert found.privacy_.unit == "user"
     np.testing.assert_array_equal(found.predict(frame.drop(columns=["y", "w"])).shape, N)
+
+
+@pytest.mark.slow
+def test_two_threads_of_this_process(table, files):
+    local = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    with Client(**local, dashboard_address=None, set_as_default=False) as threads:
+        found = MODELS["logistic"]().fit(DaskRecords(files, client=threads))
+    assert_same(found, in_memory("logistic", table))
 
 
 class Lost(DaskRecords):
