@@ -500,11 +500,11 @@ MUTANTS = (
     Mutant(
         "histogram and coefficients from the same bits",
         "algorithms/worst_group/phased_saddle.py",
-        "        known = self.weighted(data.groups, run.noise)\n",
-        "        import numpy as np\n\n        from skdp.mechanisms import NoiseSource\n\n"
-        "        run.noise = NoiseSource(np.random.default_rng(7).bytes)\n"
-        "        again = NoiseSource(np.random.default_rng(7).bytes)\n"
-        "        known = self.weighted(data.groups, again)\n",
+        "            known = self.weighted(data.groups, run.noise)\n",
+        "            import numpy as np\n\n            from skdp.mechanisms import NoiseSource\n\n"
+        "            run.noise = NoiseSource(np.random.default_rng(7).bytes)\n"
+        "            again = NoiseSource(np.random.default_rng(7).bytes)\n"
+        "            known = self.weighted(data.groups, again)\n",
         f"{_DRAWS} -k bits",
     ),
     Mutant(
