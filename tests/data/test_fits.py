@@ -54,7 +54,10 @@ MODELS = {
     ),
     "softmax, output": (DPLogisticRegression, THREE | {"method": "output"}),
     "squares, output": (DPRidge, NUMBERS | {"method": "output", "alpha": 0.1}),
-    "squares, plain output": (DPRidge, NUMBERS | {"method": "output", "delta": 0.0}),
+    "squares, plain output": (
+        DPRidge,
+        NUMBERS | {"method": "output", "delta": 0.0, "preparation": None},
+    ),
     "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
     "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
     "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
