@@ -126,7 +126,7 @@ def audit_estimator(
     >>> changed = np.append(-1.0, np.ones(19))
     >>> model = DPRidge(
     ...     2.0, delta=0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1),
-    ...     fit_intercept=False,
+    ...     fit_intercept=False, preparation=None,
     ... )
     >>> result = audit_estimator(model, (X, y), (X, changed), n_runs=200, random_state=0)
     >>> bool(0.5 < result.epsilon_lower_bound < result.claimed_epsilon == 2.0)

@@ -95,7 +95,7 @@ def test_half_of_the_noise_for_persons_is_found(case, part, monkeypatch):
 def ridge(**options):
     return DPRidge(
         4.0, 0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1), coef_norm=1e6,
-        **options,
+        preparation=None, **options,
     )  # fmt: skip
 
 

@@ -244,16 +244,18 @@ def check_noise(release, draw):
 def check_steps(report, release, draws):
     """Noisy steps: together they cost what one release costs, for the records of every block."""
     ((leaf, _),) = leaves(release.event)
+    is_pure = isinstance(leaf, PureEvent)
+    kind, power = ("spherical_laplace", -1.0) if is_pure else ("gaussian", -2.0)
     for draw in draws:
-        assert (draw.kind, draw.dimension) == ("gaussian", release.dimension)
+        assert (draw.kind, draw.dimension) == (kind, release.dimension)
         assert draw.mechanism.sensitivity >= release.sensitivity * (1.0 - 1e-12)
     multipliers = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws])
     stated = release.noise_scale / release.sensitivity
-    assert stated == pytest.approx(leaf.noise_multiplier, rel=1e-12)
+    total = 1.0 / leaf.epsilon if is_pure else leaf.noise_multiplier
+    assert stated == pytest.approx(total, rel=1e-12)
     n_blocks = report.plan.get("n_blocks", 1)
     for k in range(n_blocks):
-        costs = multipliers[k::n_blocks] ** -2.0
-        assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
+        assert (multipliers[k::n_blocks] ** power).sum() == pytest.approx(total**power, rel=1e-9)
 
 
 def check_queries(report, release, draws):

@@ -563,6 +563,6 @@ def test_a_limit_for_persons_needs_ids():
     """Else somebody who forgot them would take single records for persons."""
     X, y, ids = persons(np.random.default_rng(11), 40)
     model = declared("squares").set_params(max_records_per_user=2)
-    with pytest.raises(ValueError, match="given no user_ids"):
+    with pytest.raises(ValueError, match="there are no user_ids"):
         model.fit(X, y)
     assert model.fit(X, y, user_ids=ids).privacy_.unit == "user"

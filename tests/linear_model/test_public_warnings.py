@@ -80,7 +80,7 @@ def test_a_result_that_is_mostly_noise_warns(kind, delta):
         options["method"] = "newton" if "Logistic" in kind.__name__ else "sufficient_statistics"
     else:
         options["method"] = "output"
-        if kind.__name__.startswith(("DPLinear", "DPRidge", "DPLogistic")):
+        if "preparation" in kind().get_params():
             options["preparation"] = None
     X, y = records(kind, n=30)
     few = seen(declared(kind, epsilon=0.01, **options), X, y)

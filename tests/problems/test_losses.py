@@ -25,6 +25,7 @@ from skdp.problems import (
 )
 from skdp.problems.bilevel import WeightedLoss
 from skdp.problems.losses import ClippedLogisticLoss
+from skdp.problems.multiclass_losses import LogitLoss
 from skdp.problems.slope_clipped import ClippedLoss
 
 CASES = [
@@ -534,7 +535,11 @@ def test_every_loss_of_one_margin_is_among_these():
         return {kind}.union(*map(below, kind.__subclasses__()))
 
     of_package = {kind for kind in below(Loss) if kind.__module__.startswith("skdp.")}
-    several = {OneVsRestLoss, *ClippedLoss.__subclasses__()}  # the latter have other targets
+    several = {
+        LogitLoss,
+        OneVsRestLoss,
+        *ClippedLoss.__subclasses__(),
+    }  # the latter have other targets
     made = {type(loss) for loss in ONE_MARGIN.values()}
     assert {kind for kind in of_package - several if not inspect.isabstract(kind)} == made
 
