@@ -37,8 +37,9 @@ WEAKEST = 1e-7
 #: large penalty see the clipped slopes at better and better points, and no solve has to be exact
 #: where curvatures are hardly known.
 LITTLE_NOISE, SOLVES, PENALTIES = 0.004, (6, 16), (4.0, 16.0)
-#: The same limit for pure privacy, and the number of solves with their penalty.
-PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 2.0), (1, 4.0))
+#: The same limit for pure privacy, and the number of solves with their penalty. With a penalty of
+#: at most the mean curvature no direction overshoots twice as far, whatever its second moment is.
+PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 1.0), (1, 4.0))
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
 #: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.

@@ -212,4 +212,5 @@ def _pure_shares(
         moments = 0.0
     noise = k * level.deviation(d + 1) / n
     means, spread = rules.PURE_SHARES[noise > rules.PURE_LITTLE_NOISE]
-    return means, spread, moments, True
+    of_rows = k * level.part(means).deviation(d + 1) * math.sqrt(d) / n
+    return means, spread, moments, of_rows < rules.PURE_MEANS_NOISE

@@ -50,6 +50,8 @@ MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05,
 #: to 1 and with more; the limit; the part for second moments, and the noise up to which it is used.
 PURE_SHARES, PURE_LITTLE_NOISE = ((0.15, 0.1), (0.25, 0.2)), 0.015
 PURE_MOMENTS_SHARE, PURE_MOMENTS_NOISE = 0.2, 1.5
+#: Norm of the noise of the means of rows above which only those of targets are released.
+PURE_MEANS_NOISE = 0.35
 #: Ridge of the whitener in units of the noise of the second moments, and least second moment of a
 #: whitened direction, so that noise alone makes none 0.
 RIDGE, LEAST_KNOWN = 2.0, 1e-3

@@ -82,23 +82,22 @@ def privacy_loss(plan, first, second, seed):
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_no_outputs_of_neighbours_tell_more_than_epsilon(relation):
     best = 0.0
-    for seed in range(40):
+    for seed in range(120):
         rng = np.random.default_rng(seed)
-        X = rng.standard_normal((4000, 1)) * 0.2
-        y = np.clip(0.1 * X[:, 0] + 0.01 * rng.standard_normal(4000), -1, 1)
+        X = rng.standard_normal((1000, 1)) * 0.2
+        y = np.clip(0.1 * X[:, 0] + 0.01 * rng.standard_normal(1000), -1, 1)
         X = np.clip(X, -1, 1)
         X[0], y[0] = 1.0, 1.0
         other, labels = X.copy(), y.copy()
-        other[0], labels[0] = -1.0, rng.choice([-1.0, 1.0, 0.0])
+        other[0], labels[0] = -1.0, rng.choice([-1.0, 1.0])
         if relation is Neighbouring.ADD_REMOVE:
             other, labels = X[1:], y[1:]
         first, second = (
             Records(rows, 1.0, 0.3, targets=targets) for rows, targets in ((X, y), (other, labels))
         )
-        plan = planned(first, relation, 4000 if relation is Neighbouring.ADD_REMOVE else None)
+        plan = planned(first, relation, 1000 if relation is Neighbouring.ADD_REMOVE else None)
         loss = privacy_loss(plan, first, second, seed)
         best = max(best, abs(loss) / BUDGET.epsilon)
-    print(best)
     assert 0.3 < best <= 1.0
 
 
@@ -128,3 +127,21 @@ def test_squares_are_prepared_for_pure_privacy():
     strong = DPRidge(1.0, alpha=1e3, **shared).fit(X, y)
     assert np.linalg.norm(strong.coef_) < 0.01 * np.linalg.norm(prepared.coef_)
     assert math.isfinite(strong.privacy_.noise["coef"])
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(0.05, -0.1), (1.0, 0.5), (3.0, 0.75)])
+def test_no_direction_overshoots_and_noise_of_means_does_no_harm(epsilon, least):
+    """Without second moments all directions are undone alike: here some are 30 times as long."""
+    scores = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        z = rng.uniform(-1.0, 1.0, (5_000, 3))
+        numbers = np.repeat(z, 4, axis=1) + 0.1 * rng.standard_normal((5_000, 12))
+        codes = np.eye(30)[rng.integers(0, 30, 5_000)]
+        X = np.hstack([numbers / math.sqrt(12.0), 0.5 * codes])
+        X /= np.linalg.norm(X, axis=1).max()
+        y = z @ [1.0, 0.5, -0.5] + 0.5 * codes @ rng.standard_normal(30)
+        y = np.clip((y + 0.3 * rng.standard_normal(5_000)) / 8.0, -1.0, 1.0)
+        model = DPRidge(epsilon, 0.0, data_norm=1.0, target_range=(-1, 1), random_state=seed)
+        scores.append(model.fit(X, y).score(X, y))
+    assert np.mean(scores) > least
