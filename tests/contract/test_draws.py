@@ -103,7 +103,9 @@ def additive(laboratory):
 def is_descent(release):
     """Whether a release stands for many steps, or solves, as one."""
     names = (
-        "solutions",
+        "solutions on prepared rows",
+        "solutions of the plain model",
+        "weighted solutions",
         "mean gradients on prepared rows",
         "sums of clipped gradients",
     )

@@ -41,6 +41,7 @@ ADDITIVE = [
     and not isinstance(case, (TableCase, TabularCase))
     and case.parameters.get("method") not in MOMENTS
     and not any(mode in name for mode in ("histogram", "floored", "cv", "network", "prepared"))
+    and not any(mode in name for mode in ("gradient", "classifier, output", "regressor, output"))
 ]
 
 

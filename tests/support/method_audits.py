@@ -348,6 +348,7 @@ def _listed() -> Iterator[Audited]:
 #: Every estimator and method at every claim.
 METHODS = tuple(_listed())
 _PHASED = {"alpha": 10.0, "coef_norm": 0.1}
+_PRINTED = {"alpha": 100.0, "preparation": None}
 _HISTOGRAM = {**_CLASSES, **_GROUPS, "group_mode": "histogram"}
 #: The same of persons, one audit for each way to what is released.
 PERSONS = tuple(
@@ -356,7 +357,8 @@ PERSONS = tuple(
         (DPLogisticRegression, "gradient", _CLASSES, "targets", (DELTA,)),
         (DPLogisticRegression, "objective", _CLASSES, "targets", (0.0, DELTA)),
         (DPRidge, "gradient", _TARGETS, "targets", (DELTA,)),
-        (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (0.0, DELTA)),
+        (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (DELTA,)),
+        (DPRidge, "output", {**_TARGETS, **_PRINTED}, "targets", (0.0,)),
         (DPLogisticRegression, "phased", {**_CLASSES, **_PHASED}, "targets", (0.0, DELTA)),
         (DPLogisticRegression, "statistics", _CLASSES, "targets", (DELTA,)),
         (DPRidge, "statistics", _TARGETS, "targets", (0.0,)),

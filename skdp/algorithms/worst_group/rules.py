@@ -85,7 +85,7 @@ FEWEST_ROUNDS, MOST_ROUNDS, HALVINGS = 20, 500, 12
 #: that the curvature of weighted records makes of a whole one; prior deviation of the constant per
 #: weight above 1, in units of margins; least prior variance of weights of log odds over that of
 #: their noise; what the line from a constant model has of the last fit.
-LOOK_SOLVES, LAST_SOLVES, OVERSHOOT, SHIFT_OF_STAGES, LEAST_PRIOR = 2, 6, 1.8, 0.3, 0.03
+LOOK_SOLVES, LAST_SOLVES, OVERSHOOT, SHIFT_OF_STAGES, LEAST_PRIOR = 2, 6, 0.8, 0.3, 0.03
 LINE_SHARE = 0.5
 
 #: Networks: momentum of the directions of their steps.

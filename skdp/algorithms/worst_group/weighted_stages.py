@@ -91,7 +91,7 @@ class StagePlan(PreparedOutputPlan):
         factor: a step with the penalty a is then undone ``r (1 + a) / (r + a)`` times. That is
         kept below a limit, itself below 2, so that no direction overshoots for ever.
         """
-        limit, r = rules.OVERSHOOT, self.largest_factor
+        limit, r = 1.0 + rules.OVERSHOOT, self.largest_factor
         usual = super()._relative_penalty
         return usual if r <= limit else min(usual, r * (limit - 1.0) / (r - limit))
 

@@ -174,7 +174,7 @@ def test_no_direction_overshoots_for_ever(largest):
     stage = type(plan)(**{**vars(plan), "largest_factor": largest})
     a = stage.penalty / plan.penalty * plan._relative_penalty
     r = np.geomspace(1e-3, largest, 50)
-    assert (r * (1.0 + a) / (r + a)).max() <= rules.OVERSHOOT + 1e-9
+    assert (r * (1.0 + a) / (r + a)).max() <= 1.0 + rules.OVERSHOOT + 1e-9
     assert a <= plan._relative_penalty
 
 
