@@ -26,7 +26,8 @@ _FILL = (
 )
 
 _TEXT = (
-    "is not numeric: encode text by declared categories, such as OneHotEncoder(categories=[...])."
+    "is not numeric: encode text by declared categories, such as OneHotEncoder(categories=[...]), "
+    "or all columns of a frame by skdp.TableEncoder(columns)."
 )
 _DATES = "holds dates or times: turn them into numbers, such as days since a fixed day."
 

@@ -33,7 +33,7 @@ _FEW, _MANY = 3, 20
 _SHOWN = 5
 _WARNING = (
     "NOT PRIVATE: computed from the records, for the data holder's eyes only. Do not publish, and "
-    "do not set ranges by it."
+    "do not set ranges or values by it: look them up where they are defined."
 )
 
 
@@ -188,7 +188,7 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     >>> from skdp.tabular import check_columns
     >>> frame = pd.DataFrame({"age": [310, 250, 40, 380], "job": ["admin", "cook", "cook", "clerk"]})
     >>> print(check_columns(frame, {"age": (18, 90), "job": ["admin.", "cook", "clerk"]}))
-    NOT PRIVATE: computed from the records, for the data holder's eyes only. Do not publish, and do not set ranges by it.
+    NOT PRIVATE: computed from the records, for the data holder's eyes only. Do not publish, and do not set ranges or values by it: look them up where they are defined.
       age  75 % outside of (18, 90): another unit?
       job  25 % in no declared category, mostly 'admin' (did you mean 'admin.'?)
       job  declared, but no record has it: 'admin.'

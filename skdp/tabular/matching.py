@@ -197,8 +197,9 @@ def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Col
         raise ValueError(f"Declared columns that X does not have: {texts}.")
     if left and columns_left == "error":
         raise ValueError(
-            f"Columns of X without a declaration: {left}. Declare them, or drop them with "
-            'columns_left="drop"; name a column of ids of persons in fit(..., user_ids=).'
+            f"Columns of X without a declaration: {left}. If one has the ids of persons who may "
+            "have several rows, name it in fit(..., user_ids=). Declare the others, or drop them "
+            'with columns_left="drop".'
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)

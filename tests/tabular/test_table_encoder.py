@@ -316,7 +316,7 @@ def test_no_record_warns(rows):
         (
             {"age": COLUMNS["age"]},
             lambda X: X[["age", "pay"]],
-            r"without a declaration: \['pay'\]. Declare them, or drop them with columns_left",
+            r"without a declaration: \['pay'\]. If one .* columns_left",
         ),
         ({"age": (0, 1)}, lambda X: X[["age"]], r"Column 'age' has missing values"),
         ({"age": 3}, lambda X: X[["age"]], r"Column 'age': expected \(low, high\)"),
