@@ -96,6 +96,8 @@ class PreparedOutputPlan(Plan):
         Mean second moment of prepared rows in a direction; after a run by the released ones.
     sensitivity : float or None
         Of a solution with the accuracy of its certificate; after a run, the least of all.
+    is_balanced : bool, default=False
+        Whether log odds are turned into those of classes of equal sizes.
     """
 
     objective: Objective
@@ -107,6 +109,7 @@ class PreparedOutputPlan(Plan):
     odds: tuple[float, ...]
     curvature: float = 0.0
     sensitivity: float | None = None
+    is_balanced: bool = False
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -352,6 +355,9 @@ class PreparedOutputPlan(Plan):
                 prepared.spectrum,
                 prepared.spread,
             )
+            if self.is_balanced:  # the log odds of a rare class do not stay
+                centered[:, len(prepared.moments) :] = 0.0
+                offsets = np.zeros_like(offsets)
             point = prepared.rows.coefficients(centered, offsets, data.intercept)
             tempered = None
             if self.temperature is not None:

@@ -31,6 +31,7 @@ from skdp.algorithms.worst_group.looks import (
     LooksPlan,
     Model,
     PlainModelPlan,
+    are_odds_of_classes,
     check_public_groups,
     combined,
     plan_looks,
@@ -329,7 +330,8 @@ def plan_weighted_stages(
     error /= design.n_records * whole.level.mu
     spread = error * math.sqrt(design.n_features)
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        return PlainModelPlan(objective=objective, plain=whole, name="output")
+        plain_model = replace(whole, is_balanced=are_odds_of_classes(objective))
+        return PlainModelPlan(objective=objective, plain=plain_model, name="output")
     shares = plan_shares(objective, mu, spread)
     rest = mu * math.sqrt(1.0 - shares.reserved)
     preparation = plan_preparation(whole.risk.loss, design, objective.neighbouring, Level(rest))

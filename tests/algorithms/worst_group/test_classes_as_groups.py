@@ -194,12 +194,16 @@ def table(n, d, share, seed):
         (1_000, 60, 0.2, 0.72),
     ],
 )
-def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit):
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+@pytest.mark.filterwarnings("ignore:method='auto' is 'output'")
+def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
     """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
     found = []
     for seed in (0, 1):
         X, y = table(n, d, share, seed)
-        model = DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], random_state=seed)
+        model = DPMaxGroupLossClassifier(
+            data_norm=1.0, classes=[0, 1], solver=solver, random_state=seed
+        )
         X_new, y_new = table(20_000, d, share, 50 + seed)
         found.append(max(model.fit(X, y).group_losses(X_new, y_new, y_new)))
     assert np.mean(found) < limit
