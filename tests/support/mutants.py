@@ -1786,6 +1786,27 @@ MUTANTS = (
         f"{_COUNTS} -k rounding",
     ),
     Mutant(
+        "spread: no rounding of counts of weights",
+        "algorithms/preparation/spread.py",
+        "size=1.0 if design.is_weighted else 0.0,",
+        "size=0.0,",
+        "tests/algorithms/output/test_prepared.py -k counts_of_weights",
+    ),
+    Mutant(
+        "prepared solves: rounding of the map for the public number of records",
+        "algorithms/output/prepared.py",
+        "return float(constants.size_ratio * errors)",
+        "return float(errors)",
+        "tests/algorithms/output/test_prepared.py -k rounding_of_the_map",
+    ),
+    Mutant(
+        "remark after a fit by the number of records that there are",
+        "algorithms/descent/noisy_descent.py",
+        "noise_share=noise.share)",
+        "noise_share=noise.share * data.n_units / plan.n_records)",
+        "tests/algorithms/descent/test_alarms.py -k follows_from",
+    ),
+    Mutant(
         "counts take the place of public numbers that are right",
         "algorithms/preparation/rules.py",
         "CONTRADICTION = 2.0",

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import plan_of
+from laboratory import Laboratory
 from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
+from skdp.algorithms.descent import rules
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 from skdp.robust import DPMaxGroupLossClassifier
@@ -84,6 +86,24 @@ def test_the_report_says_what_part_of_margins_is_noise(n, d, epsilon, share, is_
         lost = log_loss(y[n:], model.predict_proba(X[n:])[:, 1]) - constant
         assert roc_auc_score(y[n:], chances) > 0.8  # there is something to be learnt
     assert (lost > 0.0) == is_said
+
+
+def test_what_is_said_after_a_fit_follows_from_releases(monkeypatch):
+    """Half of the records at the same history: the predicted part of noise is the same."""
+    monkeypatch.setattr(rules, "ALARM_SHARE", (0.0, 0.0))
+    rng, said, releases = np.random.default_rng(0), [], None
+    X = rng.uniform(-0.5, 0.5, (1000, 4))
+    y = 0.1 * X[:, 0] + 0.1 * rng.normal(size=1000)
+    model = DPRidge(
+        0.5, data_norm=1.0, target_range=(-1.0, 1.0), neighbouring="add_remove", n_public=1000
+    )
+    for n in (1000, 500):
+        with Laboratory(releases=releases) as laboratory:
+            said.append(remarks_of(model.fit(X[:n], y[:n])))
+        releases = laboratory.releases
+    assert said[0] == said[1]
+    share = int(said[0][0].split("%")[0].split()[-1])
+    assert 4 < share < 50
 
 
 def test_hashed_words_raise_no_alarm():

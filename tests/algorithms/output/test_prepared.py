@@ -14,6 +14,7 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
+from skdp.algorithms.preparation.centered_rows import sum_rounding
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.spread import plan_spread
 from skdp.algorithms.preparation.undo import Curvature
@@ -251,6 +252,19 @@ def test_a_record_moves_two_counts_of_the_spread():
         assert np.linalg.norm(first - second) <= math.sqrt(2.0)
 
 
+@pytest.mark.parametrize("unit", ["of_persons", "is_slack"])
+def test_counts_of_weights_have_the_rounding_of_sums(unit):
+    """Those of records are exact."""
+    design, relation = Design(1.0, 3, 10**9), Neighbouring.REPLACE_ONE
+    weighted = dataclasses.replace(design, **{unit: True})
+    exact, bound = (
+        plan_spread(each, 1.0, relation, 1.0).sum.bound() for each in (design, weighted)
+    )
+    assert exact == pytest.approx(math.sqrt(2.0), rel=2e-9)
+    assert bound - exact == pytest.approx(sum_rounding(weighted, 1.0))
+    assert bound - exact > 1e-4
+
+
 @pytest.mark.parametrize("deviation", [1.0, 0.2, 0.01])
 def test_the_spread_is_that_of_the_targets(deviation):
     y = np.clip(0.1 + deviation * np.random.default_rng(5).standard_normal(20000), -1, 1)
@@ -421,6 +435,17 @@ def test_gradients_are_within_their_rounding(name, intercept, longest):
             error = float(np.sqrt(((found - gradient) ** 2).sum()))
             worst = max(worst, error / problem.constants.gradient_rounding)
     assert 0.0 < worst <= 1.0
+
+
+def test_rounding_of_the_map_is_for_all_records_that_there_may_be():
+    """Add/remove: sums over more records are divided by the public number."""
+    X, y = table(500)
+    data, affine = Records(X, 1.0, 0.3, targets=y), AffineMap.of(np.eye(4), np.zeros(4), 1, 1.0, 1)
+    rows = PreparedRecords(data, affine).with_limits(1.0)
+    given = rows, affine, clipped(HalfSquaredLoss(1.0), np.zeros(1), 1.0), 0.05, Ball(5.0)
+    replaced, added = (PreparedProblem(*given, n_public=n).constants for n in (None, 500))
+    assert added.size_ratio > 1.0
+    assert added.additional_rounding >= added.size_ratio * replaced.additional_rounding
 
 
 @pytest.mark.parametrize(
