@@ -250,7 +250,7 @@ def _left(h: float, scale: float, prior: float, moved: float) -> tuple[float, fl
     """
     square = h * h + scale**2 / prior
     gain, slope = h / square, (scale**2 / prior - h * h) / square**2
-    of_second = moved / max(gain, 1e-300) * slope
+    of_second = moved / max(gain, 1e-100) * slope  # its square is finite
     return gain * h, (gain**2 + of_second**2) * scale**2
 
 

@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skdp.algorithms.descent import rules
+from skdp.algorithms.descent.temperature import _left
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 from skdp.robust import DPMaxGroupLossClassifier
@@ -125,3 +126,10 @@ def test_hashed_words_raise_no_alarm():
         model.fit(X[:8000], y[:8000])
     assert not remarks_of(model)
     assert roc_auc_score(y[8000:], model.decision_function(X[8000:])) > 0.9
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1e-300, 1e-200, 1.0])
+def test_the_noise_of_the_temperature_is_finite_where_all_margins_are_huge(curvature):
+    kept, variance = _left(curvature, 0.1, 1.0, 0.5)
+    assert 0.0 <= kept <= 1.0
+    assert math.isfinite(variance)
