@@ -294,7 +294,8 @@ def _of_number(declared: Number, found: np.ndarray) -> _Found:
         yield "few values", None, f"only {n_distinct} values: a Category, or a Flag?"
     elif outside <= _OTHER_UNIT and last - first < 2.0 * _NARROW:
         part = _percent((last - first) / 2.0)
-        text = f"the middle 90 % are in {part} of {range_}: a narrower range, or log=True?"
+        remedy = "a narrower range" + ("?" if declared.log else ", or log=True?")
+        text = f"the middle 90 % are in {part} of {range_}: {remedy}"
         yield "narrow", None, text
 
 
@@ -305,6 +306,8 @@ def _of_levels(declared: Category | Flag, present: np.ndarray, n: int) -> _Found
         most = _most(unknown)
         what = "in no declared category" if values else "neither yes nor no"
         text = f"{_percent(len(unknown) / n)} {what}, mostly {most!r}{closest(most, values)}"
+        if getattr(declared, "other", False):
+            text += ": they count as other"
         yield "unknown", len(unknown) / n, text
     if isinstance(declared, Category):
         codes = Category(values).read(present, "")[0]
