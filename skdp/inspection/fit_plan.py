@@ -133,7 +133,8 @@ class FitPlan:
         Fewest records, or persons, for which `average_row` is not above the sampling noise, within
         1 %: privacy then costs less than the sample does. It grows about as
         ``n_features / epsilon^2``, the "privacy for free" of Lowy and Razaviyayn (2021), section 4.
-        None where it never is, as for penalties that are chosen for the worst case. Of far more
+        None where it never is, as for penalties that are chosen for the worst case, and for tables
+        whose features grow with the records. Of far more
         records the default may spend the surplus on speed.
     alarms : tuple of str
         Reasons to expect a useless model.
@@ -321,6 +322,8 @@ def _free_from(estimator: Any, *shape: int | None, of_persons: bool) -> int | No
 
     if estimator.neighbouring != "replace_one" and getattr(estimator, "n_public", None) is not None:
         return None  # the number of records is given
+    if getattr(estimator, "features", None) == "auto":
+        return None  # more records pay for more features of a table
     low = high = _FEWEST
     while not is_free(high):
         low, high = high, 2 * high

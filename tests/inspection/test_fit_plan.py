@@ -22,6 +22,7 @@ from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import Neighbouring
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+from skdp.tabular import DPTabularRegressor
 
 N, D = 200, 3
 
@@ -296,3 +297,7 @@ def test_where_nothing_is_known_of_the_noise():
     plan = plan_fit(DPRidge(method="phased", data_norm=1.0, target_range=(-1, 1)), 1000, 5)
     assert plan.noise is plan.sampling_noise is plan.free_from is None
     assert plan_fit(NOISE_KNOWN["printed"], 1000, 5).free_from is None
+    # more records pay for more features
+    table = DPTabularRegressor(target_range=(-1, 1))
+    assert plan_fit(table, 1000, 5).free_from is None
+    assert plan_fit(table.set_params(features="linear"), 1000, 5).free_from is not None
