@@ -22,7 +22,7 @@ from skdp.algorithms.output.prepared import (
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.levels import Level
-from skdp.algorithms.preparation.penalty import penalised_rows
+from skdp.algorithms.preparation.penalty import needs_moments, penalised_rows
 from skdp.algorithms.preparation.plan import Preparation, plan_preparation
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_sums import THEORY
@@ -334,7 +334,8 @@ def plan_weighted_stages(
         return PlainModelPlan(objective=objective, plain=plain_model, name="output")
     shares = plan_shares(objective, mu, spread)
     rest = mu * math.sqrt(1.0 - shares.reserved)
-    preparation = plan_preparation(whole.risk.loss, design, objective.neighbouring, Level(rest))
+    given = whole.risk.loss, design, objective.neighbouring, Level(rest)
+    preparation = plan_preparation(*given, needs_moments(objective))
     mu_models = rest * math.sqrt(1.0 - preparation.share)
     fields = {
         **vars(whole),

@@ -8,14 +8,17 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Ridge
 
 from skdp import DPLogisticRegression, DPRidge
+from skdp.algorithms import GroupObjective
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.preparation.penalty import Spectrum, penalised, typical_curvature
+from skdp.algorithms.worst_group.weighted_stages import plan_weighted_stages
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
     Design,
     EmpiricalRisk,
+    GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
@@ -193,28 +196,25 @@ def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
     assert np.mean(losses) < 0.01
 
 
-def decaying(n, d, rng):
-    """Rows of norm at most 1, of which most of the spread is along few directions."""
-    X = rng.standard_normal((n, d)) / np.arange(1.0, d + 1.0) ** 0.7
-    return X / np.linalg.norm(X, axis=1).max()
-
-
 @pytest.mark.parametrize("options", [{"method": "gradient"}, {"solver": "lbfgs"}], ids=str)
-@pytest.mark.parametrize("alpha", [1e-3, 1e-2])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-1])
 def test_a_penalty_of_rows_with_long_directions_is_that_of_ridge(alpha, options):
-    """Directions of unequal spread: one moment for all of them would shrink the long ones most."""
-    gaps = []
+    """One moment for all directions would shrink the long ones most: R2 lower by .2 here."""
+    gaps, fit, held_out = [], slice(0, 6_000), slice(6_000, None)
     for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X = decaying(8_000, 60, rng)
-        y = X @ (rng.standard_normal(60) / X.std(axis=0))
-        y = np.clip(y / 4.0 / y.std() + 0.1 * rng.standard_normal(8_000), -1.0, 1.0)
-        fit, held_out = slice(0, 6_000), slice(6_000, None)
+        rng, n = np.random.default_rng(seed), 8_000
+        share = np.r_[0.44, np.full(7, 0.08)]
+        codes = np.hstack([np.eye(8)[rng.choice(8, n, p=share)] for _ in range(6)])
+        z = rng.standard_normal((n, 2))
+        X = np.hstack([0.35 * codes, 0.3 * z, 0.03 * rng.standard_normal((n, 10))])
+        X /= np.linalg.norm(X, axis=1).max()
+        y = z.sum(axis=1) + 0.5 * codes @ rng.standard_normal(48)
+        y = np.clip(y / y.std() / 5.0 + 0.1 * rng.standard_normal(n), -1.0, 1.0)
         model = DPRidge(1.0, 1e-6, alpha=alpha, data_norm=1.0, target_range=(-1, 1), **options)
         model.set_params(random_state=seed).fit(X[fit], y[fit])
         ridge = Ridge(alpha * 6_000).fit(X[fit], y[fit])
         gaps.append(ridge.score(X[held_out], y[held_out]) - model.score(X[held_out], y[held_out]))
-    assert np.mean(gaps) < 0.03
+    assert np.mean(gaps) < 0.07
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,15 @@ def test_a_penalty_of_rows_with_long_directions_is_that_of_ridge(alpha, options)
     [(0.0, 6_000, False), (1e-5, 6_000, False), (1e-2, 6_000, True), (1e-2, 100, False)],
 )
 def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments):
-    design = Design(np.sqrt(2.0), 61, n, intercept=1.0)
-    goal = Objective(EmpiricalRisk(LogisticLoss()), design, alpha=alpha)
+    def goal(kind, d, **options):
+        design = Design(np.sqrt(2.0), d + 1, n, intercept=1.0)
+        return kind(EmpiricalRisk(LogisticLoss()), design, alpha=alpha, **options)
+
     budget = PrivacyBudget(1.0, 1e-6)
+    of_groups = goal(GroupObjective, 40, weights=GroupWeights((5.0, 5.0)))
     for plan in (
-        plan_noisy_gradient_descent(goal, budget),
-        plan_prepared_output(goal, budget).preparation,
+        plan_noisy_gradient_descent(goal(Objective, 60), budget),
+        plan_prepared_output(goal(Objective, 60), budget).preparation,
+        plan_weighted_stages(of_groups, budget).plain.preparation,
     ):
         assert (plan.moments is not None) == has_moments
