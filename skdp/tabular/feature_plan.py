@@ -120,12 +120,12 @@ class FeaturePlan:
 def effective_size(epsilon: float, delta: float, n_records: int, neighbouring: str) -> float:
     """Return the number of records times the budget, ``n mu / c``.
 
-    mu is the parameter of the Gaussian mechanism with this budget (with ``delta == 0`` half of
-    epsilon), and c is 2 for replaced records and 1 for added or removed ones.
+    mu is the parameter of the Gaussian mechanism with this budget (with ``delta == 0`` it is
+    epsilon, see :func:`pure_size`), and c is 2 for replaced records and 1 for added or removed
+    ones.
     """
     budget = PrivacyBudget(epsilon, delta)
-    pure = budget.delta == 0.0
-    mu = 0.5 * budget.epsilon if pure else gaussian_mu(budget.epsilon, budget.delta)
+    mu = budget.epsilon if budget.is_pure else gaussian_mu(budget.epsilon, budget.delta)
     return n_records * mu / (2.0 if neighbouring == "replace_one" else 1.0)
 
 
@@ -140,7 +140,9 @@ def plan_of_parts(
     n_numbers = sum(part.kind == "number" for part in parts)
     width = sum(part.n_counted for part in parts)
     width += sum(n_entries(parts[i]) * n_entries(parts[j]) for i, j in pairs)
-    order = tuple(step for step in ORDER if step in CURVES) if is_pure else ORDER
+    order = ORDER
+    if is_pure:
+        size, order = pure_size(size, n_records), tuple(q for q in ORDER if q in CURVES)
     return plan_features(size, n_numbers, len(parts), width, n_records, order)
 
 
@@ -190,6 +192,16 @@ def plan_features(
         n_sketch=n_sketch,
         effective_size=float(effective_size),
     )
+
+
+def pure_size(size: float, n_records: int) -> float:
+    """Return the effective size of pure privacy, with noise for as many features as it pays for.
+
+    Spherical Laplace noise of p coordinates has the deviation ``sqrt(p + 1) / epsilon`` in each.
+    """
+    sizes = (size / math.sqrt(p + 1.0) for p in range(MOST + 1))
+    paid = (each for p, each in enumerate(sizes) if p > feature_bound(each, n_records))
+    return next(paid, size / math.sqrt(MOST + 1.0))
 
 
 def feature_bound(effective_size: float, n_records: int) -> float:

@@ -6,7 +6,12 @@ from hypothesis import given
 
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.tabular import Category, Date, FeaturePlan, Text
-from skdp.tabular.feature_plan import effective_size, feature_bound, plan_features
+from skdp.tabular.feature_plan import (
+    effective_size,
+    feature_bound,
+    plan_features,
+    pure_size,
+)
 
 sizes = st.floats(0.0, 1e6)
 
@@ -69,7 +74,16 @@ def test_the_effective_size():
     mu = gaussian_mu(1.0, 1e-5)
     assert effective_size(1.0, 1e-5, 1000, "replace_one") == pytest.approx(500 * mu)
     assert effective_size(1.0, 1e-5, 1000, "add_remove") == pytest.approx(1000 * mu)
-    assert effective_size(1.0, 0, 1000, "replace_one") == 250
+    assert effective_size(1.0, 0, 1000, "replace_one") == 500
+
+
+def test_pure_noise_is_that_of_as_many_features_as_are_paid_for():
+    """The plan of one coordinate's noise paid for curves, and trailed the linear features."""
+    size = pure_size(500.0, 1000)
+    p = (500.0 / size) ** 2 - 1.0  # the first number that is not paid for
+    assert feature_bound(size, 1000) < p and feature_bound(500.0 / p**0.5, 1000) >= p - 1.0
+    assert feature_bound(pure_size(10.0, 1000), 1000) == 0.0
+    assert feature_bound(pure_size(1e9, 1000), 1000) == 1000.0
 
 
 def test_plans_for_a_budget():
