@@ -404,14 +404,14 @@ MUTANTS = (
     ),
     Mutant(
         "the line of models has the noise for added records",
-        "algorithms/worst_group/looks.py",
+        "algorithms/worst_group/look_shares.py",
         "        in_groups,\n        sensitivity=relation.n_changes,",
         "        in_groups,\n        sensitivity=1.0,",
         f"{_WORST_GROUP[:-1]} or line_reach'",
     ),
     Mutant(
         "the second plain model has the budget of the temperature too",
-        "algorithms/worst_group/looks.py",
+        "algorithms/worst_group/look_shares.py",
         "mu**2 * (shares.scale - share))",
         "mu**2 * shares.scale)",
         _WORST_GROUP,

@@ -23,16 +23,18 @@ from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_sums import THEORY
+from skdp.algorithms.worst_group.look_shares import (
+    are_odds_of_classes,
+    check_public_groups,
+    plan_looks,
+    plan_shares,
+)
 from skdp.algorithms.worst_group.looks import (
     GroupModels,
     LooksPlan,
     Model,
     PlainModelPlan,
-    are_odds_of_classes,
-    check_public_groups,
     combined,
-    plan_looks,
-    plan_shares,
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu

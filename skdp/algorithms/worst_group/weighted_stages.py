@@ -26,16 +26,18 @@ from skdp.algorithms.preparation.penalty import needs_moments, penalised_rows
 from skdp.algorithms.preparation.plan import Preparation, plan_preparation
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_sums import THEORY
+from skdp.algorithms.worst_group.look_shares import (
+    are_odds_of_classes,
+    check_public_groups,
+    plan_looks,
+    plan_shares,
+)
 from skdp.algorithms.worst_group.looks import (
     GroupModels,
     LooksPlan,
     Model,
     PlainModelPlan,
-    are_odds_of_classes,
-    check_public_groups,
     combined,
-    plan_looks,
-    plan_shares,
 )
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
