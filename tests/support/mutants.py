@@ -1877,6 +1877,13 @@ MUTANTS = (
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(
+        "prepared: a rare class keeps its log odds where classes are groups",
+        "algorithms/output/prepared.py",
+        "if self.is_balanced:",
+        "if False:",
+        "tests/algorithms/worst_group/test_classes_as_groups.py -k newton",
+    ),
+    Mutant(
         "prepared: parts of epsilon are those of mu",
         "algorithms/preparation/levels.py",
         "(share if self.is_pure else math.sqrt(share))",
