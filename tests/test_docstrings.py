@@ -57,6 +57,8 @@ FAMILIES = {
     # two classes only
     "classes": (MULTICLASS + NETWORK + TABULAR[:1],),
     "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),
+    # the log loss with an intercept alone
+    "class_weight": ((*LINEAR_CLASSIFIERS, TUNED[0]), TABULAR[:1]),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
     # prepared rows in all solves; stages in place of a saddle problem

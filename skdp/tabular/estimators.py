@@ -268,6 +268,10 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         What to do with columns of X that are not declared.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+    class_weight : dict, "balanced" or None, default=None
+        Cost of an error for each class; 1 for those that are not named. It shifts the intercept
+        after all releases, which has no price. "balanced" (delta > 0): inverse to the released
+        shares of the classes.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed), which takes down to half the
@@ -333,6 +337,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         pairs: Any = (),
         columns_left: ColumnsLeft = "error",
         classes: Any = None,
+        class_weight: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
@@ -347,6 +352,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.pairs = pairs
         self.columns_left = columns_left
         self.classes = classes
+        self.class_weight = class_weight
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
@@ -360,6 +366,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
             self.delta,
             data_norm=1.0,
             classes=self.classes,
+            class_weight=self.class_weight,
             neighbouring=self.neighbouring,
             n_public=self.n_public,
             weight_bound=self.weight_bound,
