@@ -69,10 +69,9 @@ class Persons:
         """Return the positions of the records of some persons, person by person."""
         return self._order[rows_of(self._starts, units)]
 
-    def means(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Average one value for each of some rows over the records of each person in them."""
-        codes = np.unique(self.codes[rows], return_inverse=True)[1]
-        return np.asarray(np.bincount(codes, values) / np.bincount(codes))
+    def codes_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the persons of some rows as numbers from 0 on without a gap."""
+        return np.unique(self.codes[rows], return_inverse=True)[1]
 
 
 def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:

@@ -97,10 +97,10 @@ def dp_cross_validate(
         Passed to ``fit``. Arrays with one entry per record, such as groups, are split like X.
     user_ids : array-like of shape (n_samples,), str or None, default=None
         Whose record each is: integers or strings, or the name of a column of a data frame X, which
-        is then left out. Folds are of persons, their number must be `cv`; the score of a person is
-        the mean of those of its records. All private parts of the estimator get the ids of their
-        records; where it is neither one of them nor a pipeline, as `user_ids`. For means of scores
-        of records and "roc_auc", which compares records of different persons.
+        is then left out. Folds are of persons, their number must be `cv`; in every score the
+        records of a person have weights that add up to 1, and "roc_auc" compares records of
+        different persons. All private parts of the estimator get the ids of their records; where it
+        is neither one of them nor a pipeline, as `user_ids`.
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None

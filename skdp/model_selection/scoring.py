@@ -22,7 +22,6 @@ from skdp.algorithms.statistics.noisy_score import (
     LabelledScoresPlan,
     MeanScorePlan,
     ScorePlan,
-    in_unit_interval,
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -88,16 +87,8 @@ class Scoring:
         self, n_units: int, budget: PrivacyBudget, persons: Persons | None = None
     ) -> ScorePlan:
         """Plan the release of the score of one test set, of so many records or persons."""
-        if persons is None:
-            return self.plan_kind(n_records=n_units, budget=budget)
-        if self.labels is not None and self.plan_kind is not AUCPlan:
-            raise ValueError(
-                "user_ids: proven for 'roc_auc' and for means of scores of records, without "
-                "score_groups, such as 'accuracy', 'neg_log_loss' and 'neg_mean_squared_error'."
-            )
-        return self.plan_kind(
-            n_records=n_units, budget=budget, neighbouring=Neighbouring.REPLACE_USER
-        )
+        relation = Neighbouring.REPLACE_ONE if persons is None else Neighbouring.REPLACE_USER
+        return self.plan_kind(n_records=n_units, budget=budget, neighbouring=relation)
 
     @without_warnings()
     def data(
@@ -107,18 +98,14 @@ class Scoring:
         y: np.ndarray,
         rows: np.ndarray,
         persons: Persons | None = None,
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return what the plan makes sums of: not private."""
         values = np.asarray(self.values(model, X, y), dtype=np.float64)
         if values.shape != y.shape:
             raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
         values = (values - self.low) / (self.high - self.low)
-        if persons is not None and self.labels is not None:
-            codes = np.unique(persons.codes[rows], return_inverse=True)[1]
-            return values, np.column_stack([self.labels[rows], codes])
-        if persons is not None:
-            return persons.means(in_unit_interval(values), rows), None
-        return values, None if self.labels is None else self.labels[rows]
+        labels = None if self.labels is None else self.labels[rows]
+        return values, labels, None if persons is None else persons.codes_of(rows)
 
     def released(self, plan: ScorePlan, point: np.ndarray) -> dict[str, Any]:
         """Return the scores, and the deviations of their noise, that released sums stand for."""

@@ -9,7 +9,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdp import BudgetAccountant, DPLogisticRegression
 from skdp._units import Persons
-from skdp.algorithms.statistics.noisy_score import AUCPlan
+from skdp.algorithms.statistics.noisy_score import (
+    AUCPlan,
+    F1ScorePlan,
+    LabelledScoresPlan,
+    MeanScorePlan,
+)
 from skdp.model_selection import DPSearchCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget, tightest_epsilon
@@ -57,8 +62,10 @@ def test_the_score_of_a_person_is_the_mean_of_its_records():
     persons = Persons(["b", "a", "b", "c", "b"], 5)
     rows = persons.rows_of(np.array([2, 1]))
     assert rows.tolist() == [3, 0, 2, 4]
+    assert persons.codes_of(rows).tolist() == [1, 0, 0, 0]
     values = np.array([0.25, 1.0, 0.0, 0.5])
-    np.testing.assert_array_equal(persons.means(values, rows), [0.5, 0.25])  # of b, then of c
+    plan = MeanScorePlan(n_records=2, budget=PrivacyBudget(1.0))
+    assert plan.sums(values, None, persons.codes_of(rows)) == pytest.approx([0.25 + 0.5])
     # one person with nearly all records counts once
     many = np.concatenate([X, np.tile([[0.4, 0.0]], (5000, 1))])
     targets = np.append(Y, np.zeros(5000, int))  # wrong for the model
@@ -68,54 +75,77 @@ def test_the_score_of_a_person_is_the_mean_of_its_records():
     assert found["test_score"].min() > 0.9
 
 
-def scored(values, labels, persons):
-    """The sums of an area, and those by definition: all pairs of records of two persons."""
-    plan = AUCPlan(n_records=int(persons.max()) + 1, budget=PrivacyBudget(1.0))
+def scored(name, values, labels, persons):
+    """The sums of a plan, and those by definition, from the records as if each were alone."""
+    kind, options = SCORES[name]
+    plan = kind(n_records=int(persons.max()) + 1, budget=PrivacyBudget(1.0), **options)
     weights = 1.0 / np.bincount(persons)[persons]
-    signs = np.sign(values[:, None] - values[None]) * (persons[:, None] != persons[None])
-    pairs = np.outer(weights * labels, weights * (1 - labels)) * signs
-    expected = pairs.sum() / (2 * (plan.n_records - 1)), np.sqrt(0.75) * (weights @ labels)
-    return plan, plan.sums(values, np.column_stack([labels, persons])), expected
+    if name == "roc_auc":
+        signs = np.sign(values[:, None] - values[None]) * (persons[:, None] != persons[None])
+        pairs = np.outer(weights * labels, weights * (1 - labels)) * signs
+        expected = pairs.sum() / (2 * (plan.n_records - 1)), np.sqrt(0.75) * (weights @ labels)
+    else:
+        alone = [plan.sums(values[[k]], labels[[k]]) for k in range(len(values))]
+        expected = weights @ np.array(alone)
+    return plan, plan.sums(values, labels, persons), expected
 
 
-def test_the_area_is_over_pairs_of_persons():
+SCORES = {
+    "accuracy": (MeanScorePlan, {}),
+    "balanced_accuracy": (LabelledScoresPlan, {"n_labels": 2}),
+    "f1": (F1ScorePlan, {"n_labels": 1}),
+    "f1_macro": (F1ScorePlan, {"n_labels": 2}),
+    "roc_auc": (AUCPlan, {}),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_records_of_a_person_weigh_1_in_a_score(name):
     rng = np.random.default_rng(1)
     for _ in range(20):
-        persons = np.repeat(np.arange(7), rng.choice([1, 2, 4], 7))
+        persons = np.repeat(np.arange(7), rng.choice([1, 3, 4], 7))
         order = rng.permutation(len(persons))
-        values, labels = rng.integers(0, 5, len(persons)) / 4.0, rng.integers(0, 2, len(persons))
-        plan, sums, expected = scored(values[order], labels[order], persons[order])
-        np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-12)
-        np.testing.assert_array_equal(sums, scored(values, labels, persons)[1])  # to the last bit
+        values, labels = rng.integers(0, 2, (2, len(persons)))
+        given = values * rng.choice([1.0, 0.3], len(persons)), labels, persons
+        given = given if name in ("accuracy", "roc_auc") else (values, labels, persons)
+        _, sums, expected = scored(name, *(part[order] for part in given))
+        one = 2.0**-28 if name == "roc_auc" else 2.0**-48  # of the integers that weights are
+        np.testing.assert_allclose(sums, expected, rtol=0.0, atol=16 * one)
+        np.testing.assert_array_equal(sums, scored(name, *given)[1])  # to the last bit
     alone = np.arange(len(values))
-    plan, sums, _ = scored(values, labels, alone)
+    plan, sums, _ = scored(name, values, labels, alone)
     np.testing.assert_array_equal(plan.sums(values, labels), sums)  # persons of one record
 
 
-def test_no_person_moves_the_area_further():
-    """Lemma 4 of docs/theory/scores.md for persons of 1 to 50 extreme records."""
+@pytest.mark.parametrize("name", SCORES)
+def test_no_person_moves_a_score_further(name):
+    """Lemmas 1 to 4 of docs/theory/scores.md for persons of 1 to 50 extreme records."""
     rng, found = np.random.default_rng(2), []
-    for _ in range(200):
+    for _ in range(100):
         n = int(rng.integers(1, 6))
         rest = np.repeat(np.arange(n), rng.integers(1, 4, n))
-        values, labels = rng.random(len(rest)), np.full(len(rest), rng.integers(2))
+        values, labels = rng.integers(0, 2, len(rest)), np.full(len(rest), rng.integers(2))
         if rng.random() < 0.5:
             labels = rng.integers(0, 2, len(rest))
         sums = []
         for m in rng.choice([1, 2, 50], 2):
             own = np.full(m, rng.integers(2)) if rng.random() < 0.7 else np.arange(m) % 2
-            parts = (values, rng.choice([-1.0, 2.0], m)), (labels, own), (rest, np.full(m, n))
-            plan, released, _ = scored(*map(np.concatenate, parts))
+            extreme = rng.choice([-1, 2] if name == "roc_auc" else [0, 1], m)
+            parts = (values, extreme), (labels, own), (rest, np.full(m, n))
+            plan, released, _ = scored(name, *map(np.concatenate, parts))
             sums.append(released)
         found.append(np.linalg.norm(sums[0] - sums[1]))
-    assert 0.99 < max(found) <= plan.mechanism.sensitivity
+    assert 0.99 * plan.sensitivity < max(found) <= plan.mechanism.sensitivity
 
 
-def test_areas_of_held_out_persons():
-    options = {"user_ids": IDS, "cv": 2, "scoring": "roc_auc"}
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1", "f1_macro", "groups"])
+def test_scores_of_held_out_persons(scoring):
+    given = (
+        {"score_groups": Y, "group_names": [0, 1]} if scoring == "groups" else {"scoring": scoring}
+    )
     model = clone(MODEL).set_params(epsilon=100.0)
-    found = dp_cross_validate(model, X, Y, epsilon=100.0, **options)
-    assert found["test_score"].min() > 0.95
+    found = dp_cross_validate(model, X, Y, epsilon=100.0, user_ids=IDS, cv=2, **given)
+    assert found["test_score"].min() > 0.9
     assert found["event"].neighbouring is Neighbouring.REPLACE_USER
 
 
@@ -140,8 +170,6 @@ def test_fits_of_records_are_refused_before_a_charge():
         for options, message in (
             ({"cv": KFold(3)}, "folds are of persons"),
             ({"cv": N + 1}, "cv"),
-            ({"scoring": "balanced_accuracy"}, "means of scores"),
-            ({"score_groups": Y, "group_names": [0, 1]}, "means of scores"),
             ({"user_ids": IDS[1:]}, "one id for each row"),
         ):
             with pytest.raises(ValueError, match=message):

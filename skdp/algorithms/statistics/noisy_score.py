@@ -33,7 +33,7 @@ class ScorePlan(Plan):
     Parameters
     ----------
     n_records : int
-        Or the number of persons, with the mean score of each.
+        Or the number of persons, whose records have weights that add up to 1.
     budget : PrivacyBudget
     neighbouring : Neighbouring
         A record or a person is replaced.
@@ -59,7 +59,7 @@ class ScorePlan(Plan):
         """Number of sums."""
 
     @abstractmethod
-    def sums(self, values: Any, labels: Any) -> np.ndarray:
+    def sums(self, values: Any, labels: Any, persons: Any = None) -> np.ndarray:
         """Compute the sums of all records: not private."""
 
     @abstractmethod
@@ -82,7 +82,8 @@ class ScorePlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        reference = f"docs/theory/scores.md, {self.statement}"
+        of_persons = ", Lemma 5" if self.neighbouring is Neighbouring.REPLACE_USER else ""
+        reference = f"docs/theory/scores.md, {self.statement}{of_persons}"
         sizes = self.dimension, self.n_records
         where = reference, self.neighbouring
         return (self.mechanism.describe("sums of scores", *sizes, *where),)
@@ -91,21 +92,44 @@ class ScorePlan(Plan):
         return {"n_records": self.n_records}
 
     @without_warnings()
-    def run(self, data: tuple[np.ndarray, Any], run: Run) -> Result:
-        """Release the sums; `data` holds values and labels of the records, as in :meth:`sums`."""
-        sums = self.sums(*self.checked(data))
-        return Result(point=self.mechanism.release(sums, run.noise), plan=self)
+    def run(self, data: tuple[np.ndarray, Any, Any], run: Run) -> Result:
+        """Release the sums.
 
-    def checked(self, data: tuple[np.ndarray, Any]) -> tuple[np.ndarray, Any]:
-        """Refuse data of another size."""
-        if any(part is not None and part.shape != (self.n_records,) for part in data):
+        `data` holds values, labels or None, and the person of each record, from 0 on without a gap,
+        or None, as in :meth:`sums`.
+        """
+        values, labels, persons = data
+        n_units = len(values) if persons is None else int(persons.max()) + 1
+        if n_units != self.n_records:
             raise ValueError("The plan is for another number of records.")
-        return data
+        sums = self.sums(values, labels, persons)
+        return Result(point=self.mechanism.release(sums, run.noise), plan=self)
 
 
 def in_unit_interval(values: np.ndarray) -> np.ndarray:
     """Clip scores to [0, 1]; NaN counts as 0."""
     return np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), 0.0, 1.0)
+
+
+def weighted(
+    values: np.ndarray, labels: Any, persons: Any, n_persons: int, digits: int = 52
+) -> tuple[np.ndarray, Any, Any, np.ndarray, int]:
+    """Give records integer weights; those of a person add up to a unit, a power of two.
+
+    What division leaves goes to the first records by label and value, so that weights follow from
+    the person's own records. The unit times the number of persons has so many digits.
+
+    Returns
+    -------
+    values, labels, persons, weights, unit
+        In another order. Without persons every weight and the unit are 1.
+    """
+    if persons is None:
+        return values, labels, None, np.ones(len(values), dtype=np.int64), 1
+    order = np.lexsort((values, persons) if labels is None else (labels, values, persons))
+    unit = 1 << (digits - n_persons.bit_length())
+    weights = shared_units(persons[order], unit)
+    return values[order], None if labels is None else labels[order], persons[order], weights, unit
 
 
 class MeanScorePlan(ScorePlan):
@@ -114,9 +138,11 @@ class MeanScorePlan(ScorePlan):
     sensitivity, statement = 1.0, "Lemma 1"
     dimension = 1
 
-    def sums(self, values: np.ndarray, labels: None = None) -> np.ndarray:
+    def sums(self, values: np.ndarray, labels: Any = None, persons: Any = None) -> np.ndarray:
         """Add up the scores."""
-        return np.array([math.fsum(in_unit_interval(values))])
+        scores = in_unit_interval(values)
+        values, _, _, weights, unit = weighted(scores, None, persons, self.n_records)
+        return np.array([math.fsum(values * (weights / unit))])
 
     def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return point / self.n_records, np.array([self.n_records**-2.0])
@@ -140,13 +166,13 @@ class LabelledScoresPlan(ScorePlan):
     def dimension(self) -> int:
         return 2 * self.n_labels
 
-    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def sums(self, values: np.ndarray, labels: np.ndarray, persons: Any = None) -> np.ndarray:
         """Add up, for each label, the scores and what they lack of 1."""
-        values = in_unit_interval(values)
-        own = [values[labels == label] for label in range(self.n_labels)]
-        return np.array(
-            [math.fsum(part) for found in (own, [1.0 - v for v in own]) for part in found]
-        )
+        scores = in_unit_interval(values)
+        values, labels, _, weights, unit = weighted(scores, labels, persons, self.n_records)
+        parts = values * (weights / unit), (1.0 - values) * (weights / unit)
+        own = [labels == label for label in range(self.n_labels)]
+        return np.array([math.fsum(part[each]) for part in parts for each in own])
 
     def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         gained, lacking = np.split(point, 2)
@@ -178,12 +204,13 @@ class F1ScorePlan(ScorePlan):
         """An error counts for one class, or for the true one and the predicted one."""
         return 1.0 if self.n_labels == 1 else math.sqrt(0.5)
 
-    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def sums(self, values: np.ndarray, labels: np.ndarray, persons: Any = None) -> np.ndarray:
         """Count by classes what is found, and errors; `values` are predicted classes."""
+        values, labels, _, weights, unit = weighted(values, labels, persons, self.n_records)
         is_right, own = values == labels, [1] if self.n_labels == 1 else range(self.n_labels)
-        found = [np.sum(is_right & (labels == k)) for k in own]
-        errors = [np.sum(~is_right & ((labels == k) | (values == k))) for k in own]
-        return np.concatenate([found, self._error_weight * np.array(errors)])
+        found = [np.sum(weights * (is_right & (labels == k))) for k in own]
+        errors = [np.sum(weights * (~is_right & ((labels == k) | (values == k)))) for k in own]
+        return np.concatenate([found, self._error_weight * np.array(errors)]) / unit
 
     def scores(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found, errors = np.maximum(np.split(point, 2), 0.0)
@@ -194,11 +221,7 @@ class F1ScorePlan(ScorePlan):
 
 
 class AUCPlan(ScorePlan):
-    """The area under the ROC curve of two classes.
-
-    Of persons, labels have a second column with the person of each record, from 0 on without a gap:
-    its records have weights that add up to 1, and pairs within a person are left out.
-    """
+    """The area under the ROC curve of two classes; pairs within a person are left out."""
 
     sensitivity, statement = 1.0, "Lemma 4"
     dimension = 2
@@ -209,38 +232,18 @@ class AUCPlan(ScorePlan):
         check_count("n_records", self.n_records, 2)
         require_replace_one(self.neighbouring, type(self).__name__)
 
-    def checked(self, data: tuple[np.ndarray, Any]) -> tuple[np.ndarray, Any]:
-        values, labels = data
-        if labels.ndim == 1:
-            return super().checked(data)
-        if labels.shape != (len(values), 2) or labels[:, 1].max() + 1 != self.n_records:
-            raise ValueError("The plan is for another number of persons.")
-        return data
-
-    def sums(self, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def sums(self, values: np.ndarray, labels: np.ndarray, persons: Any = None) -> np.ndarray:
         """Compare the values of all pairs of a record of class 1 with one of class 0.
 
         The first sum is ``(number of pairs in order - number in disorder) / (2 (n - 1))``.
         """
         values = np.nan_to_num(values.astype(np.float64), nan=0.0)
-        if labels.ndim == 2:
-            return self._sums_of_persons(values, *labels.T)
-        others, own = np.sort(values[labels == 0]), values[labels == 1]
-        below = np.searchsorted(others, own, side="left").sum(dtype=np.int64)
-        up_to = np.searchsorted(others, own, side="right").sum(dtype=np.int64)
-        doubled = int(below) + int(up_to) - len(own) * len(others)
-        return np.array([doubled / (2 * (self.n_records - 1)), self.size_weight * len(own)])
-
-    def _sums_of_persons(
-        self, values: np.ndarray, labels: np.ndarray, persons: np.ndarray
-    ) -> np.ndarray:
-        """Compute the sums with integer weights, exactly: no sum of products has 63 digits."""
-        order = np.lexsort((labels, values, persons))
-        values, labels, persons = values[order], labels[order], persons[order]
-        unit = 1 << (31 - self.n_records.bit_length())
-        weights = shared_units(persons, unit)
-        doubled = _doubled(values, labels, weights, np.zeros_like(persons))
-        doubled -= _doubled(values, labels, weights, persons)  # no pair within a person
+        values, labels, persons, weights, unit = weighted(
+            values, labels, persons, self.n_records, 31
+        )  # sums of products have 62 digits
+        doubled = _doubled(values, labels, weights, np.zeros_like(labels))
+        if persons is not None:
+            doubled -= _doubled(values, labels, weights, persons)
         pairs = doubled / unit**2 / (2 * (self.n_records - 1))
         return np.array([pairs, self.size_weight * (int(weights @ labels) / unit)])
 

@@ -63,7 +63,7 @@ def test_stated_noise(name, delta):
     labels = rng.integers(max(PLANS[name][3]) + 1, size=n)
     values = labels + (rng.random(n) < 0.3) if "f1" in name else rng.random(n) * (1 + labels) / 3
     exact = plan.scores(plan.sums(values, labels))[0]
-    points = [plan.run((values, labels), Run(noise=seeded(k))).point for k in range(300)]
+    points = [plan.run((values, labels, None), Run(noise=seeded(k))).point for k in range(300)]
     scores = np.array([plan.scores(point)[0] for point in points])
     stated = plan.deviations(points[0])
     np.testing.assert_allclose(scores.std(axis=0), stated, rtol=0.2)
@@ -76,7 +76,8 @@ def test_scores_are_finite_for_any_noise(name):
     """Sums of a few records with noise far larger than they are; without records of a label."""
     plan = plan_of(name, 2, PrivacyBudget(1e-3))
     for k in range(20):
-        point = plan.run((np.zeros(2, int), np.zeros(2, int)), Run(noise=seeded(k))).point
+        data = np.zeros(2, int), np.zeros(2, int), None
+        point = plan.run(data, Run(noise=seeded(k))).point
         scores = plan.scores(point)[0]
         assert np.isfinite(plan.deviations(point)).all()
         assert name == "mean" or ((scores >= 0.0) & (scores <= 1.0)).all()
@@ -84,4 +85,6 @@ def test_scores_are_finite_for_any_noise(name):
 
 def test_other_numbers_of_records_are_refused():
     with pytest.raises(ValueError, match="another number of records"):
-        plan_of("labels", 3).run((np.zeros(3), np.zeros(2)), Run())
+        plan_of("labels", 3).run((np.zeros(2), np.zeros(2, int), None), Run())
+    with pytest.raises(ValueError, match="another number of records"):
+        plan_of("labels", 3).run((np.zeros(3), np.zeros(3, int), np.array([0, 1, 1])), Run())
