@@ -290,7 +290,14 @@ class DPLinearModel(PrivateModel):
                     + (f" There is a default for {bounded}." if bounded else "")
                 )
         check_option("objective", self.objective, get_args(Risk))
-        check_real("tilt", self.tilt, 0.0, 1e6)
+        check_real("tilt", self.tilt, 0.0)
+        if self.tilt > 1e6:
+            raise ValueError(
+                f"tilt == {self.tilt:g}, must be in [0, 1e+06]: no private model comes near the "
+                "smallest largest loss of a record, however many records there are. A tilt is of "
+                "use below log(n_samples) / coef_norm (for the log loss of rows of norm 1); for "
+                "the largest loss of groups take a DPMaxGroupLoss model."
+            )
         if self.tilt > 0 and self.neighbouring != "replace_one":
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
         check_option("calibration", self.calibration, get_args(Calibration))

@@ -106,7 +106,7 @@ class EmpiricalRisk:
         """Return the norm at which margins there deviate by ``loss.largest_margin_scale``."""
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
 
-    def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
+    def alarms(self, constants: ProblemConstants, design: Design) -> tuple[str, ...]:
         """Return the warnings about constants under which a result is useless."""
         return ()
 

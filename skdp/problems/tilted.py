@@ -38,7 +38,7 @@ def tilted_constants(
     Proofs, that of the rounding bound included: docs/theory/constants.md, "Tilted losses".
     """
     n, lipschitz = mean.n_records, mean.lipschitz
-    radius = mean.radius if mean.domain_radius is None else mean.domain_radius
+    radius = _domain_radius(mean)
     exponent = tilt * loss.value_range(feature_norm, radius)
     # C / (C + n - 1) = 1 / (1 + (n - 1) / C) without overflow
     weight = 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
@@ -52,6 +52,11 @@ def tilted_constants(
         record_weight=weight,
         additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * additions * EPS),
     )
+
+
+def _domain_radius(constants: ProblemConstants) -> float:
+    radius = constants.domain_radius
+    return constants.radius if radius is None else radius
 
 
 class TiltedProblem(UnbatchedProblem):
@@ -148,12 +153,15 @@ class TiltedRisk(EmpiricalRisk):
         mean = super().constants(design, alpha, radius, center_norm)
         return tilted_constants(mean, self.loss, self.tilt, design.feature_norm)
 
-    def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
+    def alarms(self, constants: ProblemConstants, design: Design) -> tuple[str, ...]:
         if constants.effective_records >= 2.0:
             return ()
+        apart = self.loss.value_range(design.feature_norm, _domain_radius(constants))
+        most = math.log(max(1.0, constants.n_records - 1.0)) / apart
         return (
             f"tilt == {self.tilt:g} lets one record outweigh all the others together, so that the "
-            "noise does not shrink with their number. A smaller tilt or a smaller coef_norm helps.",
+            f"noise does not shrink with their number: take less than {most:.2g}, or a smaller "
+            "coef_norm.",
         )
 
     def penalty_cost(

@@ -52,8 +52,9 @@ FAMILIES = {
             *one_at_a_time(
                 alpha=[-1.0, NAN, "best", None, 1e199], coef_norm=[0.0, -1], method=["phase"],
                 calibration=["tight"], solver=["sgd"], objective=["train"],
-                tilt=[-1.0, INF, "much"],
+                tilt=[-1.0, "much"],
             ),
+            ({"tilt": INF}, "A tilt is of use below .* take a DPMaxGroupLoss model"),
             ({"alpha": 0, "preparation": None}, "coef_norm"),
             ({"preparation": "none"}, "preparation"),
             ({"method": "exponential"}, "For delta > 0 take method=|delta must be 0"),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from skdp.algorithms import plan_output_perturbation
@@ -307,6 +308,69 @@ def test_no_solution_leaves_the_radius(loss):
             point = SOLVERS["newton"]().solve(problem, 1e-4 * bound).point
             best = max(best, np.linalg.norm(point) / bound)
     assert 0.6 <= best <= 1 + 1e-4
+
+
+# --- the largest loss ------------------------------------------------------------------------
+
+
+def least_failure(epsilon, delta, size=9):
+    """Smallest probability of a private algorithm on a grid to be far on one of two data sets."""
+    far = np.arange(size) >= size // 2  # nearer to the other minimiser
+    zero, eye, ones = np.zeros((size, size)), np.eye(size), np.ones(size)
+    # p, q, the excesses of p over e^epsilon q and of q over e^epsilon p, and the failure
+    below = [np.hstack([eye, -math.exp(epsilon) * eye, -eye, zero, 0 * ones[:, None]])]
+    below += [np.hstack([-math.exp(epsilon) * eye, eye, zero, -eye, 0 * ones[:, None]])]
+    sums = np.kron(np.eye(4), ones)
+    below += [np.hstack([sums[2:], np.zeros((2, 1))])]
+    below += [np.concatenate([far, np.zeros(3 * size), [-1.0]])[None]]
+    below += [np.concatenate([0 * ones, ~far, np.zeros(2 * size), [-1.0]])[None]]
+    limits = np.concatenate([np.zeros(2 * size), [delta, delta, 0.0, 0.0]])
+    cost = np.eye(4 * size + 1)[-1]
+    equal = np.hstack([sums[:2], np.zeros((2, 1))])
+    return linprog(cost, np.vstack(below), limits, equal, [1.0, 1.0]).fun
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_no_private_algorithm_tells_two_minimisers_apart(epsilon, delta):
+    """The proposition of docs/theory/constants.md, over all algorithms on a grid: attained."""
+    bound = (1.0 - delta) / (1.0 + math.exp(epsilon))
+    assert least_failure(epsilon, delta) == pytest.approx(bound, rel=1e-6)
+
+
+def test_one_label_moves_the_largest_loss_for_every_number_of_records():
+    """By 1.64 with a tilt far above the limit; with half the limit it moves less and less."""
+    loss, alpha, radius, moved = LogisticLoss(), 0.1, 2.0, {}
+    for n in (30, 1000, 30_000):
+        limit = math.log(n - 1.0) / loss.value_range(1.0, radius)
+        for name, tilt in (("far above", 1000.0), ("half", 0.5 * limit)):
+            found = []
+            for last in (1.0, 0.0):
+                y = np.append(np.ones(n - 1), last)
+                records = Records(np.ones((n, 1)), 1.0, targets=y)
+                problem = TiltedProblem(records, loss, alpha, Ball(radius), tilt)
+                found.append(SOLVERS["newton"]().solve(problem, 1e-6).point[0])
+            moved.setdefault(name, []).append(abs(found[0] - found[1]))
+            bound = problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+            assert moved[name][-1] <= bound
+            assert problem.constants.record_weight == pytest.approx(
+                1.0 if name == "far above" else 1.0 / (1.0 + math.sqrt(n - 1.0)), rel=1e-6
+            )
+    assert min(moved["far above"]) > 1.6
+    assert moved["half"][2] < 0.1 * moved["half"][0]
+
+
+def test_the_warning_names_the_tilt_from_which_one_record_decides():
+    loss, design = LogisticLoss(), Design(1.0, 2, 5001)
+    limit = math.log(5000.0) / 2.0
+
+    def alarms(tilt):
+        risk = TiltedRisk(loss, tilt)
+        return risk.alarms(risk.constants(design, 1e-3, 2.0), design)
+
+    assert not alarms(limit * (1 - 1e-9))
+    (text,) = alarms(limit * (1 + 1e-9))
+    assert f"take less than {limit:.2g}" in text
 
 
 # --- rounding and solvers --------------------------------------------------------------------

@@ -61,7 +61,7 @@ class RegularizedRiskPlan(Plan):
         return utility_bound(self.objective, step.constants, step.accuracy, square)
 
     def alarms(self) -> tuple[str, ...]:
-        return self.risk.alarms(self.step.constants)
+        return self.risk.alarms(self.step.constants, self.objective.design)
 
     def to_dict(self) -> dict[str, Any]:
         return self.step.to_dict()
