@@ -59,11 +59,12 @@ LINEAR = [
     ],
     DPLogisticRegression(method="mirror_descent"),
     DPRidge(method="mirror_descent", delta=0, coef_norm_l1=2.0, fit_intercept=False),
-    DPRidge(method="mirror_descent", mirror_variant="variance_reduced"),
     DPLogisticRegression(tilt=0.5),
     DPRidge(tilt=0.5),
     DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),
     DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
+    DPLogisticRegression(calibration="paper"),
+    DPLinearClassifier(fit_intercept=False),
 ]
 ADVERSARIAL = [
     DPAdversarialClassifier(),
@@ -153,6 +154,15 @@ def every_method():
                 yield estimator
 
 
+def every_variant():
+    """Every published algorithm of "mirror_descent"; "boosted" needs groups in other records."""
+    for kind in WITH_METHODS:
+        for variant in kind._mirror_variants[1:]:
+            more = {"group_mode": "public"} if variant == "boosted" else {}
+            if variant != "boosted" or kind is not DPMaxGroupLossRegressor:  # there is one group
+                yield kind(method="mirror_descent", mirror_variant=variant, **more)
+
+
 def outcomes(estimator):
     with warnings.catch_warnings():
         # the checks do not declare classes, and skips are judged below
@@ -169,7 +179,9 @@ def outcomes(estimator):
 
 @pytest.mark.mostly("slow", 7)
 @pytest.mark.parametrize(
-    "estimator", [*LINEAR, *ADVERSARIAL, *GROUPED, *TUNED, *TABULAR, *every_method()], ids=repr
+    "estimator",
+    [*LINEAR, *ADVERSARIAL, *GROUPED, *TUNED, *TABULAR, *every_method(), *every_variant()],
+    ids=repr,
 )
 def test_check_estimator(estimator):
     results = outcomes(estimator)

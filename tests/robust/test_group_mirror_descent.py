@@ -214,7 +214,6 @@ def test_entries_are_clipped_in_fit_and_prediction():
         (classifier(feature_bound=0.0), "feature_bound == 0"),
         (regressor(loss="quantile"), "smooth losses"),
         (classifier(mirror_variant="anytime"), "mirror_variant"),
-        (classifier(mirror_variant="boosted"), "are too few"),
         (
             classifier(mirror_variant="boosted", group_mode="histogram", group_proportions=None),
             "whole budget on each part",

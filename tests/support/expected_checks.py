@@ -37,10 +37,14 @@ _UNPENALISED = {"check_regressors_train": "it sets alpha, which the method has n
 def expected_failures(estimator):
     """Return the names of checks that fail, with reasons."""
     expected = _UNPENALISED if _is_unpenalised(estimator) else {}
-    expected = expected | _of_class_weights(estimator.get_params(deep=False))
+    parameters = estimator.get_params(deep=False)
+    expected = expected | _of_class_weights(parameters)
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
         return expected
-    return expected | (_WEIGHED if _weighs(estimator) else _REFUSED)
+    expected = expected | (_WEIGHED if _weighs(estimator) else _REFUSED)
+    if parameters.get("mirror_variant") == "anytime":  # its few draws hardly look at 30 records
+        return {key: why for key, why in expected.items() if "equivalence" not in key}
+    return expected
 
 
 def _of_class_weights(parameters):
@@ -48,14 +52,12 @@ def _of_class_weights(parameters):
     if "class_weight" not in parameters:
         return {}
     has_odds = parameters.get("loss", "log_loss") == "log_loss"
-    if has_odds and parameters["fit_intercept"]:  # a shift of the intercept
-        return {}
+    if has_odds and (parameters["fit_intercept"] or parameters["epsilon"] >= 10.0):
+        return {}  # a shift of the intercept, or little noise
     if parameters.get("tilt"):
         return {"check_class_weight_classifiers": "tilt has no proof for weights in the loss"}
-    if not has_odds or parameters["solver"] != "auto":
-        reason = "one class has weights of 1e-7 in the loss of 50 records: noise decides"
-        return {"check_class_weight_classifiers": reason}
-    return {}
+    reason = "one class has weights of 1e-7 in the loss of 50 records: noise decides"
+    return {"check_class_weight_classifiers": reason}
 
 
 def _is_unpenalised(estimator):

@@ -75,9 +75,9 @@ def plan_bias_reduced_mirror_descent(
         Draws the sequence, which may be published.
     work : float, optional
         U: rounds are made as long as the sum of ``2^N`` stays at most that. Default: as published,
-        with the corrected sensitivity.
+        with the corrected sensitivity; in "practical" mode at least 2, two rounds with ``M = 0``.
     most : int, optional
-        M, the largest N. Default: as published.
+        M, the largest N. Default: as published, or less for a small U.
     mode : {"practical", "paper"}, default="practical"
         "paper": fresh draws for the output, the published batch sizes (rounded up), and steps at
         most the published one. "practical": all records are shared out in proportion to ``2^N``,
@@ -88,7 +88,7 @@ def plan_bias_reduced_mirror_descent(
     Raises
     ------
     ValueError
-        If U is below 4 or the records do not suffice for two rounds.
+        If U is below ``2^(M + 1)`` or the records do not suffice for two rounds.
     """
     check_option("mode", mode, ("practical", "paper"))
     require_replace_one(design.neighbouring, "batches of mirror descent")
@@ -99,26 +99,28 @@ def plan_bias_reduced_mirror_descent(
     check_positive(smoothness=smoothness)
     kappa = zcdp_of(budget) / (243.0 * largest**2)
     level, total, step, alpha = published_work(design, kappa, smoothness, third)
-    total = total if work is None else float(work)
-    level = (
-        max(1, min(level, math.floor(math.log2(max(total, 2.0) / 2.0)))) if most is None else most
-    )
-    check_count("most", level, 0)
-    if total < 4.0 or 2.0**level > total / 2.0:
+    if work is not None:
+        total = float(work)
+    elif mode == "practical":
+        total = max(total, 2.0)
+    if most is None:
+        most = max(0, min(level, math.floor(math.log2(max(total, 1.0))) - 1))
+    check_count("most", most, 0)
+    if total < 2.0 ** (most + 1):
         raise ValueError(
-            f"work == {total:.3g}, must be at least 4 and 2^(most + 1): there are too few records "
-            "for bias-reduced gradients."
+            f"work == {total:.3g}, must be at least 2^(most + 1) == {2 ** (most + 1)}: there are "
+            "too few records for bias-reduced gradients."
         )
     levels: list[int] = []
-    while sum(2.0**k for k in levels) <= total - 2.0**level:
-        levels.append(int(truncated_geometric(level, 1, rng)[0]))
+    while sum(2.0**k for k in levels) <= total - 2.0**most:
+        levels.append(int(truncated_geometric(most, 1, rng)[0]))
     weights = 2.0 ** np.array(levels)
     if mode == "paper":
         batches = np.ceil(np.maximum(1.0, weights / alpha)).astype(int)
     else:
         batches = np.floor(n * weights / weights.sum()).astype(int)
     if len(levels) < 2 or batches.sum() > n or batches.min() < 1:
-        raise ValueError(f"{n} records are too few for the {len(levels)} rounds of this plan.")
+        raise ValueError(f"{n} samples are too few for the {len(levels)} rounds of this plan.")
     fresh = ((OUTPUT, 1),) if mode == "paper" else ()
     rounds = [
         Round(
@@ -126,7 +128,7 @@ def plan_bias_reduced_mirror_descent(
             point=t,
             batch=int(batch),
             level=k,
-            correction=correction(level),
+            correction=correction(most),
         )
         for t, (k, batch) in enumerate(zip(levels, batches, strict=True))
     ]
@@ -139,7 +141,7 @@ def plan_bias_reduced_mirror_descent(
         average=mode == "practical",
         caps=(step,) * len(design.sizes),
         setting=mode,
-        most=level,
+        most=most,
         work=total,
     )
 

@@ -193,7 +193,8 @@ def plan_boosted_mirror_descent(
     beta : float, default=0.05
         Probability of failure; ``I = ceil(log2(4 / beta))`` and ``J = ceil(log2(8 I / beta))``.
     n_runs, n_responses : int, optional
-        I and J instead.
+        I and J instead. Where their parts would have less than two records each, the defaults are
+        the largest I, then J, that the records allow: they say less, at the same guarantee.
     response : {"mirror_descent", "frank_wolfe"}, default="mirror_descent"
         What finds the best responses. "frank_wolfe": as published, with variance reduction (of
         problems with `changes`); each part needs more records for the same error.
@@ -205,7 +206,7 @@ def plan_boosted_mirror_descent(
     Raises
     ------
     ValueError
-        For a problem of one block, or too few records for so many parts.
+        For a problem of one block, or too few records for that many parts.
     """
     if len(design.sizes) != 2:
         raise ValueError("boosting is for saddle problems, of two blocks.")
@@ -215,11 +216,8 @@ def plan_boosted_mirror_descent(
     if response == "frank_wolfe":
         answer = plan_variance_reduced_frank_wolfe
     rng = np.random.default_rng() if rng is None else rng
-    runs = math.ceil(math.log2(4.0 / beta)) if n_runs is None else n_runs
-    check_count("n_runs", runs)
-    each = math.ceil(math.log2(8.0 * runs / beta)) if n_responses is None else n_responses
-    check_count("n_responses", each)
     quarter = design.n_records // 4
+    runs, each = _numbers_of_parts(quarter, beta, n_runs, n_responses)
     if quarter // (runs * each) < 2:
         raise ValueError(f"{design.n_records} records are too few for {4 * runs * each} parts.")
     whole = VertexDesign(quarter // runs, design.sizes, design.magnitudes, design.oscillations)
@@ -242,6 +240,25 @@ def plan_boosted_mirror_descent(
         responses=(answer(blocks[0], budget), answer(blocks[1], budget)),
         n_responses=each,
     )
+
+
+def _numbers_of_parts(
+    quarter: int, beta: float, n_runs: int | None, n_responses: int | None
+) -> tuple[int, int]:
+    """Return I and J: those given, or of `beta`, or what a quarter of the records allows."""
+
+    def responses(runs: int) -> int:
+        return math.ceil(math.log2(8.0 * runs / beta)) if n_responses is None else n_responses
+
+    runs = math.ceil(math.log2(4.0 / beta)) if n_runs is None else n_runs
+    check_count("n_runs", runs)
+    while n_runs is None and runs > 1 and quarter < 2 * runs * responses(runs):
+        runs -= 1
+    each = responses(runs)
+    check_count("n_responses", each)
+    if n_responses is None:
+        each = max(1, min(each, quarter // (2 * runs)))
+    return runs, each
 
 
 def boosted_mirror_descent(

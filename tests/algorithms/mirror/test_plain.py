@@ -137,6 +137,7 @@ def plans(rng):
         "anytime": plan_anytime_mirror_descent(
             one, BUDGET, rng=rng, n_rounds=3, period=2, n_vertices=2, full_batch=False
         ),
+        "bias reduced, few records": plan_bias_reduced_mirror_descent(one, BUDGET, rng=rng),
         "bias reduced": VertexPlan(
             design=one,
             rounds=tuple(
@@ -351,8 +352,6 @@ def test_boosting_returns_one_of_its_runs():
     assert tightest_epsilon(event, 1e-6) == loose.epsilon
     size = result.plan.quarter
     assert result.plan.gap_sensitivity >= 16.0 * 3.0 / (4 * size)
-    with pytest.raises(ValueError, match="too few"):
-        plan_boosted_mirror_descent(game(GAME, 400).design, BUDGET, value_bound=3.0)
 
 
 @pytest.mark.slow
@@ -364,6 +363,19 @@ def test_boosting_defaults_follow_beta():
     assert (len(plan.runs), plan.n_responses) == (7, 11)
     for part in (*plan.runs, *plan.responses):
         assert tightest_epsilon(part.event, 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize(("n", "numbers"), [(8, (1, 1)), (400, (5, 10)), (4000, (7, 11))])
+def test_few_records_are_boosted_less(n, numbers):
+    """By as many runs, and then responses, as have two records each; given numbers stay."""
+    design = game(GAME, n).design
+    plan = plan_boosted_mirror_descent(design, BUDGET, value_bound=3.0)
+    assert (len(plan.runs), plan.n_responses) == numbers
+    assert all(part.design.n_records >= 2 for part in (*plan.runs, *plan.responses))
+    with pytest.raises(ValueError, match="too few"):
+        plan_boosted_mirror_descent(design, BUDGET, value_bound=3.0, n_runs=n)
+    with pytest.raises(ValueError, match="too few"):
+        plan_boosted_mirror_descent(game(GAME, 7).design, BUDGET, value_bound=3.0)
 
 
 @pytest.mark.audit
@@ -481,8 +493,13 @@ def test_batches_are_not_for_a_private_number_of_records():
 
 
 def test_small_data_cannot_reduce_bias():
-    with pytest.raises(ValueError, match="too few records"):
-        plan_bias_reduced_mirror_descent(VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET)
+    """Two plain rounds are left, of two draws each; "paper" has published sizes, and refuses."""
+    design = VertexDesign(10, (9,), (1.0,), (2.0,))
+    plan = plan_bias_reduced_mirror_descent(design, BUDGET)
+    assert [(each.level, each.batch, each.weight) for each in plan.rounds] == 2 * [(0, 5, 1.0)]
+    for options in ({"mode": "paper"}, {"work": 3.9, "most": 1}):
+        with pytest.raises(ValueError, match="too few records"):
+            plan_bias_reduced_mirror_descent(design, BUDGET, **options)
     with pytest.raises(ValueError, match="more than the 10 records"):
         plan_anytime_mirror_descent(
             VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET, n_rounds=11, full_batch=False
