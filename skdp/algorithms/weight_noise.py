@@ -240,5 +240,6 @@ class WeightNoise:
 
     @staticmethod
     def _along(block: Block, directions: np.ndarray) -> np.ndarray:
-        margins = block.margins(directions[:, :-1]).reshape(-1, len(directions))
+        margins = block.margins(directions[:, :-1])
+        margins = margins.reshape(len(margins), len(directions))  # there may be none
         return np.asarray(margins + directions[:, -1])

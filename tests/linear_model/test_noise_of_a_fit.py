@@ -14,6 +14,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import scale_noise
 from scipy.special import softmax
 
 from skdp import DPTabularRegressor
@@ -199,6 +200,27 @@ def test_bands_of_probabilities_are_those_of_the_scores_to_first_order(n_classes
     if known.plain.any():  # the row where it vanishes is the origin for "objective"
         assert not known.center.any()
     np.testing.assert_allclose(np.std(draws, axis=0) / step, deviations, rtol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("part", "epsilon", "n_classes", "d", "n", "seed"),
+    [
+        (1e3, 20.0, 5, 1, 300, 4),  # more classes than features: margins of rank one
+        (1e10, 20.0, 4, 3, 1000, 1),  # no curvature beside the noise of a temperature
+        (1e10, 40.0, 3, 3, 300, 6),  # a curvature below 0
+        (1.0, 1.0, 2, 3, 50, 0),  # nothing but plain noise
+    ],
+)
+def test_whatever_was_released_has_a_finite_deviation(
+    part, epsilon, n_classes, d, n, seed, monkeypatch
+):
+    """Else a fit would fail by what its noise is, after it was paid for."""
+    scale_noise(monkeypatch, part)
+    X, y = np.random.default_rng(seed).normal(size=(n, d)), np.arange(n) % n_classes
+    given = {"data_norm": 1.0, "classes": range(n_classes), "random_state": seed}
+    model = DPLogisticRegression(epsilon, fit_intercept=part > 1.0, **given).fit(X, y)
+    assert np.isfinite(model.coef_noise_).all()
+    assert np.isfinite(model.predict_proba(X[:5], return_std=True)[1]).all()
 
 
 @pytest.mark.parametrize("stays", [0.0, 0.4, -0.3])

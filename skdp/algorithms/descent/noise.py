@@ -39,6 +39,8 @@ _LEAST_RESIDUAL = 0.01
 _LEAST_TRACE = 0.1
 #: Variance of margins that is none.
 _LEAST_MARGIN = 1e-12
+#: Least cosine of the margins and the gradient along them.
+_LEAST_COSINE = 1e-6
 #: Halvings of the range of a factor.
 _HALVINGS = 12
 #: Number of quantiles of the lengths of rows.
@@ -101,7 +103,7 @@ def clipped_curvature(
     """
     k = len(offsets)
     values, vectors = np.linalg.eigh(covariance)
-    used = values > _LEAST_MARGIN
+    used = values > _LEAST_MARGIN * max(values[-1], 1.0)  # not what rounding leaves of the largest
     axes = vectors[:, used] / np.sqrt(values[used])
     if not loss.has_odds:
         clips = clip / np.sqrt(rest)
@@ -554,7 +556,9 @@ class DescentNoise:
             tempered = self._tempered()
             scale = np.einsum("ab,bj->aj", self.covariance, axes).ravel()
             pull = along @ scale
-            pull /= max(float(pull @ scale), 1e-300)
+            # the curvature of clipped losses may vanish there, or be negative
+            least = _LEAST_COSINE * float(np.linalg.norm(pull) * np.linalg.norm(scale))
+            pull /= max(float(pull @ scale), least, 1e-300)
             taken = np.eye(k * m) - tempered.kept_factor * np.outer(scale, pull)
             covariance = taken @ covariance @ taken.T
             relative = tempered.factor_variance / max(self.factor, 1e-12) ** 2

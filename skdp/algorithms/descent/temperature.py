@@ -27,6 +27,8 @@ from skdp.problems.rounding import two_margins
 _LARGEST = 20.0
 #: Prior variance of the shift.
 _SHIFT_PRIOR = 0.09
+#: Least second derivative, in standard deviations of its noise over that of the prior.
+_LEAST_SECOND = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,11 +248,13 @@ class TemperaturePlan:
 def _left(h: float, scale: float, prior: float, moved: float) -> tuple[float, float]:
     """Part of an error that a noisy Newton step takes away, and the variance that it adds.
 
-    The step is ``-q h / (h^2 + scale^2 / prior)`` with noise in both derivatives q and h.
+    The step is ``-q h / (h^2 + scale^2 / prior)`` with noise in both derivatives q and h. A second
+    derivative h that is nothing beside its noise is as large as a part of that.
     """
+    h = max(h, _LEAST_SECOND * scale / math.sqrt(prior))
     square = h * h + scale**2 / prior
     gain, slope = h / square, (scale**2 / prior - h * h) / square**2
-    of_second = moved / max(gain, 1e-100) * slope  # its square is finite
+    of_second = moved / gain * slope
     return gain * h, (gain**2 + of_second**2) * scale**2
 
 
