@@ -13,6 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._checks import check_count, check_real
 from skdp.audit.outputs import DataSet, check_data, fit, released_parameters
+from skdp.privacy.events import GaussianEvent, flatten_event
 from skdp.privacy.gaussian_dp import gaussian_epsilon
 
 #: Thresholds that are tried on the first half of the runs.
@@ -41,6 +42,9 @@ class AuditResult:
     n_runs : int
         Fits on each data set.
     confidence : float
+    is_gaussian : bool
+        Whether the claim is one of Gaussian noise: it is that of ``privacy_``, and all events there
+        are Gaussian.
     """
 
     claimed_epsilon: float
@@ -50,11 +54,13 @@ class AuditResult:
     epsilon_estimate: float
     n_runs: int
     confidence: float
+    is_gaussian: bool = False
 
     @property
     def refutes(self) -> bool:
-        """Whether the bound is above the claim."""
-        return self.epsilon_lower_bound > self.claimed_epsilon
+        """Whether the bound is above the claim: `gaussian_lower_bound` if that `is_gaussian`."""
+        bound = self.gaussian_lower_bound if self.is_gaussian else self.epsilon_lower_bound
+        return bound > self.claimed_epsilon
 
 
 def audit_estimator(
@@ -90,8 +96,8 @@ def audit_estimator(
     confidence : float, default=0.999
         Probability that the bound is right, in (0, 1).
     epsilon, delta : float, optional
-        The claim. Default: what ``privacy_`` of a fit says, else the parameters of the estimator,
-        with ``delta = 0`` if there is none.
+        The claim. Default: what ``privacy_`` of a fit says, which may be that of Gaussian noise,
+        else the parameters of the estimator, with ``delta = 0`` if there is none.
     output : callable ``fitted -> ndarray of shape (k,)``, default=released_parameters
         What an attacker sees.
     score : callable ``ndarray (n, k) -> ndarray (n,)``, optional
@@ -136,6 +142,7 @@ def audit_estimator(
     check_count("n_runs", n_runs, 20)
     check_real("confidence", confidence, 0.0, 1.0, closed="neither")
     first = fit(estimator, D, None if random_state is None else 0)
+    is_gaussian = epsilon is None and delta is None and _is_gaussian(first)
     epsilon, delta = _claim(first, epsilon, delta)
     seeds: list[Any] = [None] * (2 * n_runs)
     if random_state is not None:
@@ -167,7 +174,14 @@ def audit_estimator(
         deviation = math.sqrt(0.5 * (p.var() + q.var()))
         estimate = gaussian_epsilon(delta, abs(p.mean() - q.mean()) / max(deviation, 1e-300))
     return AuditResult(
-        epsilon, delta, max(found, 0.0), gaussian, estimate, int(n_runs), float(confidence)
+        claimed_epsilon=epsilon,
+        delta=delta,
+        epsilon_lower_bound=max(found, 0.0),
+        gaussian_lower_bound=gaussian,
+        epsilon_estimate=estimate,
+        n_runs=int(n_runs),
+        confidence=float(confidence),
+        is_gaussian=is_gaussian,
     )
 
 
@@ -269,6 +283,13 @@ def _claim(fitted: Any, epsilon: float | None, delta: float | None) -> tuple[flo
     check_real("epsilon", epsilon, 0.0)
     check_real("delta", delta, 0.0, 1.0, closed="left")
     return float(epsilon), float(delta or 0.0)
+
+
+def _is_gaussian(fitted: Any) -> bool:
+    """Whether all that a fit reports is Gaussian noise."""
+    event = getattr(getattr(fitted, "privacy_", None), "event", None)
+    parts = [] if event is None else flatten_event(event)
+    return bool(parts) and all(isinstance(part, GaussianEvent) for part, _ in parts)
 
 
 def _statistics(here: np.ndarray, there: np.ndarray) -> list[Callable[[np.ndarray], np.ndarray]]:

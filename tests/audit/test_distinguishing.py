@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,7 +163,12 @@ def test_fits_of_this_package_and_less_noise(monkeypatch):
     scale_noise(monkeypatch, 0.25)
     assert audit_estimator(model.set_params(delta=0, epsilon=1.0), D, D_PRIME, **options).refutes
     model.set_params(delta=1e-5, epsilon=2.0)
-    assert audit_estimator(model, D, D_PRIME, **options).gaussian_lower_bound > 2.0
+    found = audit_estimator(model, D, D_PRIME, **options)
+    assert found.is_gaussian and found.refutes
+    assert found.epsilon_lower_bound < 2.0 < found.gaussian_lower_bound
+    # a claim that is no more than the pair is not refuted by what holds for Gaussian noise
+    assert not audit_estimator(model, D, D_PRIME, 20, epsilon=2.0).is_gaussian
+    assert not replace(found, is_gaussian=False).refutes
 
 
 def test_outputs_without_noise_are_told_apart():
