@@ -20,7 +20,7 @@ from skdp._runtime import without_warnings
 from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource, random_order
-from skdp.model_selection.rehearsal import rehearse
+from skdp.model_selection.rehearsal import no_budget, rehearse
 from skdp.model_selection.scoring import RecordScores, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -196,7 +196,8 @@ def dp_cross_validate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(checked(estimator))
         parts_of_records = (np.arange(len(y)), *(train for train, _ in folds))
-        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), plans[0].neighbouring)
+        nothing = no_budget(plans[0].neighbouring)
+        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), lambda: nothing)
         for each in accountants:
             stack.enter_context(each)
         stack.enter_context(without_warnings())  # they came with the rehearsals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from skdp._units import take_user_ids
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.privacy.charges import BudgetExceededError
+from skdp.privacy.charges import BudgetExceededError, Rehearsed
 from skdp.privacy.events import Neighbouring
 
 #: Less than any release costs.
@@ -31,42 +31,56 @@ class _PublicScaler(BoundedScaler):
         return self
 
 
+def no_budget(neighbouring: Neighbouring) -> BudgetAccountant:
+    """Return a budget of one relation that refuses every payment, in whatever process."""
+    return BudgetAccountant(_NOTHING, neighbouring=neighbouring)
+
+
 def rehearse(
     estimator: Any,
     fits: Iterable[tuple[Any, np.ndarray, dict[str, Any]]],
-    neighbouring: Neighbouring | None = None,
+    budget: Callable[[], contextlib.AbstractContextManager[Any]],
+    must_pay: Callable[[Any], Any] = lambda model: False,
 ) -> None:
     """Fit clones of an estimator inside of a budget that refuses every payment.
 
-    A fit checks its parameters and its input before it pays, in whatever thread or process it runs,
-    and nothing is charged anywhere if one ledger refuses. What comes after a private scaler is
-    reached by a second clone, in which it scales by its public ranges.
+    A fit checks its parameters and its input before it pays: errors and warnings come before the
+    charge. What comes after a release could tell of it by an error, which nobody would have paid
+    for. So what comes after a private scaler is reached by a second clone, in which it scales by
+    its public ranges.
 
     Parameters
     ----------
     estimator : estimator
         Not changed.
     fits : iterable of tuple (X, y, params)
-    neighbouring : Neighbouring or None, default=None
-        The relation that all fits must have.
+    budget : callable
+        Makes a context in which a payment raises BudgetExceededError or
+        :class:`~skdp.privacy.charges.Rehearsed`.
+    must_pay : callable
+        Whether a clone has parts that come to a payment. Default: none has to.
 
     Raises
     ------
     Exception
         Whatever a fit raises before it pays.
     """
-    nothing = BudgetAccountant(_NOTHING, neighbouring=neighbouring)
-    models = [clone(estimator), *without_private_scalers(estimator)]
+    models = [clone(estimator), *_without_private_scalers(estimator)]
     for model in models:  # searches catch errors otherwise
         searches = [name for name in model.get_params() if name.split("__")[-1] == "error_score"]
         model.set_params(**dict.fromkeys(searches, "raise"))
     for X, y, params in fits:
         for model in models:
-            with contextlib.suppress(BudgetExceededError), nothing:
-                clone(model).fit(X, y, **params)
+            try:
+                with budget():
+                    clone(model).fit(X, y, **params)
+            except (BudgetExceededError, Rehearsed):
+                continue
+            if must_pay(model):
+                raise ValueError(f"No private part of {model!r} is fitted in its own thread.")
 
 
-def without_private_scalers(estimator: Any) -> Iterator[Any]:
+def _without_private_scalers(estimator: Any) -> Iterator[Any]:
     """Yield a clone whose private scalers scale by their ranges, if there are any."""
     found = estimator.get_params(deep=True).items()
     scalers = {name: part for name, part in found if isinstance(part, DPStandardScaler)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,12 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
 from skdp.model_selection.cross_validation import split_params, with_ids
-from skdp.model_selection.rehearsal import without_private_scalers
+from skdp.model_selection.rehearsal import rehearse
 from skdp.model_selection.scoring import Scoring, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
-from skdp.privacy.charges import Prepaid, Rehearsed
+from skdp.privacy.charges import Prepaid
 from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
@@ -228,10 +229,11 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         with without_warnings():  # that of the search has given them
             for model in models:
                 self._resolved(model, y)
+        rehearsed = partial(Prepaid, share.limit, share.is_pure, True, plan.neighbouring)
         with checked(*models):
             for model in models:  # all records are valid, and the part that is fitted suffices
-                for rows in (np.arange(len(y)), train):
-                    self._rehearse(model, share, plan.neighbouring, *fit_on(rows, model))
+                fits = (fit_on(rows, model) for rows in (np.arange(len(y)), train))
+                rehearse(model, fits, lambda: rehearsed().paying(), must_pay=_private_parts)
         self._spend(self._event(plan.neighbouring))
         best: tuple[float, dict[str, Any], Any, int] | None = None
         held_out = take_rows(X, test), y[test], test
@@ -316,30 +318,6 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             seed = None if self.random_state is None or rng is None else int(rng.integers(2**32))
             part.set_params(random_state=seed)
         return model
-
-    def _rehearse(
-        self,
-        model: Any,
-        share: DrawBudget,
-        neighbouring: Neighbouring,
-        X: Any,
-        y: Any,
-        params: Any,
-    ) -> None:
-        """Fit a candidate up to its first payment: errors and warnings come before the charge.
-
-        What comes after a release could tell of it by an error, which nobody would have paid for.
-        So what comes after a private scaler is reached by a clone that scales by public ranges.
-        """
-        for each in (model, *without_private_scalers(model)):
-            if not _private_parts(each):
-                continue
-            try:
-                with Prepaid(share.limit, share.is_pure, True, neighbouring).paying():
-                    clone(each).fit(X, y, **params)
-            except Rehearsed:
-                continue
-            raise ValueError(f"No private part of {model!r} is fitted in its own thread.")
 
     def _event(self, relation: Neighbouring) -> PrivacyEvent:
         if self.delta == 0:

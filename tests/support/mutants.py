@@ -863,7 +863,7 @@ MUTANTS = (
             (
                 "fits of records in a search for persons",
                 "model_selection/search.py",
-                "self._rehearse(model, share, plan.neighbouring, *fit_on(rows, model))",
+                "rehearse(model, fits, lambda: rehearsed().paying(), must_pay=_private_parts)",
                 "pass",
                 "tests/model_selection/test_person_folds.py -k search_holds",
             ),
@@ -1519,16 +1519,15 @@ MUTANTS = (
     Mutant(
         "folds are checked when their turn comes",
         "model_selection/cross_validation.py",
-        "        rehearse(estimator, (fit_on(rows) for rows in parts_of_records), "
-        "plans[0].neighbouring)\n",
-        "",
+        "rehearse(estimator, (fit_on(rows) for rows in parts_of_records), lambda: nothing)\n",
+        "pass\n",
         f"{_FOLDS} before_the_first_charge",
     ),
     Mutant(
         "rehearsals are charged",
         "model_selection/rehearsal.py",
-        "with contextlib.suppress(BudgetExceededError), nothing:",
-        "with contextlib.suppress(BudgetExceededError):",
+        "with budget():",
+        "with contextlib.nullcontext():",
         f"{_FOLDS} 'price_is_one_fit or before_the_first_charge'",
     ),
     Mutant(
