@@ -21,7 +21,7 @@ from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import read_only_view
 from skdp.problems.records import Records
-from skdp.problems.rounding import chain
+from skdp.problems.rounding import chain, two_sums
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
 
 
@@ -84,15 +84,18 @@ class GroupWeights:
         if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < self.n_groups)).all():
             raise ValueError(f"groups must be integers in 0, ..., {self.n_groups - 1}.")
 
-    def of_counts(self, counts: np.ndarray) -> np.ndarray:
-        """Return c_g for groups of these sizes."""
+    def of_counts(self, counts: np.ndarray, n: float) -> np.ndarray:
+        """Return c_g for groups of these sizes, sums of weights, among n records or persons."""
         if not self.clipped:
             return np.array(self.largest)
-        n = float(counts.sum())
         return n / np.maximum(counts, n / np.array(self.largest))
 
     def ranges(
-        self, lipschitz: float, gradient_diameter: float, largest_loss: float
+        self,
+        lipschitz: float,
+        gradient_diameter: float,
+        largest_loss: float,
+        rounding: float = 0.0,
     ) -> tuple[tuple[float, float], ...]:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
@@ -101,13 +104,15 @@ class GroupWeights:
 
         - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``.
-        - Clipped weights, any two records: ``(c max(D, L), sqrt(2) c B)``.
+        - Clipped weights, any two records: ``(c max(D, L), sqrt(2) c B)``, and
+          ``c rounding (L, sqrt(G) B)`` for the `rounding` of the sizes of both data sets.
 
         Proofs: docs/theory/saddle.md, "Groups".
         """
         c, root = self.bound, math.sqrt(2.0)
         if self.clipped and not self.public_groups:
-            return ((c * max(gradient_diameter, lipschitz), root * c * largest_loss),)
+            moved = max(gradient_diameter, lipschitz) + rounding * lipschitz
+            return ((c * moved, c * largest_loss * (root + rounding * math.sqrt(self.n_groups))),)
         centered = math.sqrt(1.0 - 1.0 / self.n_groups)
         same = (c * gradient_diameter, c * largest_loss * centered)
         if self.public_groups or self.n_groups == 1:
@@ -133,18 +138,22 @@ def max_group_loss_constants(
     feature_norm = design.feature_norm
     lipschitz = loss.lipschitz(feature_norm, radius)
     diameter = min(loss.gradient_diameter(feature_norm, radius), 2.0 * lipschitz)
+    if design.is_slack:  # a record of weight 0: docs/theory/persons.md, Lemma E
+        diameter = max(diameter, lipschitz)
     largest_loss = loss.largest_value(feature_norm, radius)
     smoothness = loss.smoothness(feature_norm)
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
-    c = weights.bound
+    c, rounding = weights.bound, 0.0
+    if weights.clipped and design.is_weighted:  # sums of weights are rounded, counts are not
+        rounding = design.n_records * two_sums(design.n_terms, design.block_size)
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(
             Ball(radius),
             loss.n_outputs * design.width,
             modulus=alpha_x,
-            lipschitz=c * lipschitz,
+            lipschitz=c * lipschitz * (1.0 + rounding),
             smoothness=c * smoothness,
             center_norm=center_norm_x,
         ),
@@ -156,7 +165,7 @@ def max_group_loss_constants(
             center_norm=center_norm_y,
         ),
         coupling=c * lipschitz,
-        gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
+        gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss, rounding),
         # a person has any number of records
         summation_chain=chain(
             design.n_terms if design.of_persons else design.n_records, design.block_size
@@ -210,14 +219,15 @@ class MaxGroupLossProblem(SaddleProblem):
         super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
         self.records, self.loss, self.weights = records, loss, weights
         self.is_mean = weights.public_groups or not weights.clipped
-        if records.shares is not None and (weights.clipped or weights.public_groups):
-            raise ValueError("Groups of weighted records need weights that no size enters.")
+        if records.shares is not None and weights.public_groups:
+            raise ValueError("The sizes of groups of weighted records are not public.")
         self._weigh()
 
     def _weigh(self) -> None:
-        counts = np.bincount(self.records.groups, minlength=self.weights.n_groups)
+        records, size = self.records, self.weights.n_groups
+        counts = records.total(lambda block: block.count(block.groups, size))
         #: c_g; of clipped weights they depend on the records.
-        self.multipliers = read_only_view(self.weights.of_counts(counts))
+        self.multipliers = read_only_view(self.weights.of_counts(counts, records.n_units))
 
     def _keep(self, positions: np.ndarray) -> None:
         self.records = self.records.take(self.records.records_of(positions))

@@ -65,6 +65,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
             self._budget,
             self.calibration,
             has_solver=self._has_solver,
+            is_slack=design.is_slack,
         )
         assert isinstance(choice.plan, GroupPlan)
         if choice.plan.has_saddle:

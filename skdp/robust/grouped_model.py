@@ -44,8 +44,6 @@ Groups = tuple[GroupWeights, np.ndarray | None]
 class GroupedModel(PrivateModel):
     """Base of models for the worst group; not for direct use."""
 
-    _units_of_sources = ("user_ids",)
-
     group_mode: str
     group_names: Any
     group_proportions: Any
@@ -62,6 +60,7 @@ class GroupedModel(PrivateModel):
         groups: Any = None,
         *,
         user_ids: Any = None,
+        sample_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the model privately.
@@ -81,8 +80,10 @@ class GroupedModel(PrivateModel):
             which then is no feature. The guarantee is then for a person with all its records,
             whose weights add up to 1; they may be in several groups. None: every record is a person
             of its own.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Nothing is accepted here; `sample_weight` is refused.
+            Must be empty.
 
         Returns
         -------
@@ -99,12 +100,11 @@ class GroupedModel(PrivateModel):
         refuse_fit_params(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
-        source = as_source(X, y, groups, user_ids=user_ids)
+        source = as_source(X, y, groups, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._check_parameters()
-            if user_ids is not None:
-                model._refuse_persons()
-            model._id_column, given = column, (user_ids, None)
+            model._check_units(user_ids is not None, sample_weight is not None)
+            model._id_column, given = column, (user_ids, sample_weight)
             if source is not None:
                 model._group_column = None
                 model._fit(source, None)
@@ -123,12 +123,13 @@ class GroupedModel(PrivateModel):
             model._fit(model._features_of(X), y, codes, given)
         return self
 
-    def _refuse_persons(self) -> None:
-        """Raise a ValueError where ids of persons have no proof."""
-        if self._mode == "public":
+    def _check_units(self, has_persons: bool, has_weights: bool) -> None:
+        """Raise a ValueError where ids of persons or weights have no proof."""
+        if self._mode == "public" and (has_persons or has_weights):
+            what = "user_ids" if has_persons else "sample_weight"
             raise ValueError(
-                "group_mode='public' has no proof for user_ids: the sizes of the groups follow "
-                "from the numbers of records of persons, which are private."
+                f"group_mode='public' has no proof for {what}: the sizes of the groups follow "
+                "from the numbers and weights of records, which are private."
             )
 
     def _features_of(self, X: Any) -> Any:

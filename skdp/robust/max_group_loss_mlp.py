@@ -197,11 +197,15 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
 
-    def _refuse_persons(self) -> None:
-        raise ValueError(
-            f"{type(self).__name__} has no proof for user_ids: a person with several records is in "
-            "a random batch more often than one record. DPMaxGroupLossClassifier has one."
-        )
+    def _check_units(self, has_persons: bool, has_weights: bool) -> None:
+        name, other = type(self).__name__, "DPMaxGroupLossClassifier has one."
+        if has_persons:
+            raise ValueError(
+                f"{name} has no proof for user_ids: a person with several records is in a random "
+                f"batch more often than one record. {other}"
+            )
+        if has_weights:
+            raise ValueError(f"{name} has no proof for sample_weight. {other}")
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

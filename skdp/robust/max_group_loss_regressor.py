@@ -114,6 +114,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
     preparation : "auto" or None, default="auto"
         "auto": "output" and "phased" (delta > 0, at most 1000 features) are weighted stages, with
         any solver of minimisation problems: they learn privately where the data lie, look at the
@@ -225,6 +228,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         intercept_scaling: float = 0.1,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
         preparation: Preparation = "auto",
         method: GroupMethod = "auto",
         objective: Risk = "empirical",
@@ -256,6 +260,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
         self.preparation = preparation
         self.method = method
         self.objective = objective

@@ -103,9 +103,7 @@ def test_a_fit_for_persons_is_that_in_memory(name):
         assert found.privacy_.plan["n_blocks"] > 1
 
 
-@pytest.mark.parametrize(
-    "name", some([name for name in MODELS if "groups" not in name], "squares, caps", "hinge, costs")
-)
+@pytest.mark.parametrize("name", some(MODELS, "squares, caps", "hinge, costs"))
 def test_weighted_records_and_weighted_persons(name):
     records = table(name)
     n = len(records.y)
@@ -246,7 +244,6 @@ REFUSED = {
     "caps without ids": lambda source: make("squares, caps").fit(
         ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
     ),
-    "weights of groups": lambda source: make("groups").fit(source),
     "beside a source": lambda source: make("logistic").fit(source, user_ids=np.arange(2400)),
 }
 MESSAGES = {"caps without ids": "no user_ids", "beside a source": "holds .* itself"}
@@ -254,9 +251,7 @@ MESSAGES = {"caps without ids": "no user_ids", "beside a source": "holds .* itse
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_persons_refuses_those_of_a_source(name):
-    records = of_two_each()
-    if name != "weights of groups":
-        records = without(records, "sample_weight")
+    records = without(of_two_each(), "sample_weight")
     message = MESSAGES.get(name, "chunk 0: .* need all records in memory here")
     with pytest.raises(ValueError, match=message):
         REFUSED[name](second(records))

@@ -40,17 +40,17 @@ RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbourin
 class GroupedClassifier(DPMaxGroupLossClassifier):
     """The group of a record follows from its row: persons may be in both."""
 
-    def fit(self, X, y, user_ids=None):
+    def fit(self, X, y, **units):
         """As of its base, with groups."""
-        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), user_ids=user_ids)
+        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), **units)
 
 
 class GroupedRegressor(DPMaxGroupLossRegressor):
     """The same for numbers."""
 
-    def fit(self, X, y, user_ids=None):
+    def fit(self, X, y, **units):
         """As of its base, with groups."""
-        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), user_ids=user_ids)
+        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), **units)
 
 
 MODELS = {
@@ -118,7 +118,22 @@ WEIGHTED = [
     for name, relation in itertools.product(MODELS, RELATIONS)
     if "groups" not in name and (relation == "replace_one" or name not in METHODS_IF_REPLACED)
 ]
+WEIGHTED += [
+    pytest.param(*each, marks=pytest.mark.search)
+    for each in [
+        ("groups, two classes", "replace_one"),
+        ("classes as groups", "add_remove"),
+        ("stages, groups", "add_remove"),
+        ("saddle, groups, histogram", "replace_one"),
+        ("saddle, groups, floored", "replace_one"),
+    ]
+]
 MODELS |= METHODS_OF_FULL_PERSONS
+SEARCHED = {
+    "saddle, groups, floored": GroupedClassifier(
+        method="output", max_group_weight=3.0, group_mode="floored", **SADDLE
+    ),
+}
 PERTURBED = {
     "two classes": {"classes": [0, 1]},
     "pure": {"classes": [0, 1], "delta": 0.0},
@@ -131,9 +146,8 @@ ORDERED = ["tuning.splits", "tuning.hypergradient", "tuning.exponential", "outpu
 
 
 def declared(model, relation="replace_one", epsilon=20.0):
-    model = clone(MODELS[model] if isinstance(model, str) else model).set_params(
-        epsilon=epsilon, neighbouring=relation, random_state=0
-    )
+    given = (MODELS | SEARCHED)[model] if isinstance(model, str) else model
+    model = clone(given).set_params(epsilon=epsilon, neighbouring=relation, random_state=0)
     is_entrywise = getattr(model, "method", "") == "mirror_descent"
     model.set_params(**{"feature_bound" if is_entrywise else "data_norm": 1.0})
     return model.set_params(n_public=N_PERSONS) if relation == "add_remove" else model
@@ -249,7 +263,8 @@ def neighbours(rng, relation, is_slack=False):
         (name, "add_remove")
         for name in MODELS
         if name not in METHODS_OF_FULL_PERSONS | METHODS_IF_REPLACED
-    ],
+    ]
+    + [pytest.param(name, "replace_one", marks=pytest.mark.search) for name in SEARCHED],
 )
 def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
@@ -257,7 +272,7 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
     largest = max(max(moves(model, neighbours(rng, relation), monkeypatch)) for _ in range(12))
     assert largest <= 1.0
     # the search comes near, but for bounds by the largest loss of a saddle problem
-    assert largest > (0.1 if "saddle" in name else 0.85) or "hinges" in name
+    assert largest > (0.07 if "saddle" in name else 0.85) or "hinges" in name
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
@@ -267,7 +282,7 @@ def test_no_weight_below_1_moves_a_release_by_more(name, relation, monkeypatch):
     rng, model = np.random.default_rng(1), declared(name, relation)
     tables = [neighbours(rng, relation, is_slack=True) for _ in range(6)]
     largest = max(max(moves(model, each, monkeypatch)) for each in tables)
-    assert 0.25 < largest <= 1.0
+    assert (0.07 if "saddle" in name else 0.25) < largest <= 1.0
 
 
 @pytest.mark.parametrize("is_slack", [False, True])

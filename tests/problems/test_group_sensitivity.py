@@ -8,11 +8,13 @@ docs/theory/saddle.md, "Groups".
 import itertools
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from skdp.problems import (
+    Design,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -22,6 +24,7 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
 )
+from skdp.problems.rounding import two_sums
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
@@ -341,7 +344,7 @@ def test_clipped_weights_of_all_small_data_sets():
     sums = parts[rest].sum(axis=1)[:, None] + parts  # of every set of five, by its last record
     for floor in (0.3, 1.0, 1.4, 2.0, 2.5, 2.9, 3.0, 4.0, 4.7, 5.0):
         weights = GroupWeights((5 / floor,) * 2, clipped=True)
-        scale = np.array([weights.of_counts(np.array([m, 5 - m])) for m in range(6)])
+        scale = np.array([weights.of_counts(np.array([m, 5 - m]), 5) for m in range(6)])
         means = sums[..., 1:] * scale[sums[..., 0, 0].astype(int)][..., None]  # times n
         change = means[:, :, None] - means[:, None]
         slope = np.linalg.norm(change[..., 1:], axis=-1).max()
@@ -349,6 +352,60 @@ def test_clipped_weights_of_all_small_data_sets():
         (range_x, range_y), slack = weights.ranges(1.0, math.sqrt(2.0), 1.0)[0], 1 + 1e-12
         assert slope <= range_x * slack and slope <= math.sqrt(2.0) * weights.bound * slack
         assert level <= range_y * slack
+
+
+@pytest.mark.parametrize("is_slack", [False, True])
+def test_clipped_weights_of_persons(is_slack):
+    """Lemma F of docs/theory/persons.md: persons are mixtures of records, or parts of mixtures."""
+    rng, n, floors = np.random.default_rng(0), 5, (0.3, 1.0, 1.4, 2.0, 2.9, 4.7)
+    slopes = ((0, 0), (1, 0), (0, 1))
+    kinds = np.array([(1, f, *s) for f in (0, 1) for s in slopes], dtype=float)  # 1: the size
+    table = np.einsum("ga,kc->gkac", np.eye(2), kinds).reshape(12, 2, 4)
+
+    def some(size):
+        mixtures = rng.dirichlet(np.full(12, 0.1), size)
+        mixtures *= rng.choice([0.0, 0.01, 1.0], (*size, 1)) if is_slack else 1.0
+        return np.tensordot(mixtures, table, axes=1)
+
+    own = np.concatenate([some((24,)), table, np.zeros((int(is_slack), 2, 4))])
+    sums = some((150, n - 1)).sum(axis=1)[:, None] + own
+    reached = []
+    for floor in floors:
+        weights = GroupWeights((n / floor,) * 2, clipped=True)
+        means = sums[..., 1:] * weights.of_counts(sums[..., 0], n)[..., None]
+        change = means[:, :, None] - means[:, None]
+        slope = np.linalg.norm(change[..., 1:], axis=-1).max()
+        level = np.linalg.norm(change[..., 0], axis=-1).max()
+        range_x, range_y = weights.ranges(1.0, math.sqrt(2.0), 1.0)[0]
+        reached.append((slope / range_x, level / range_y))
+    assert np.max(reached) <= 1.0 + 1e-12
+    assert np.max(reached, axis=0) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+def test_rounding_of_the_sizes_of_groups(loss):
+    """Sums of weights are rounded, and so is the weight of each group: two data sets together."""
+    rng, n = np.random.default_rng(0), 300
+    ids = np.repeat(np.arange(n), rng.integers(1, 40, n))
+    groups, c = rng.integers(2, size=len(ids)), 3.0
+    weights = GroupWeights((c, c), clipped=True)
+    targets = np.ones(len(ids), dtype=int)
+    records = Records(np.ones((len(ids), 1)), 1.0, targets=targets, groups=groups)
+    records = records.of_persons(ids, None)
+    problem = MaxGroupLossProblem(records, loss, weights, 1.0, 1.0, 1.0)
+    exact = [Fraction(0)] * 2
+    for share, group in zip(records.shares, groups, strict=True):
+        exact[group] += Fraction(float(share))
+    design = Design.of(records)
+    rounding = n * two_sums(design.n_terms, design.block_size)
+    for size, factor in zip(exact, problem.multipliers, strict=True):
+        wrong = abs(Fraction(float(factor)) / (n / size) - 1)
+        assert 0 < n * wrong <= Fraction(c * rounding / 2.0)
+    bounds = loss.lipschitz, loss.gradient_diameter, loss.largest_value
+    L, D, B = (bound(1.0, 1.0) for bound in bounds)
+    assert problem.constants.ranges == weights.ranges(L, D, B, rounding)
+    added = np.subtract(problem.constants.ranges, weights.ranges(L, D, B))[0]
+    np.testing.assert_allclose(added, c * rounding * np.array([L, math.sqrt(2.0) * B]), rtol=1e-3)
 
 
 # ------------------------------------------------------------------------- what is not private

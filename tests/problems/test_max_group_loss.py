@@ -257,9 +257,9 @@ def test_right_proportions_make_the_means_of_groups():
 def test_group_weights():
     assert GroupWeights.of_proportions([0.5, 0.01, 0.0], 8.0).largest == (2.0, 8.0, 8.0)
     weights = GroupWeights((5.0, 5.0, 5.0), clipped=True)
-    np.testing.assert_allclose(weights.of_counts(np.array([16, 4, 0])), [1.25, 5.0, 5.0])
+    np.testing.assert_allclose(weights.of_counts(np.array([16, 4, 0]), 20), [1.25, 5.0, 5.0])
     assert weights.bound == 5.0 and weights.n_groups == 3
-    np.testing.assert_array_equal(GroupWeights((1.0, 2.0)).of_counts(np.array([7, 0])), [1, 2])
+    np.testing.assert_array_equal(GroupWeights((1.0, 2.0)).of_counts(np.array([7, 0]), 7), [1, 2])
     L, D, B, root = 1.0, 1.5, 3.0, math.sqrt(2)
     same, across = GroupWeights((1.0, 2.0)).ranges(L, D, B)
     assert same == pytest.approx((2 * D, 2 * B / root)) and across == (2 * L, 2 * root * B)

@@ -47,7 +47,6 @@ def test_largest_weights_follow_from_the_number_of_persons():
         ({"group_mode": "public"}, "sizes of the groups"),
         ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
         ({"method": "rgda"}, "'rgda' has no proof"),
-        ({"group_mode": "floored"}, "'floored' has no proof for user_ids"),
         (
             {
                 "calibration": "paper",
@@ -71,12 +70,54 @@ def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, mes
     assert not accountant.entries
 
 
-def test_weights_of_records_and_networks_are_refused():
-    with pytest.raises(ValueError, match="sample_weight is not supported"):
-        classifier().fit(X, Y, groups=GROUPS, sample_weight=np.ones(len(X)))
-    network = DPMaxGroupLossMLPClassifier(classes=[0, 1], **DECLARED)
+def test_networks_and_what_else_has_no_proof_for_weights():
+    accountant, weights = BudgetAccountant(10.0, 1e-3), np.ones(len(X))
+    network = DPMaxGroupLossMLPClassifier(classes=[0, 1], accountant=accountant, **DECLARED)
     with pytest.raises(ValueError, match="random batch"):
         network.fit(X, Y, groups=GROUPS, user_ids=IDS)
+    with pytest.raises(ValueError, match="no proof for sample_weight"):
+        network.fit(X, Y, groups=GROUPS, sample_weight=weights)
+    paper = {"calibration": "paper", "method": "phased", "epsilon": 0.5}
+    for given, message in (
+        ({"group_mode": "public"}, "sizes of the groups"),
+        ({"method": "rgda"}, "'rgda' has no proof for weights"),
+        ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
+        (paper | {"group_proportions": [0.5, 0.5]}, "'paper' has no proof"),
+    ):
+        model = classifier(accountant=accountant, weight_bound=1.0).set_params(**given)
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, Y, groups=GROUPS, sample_weight=weights)
+    assert not accountant.entries
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"method": "output"},
+        {"method": "output", "preparation": None},
+        {"group_mode": "floored"},
+    ],
+)
+def test_records_of_weight_0_are_as_good_as_absent(given):
+    """Whatever is told of them: the proportions of the groups, and what they learn."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 2)) / 3.0
+    groups = np.where(rng.random(3000) < 0.3, "a", "b")
+    is_wrong = (rng.random(3000) < 0.6) & (groups == "a")
+    targets = ((rows[:, 0] > 0) ^ is_wrong).astype(int)
+    model = classifier(epsilon=100.0, weight_bound=2.0, **given).set_params(group_names=["a", "b"])
+    losses = []
+    for weights in (None, 2.0 * ~is_wrong):
+        model.fit(rows, targets, groups=groups, sample_weight=weights)
+        losses.append(model.group_losses(rows[~is_wrong], targets[~is_wrong], groups[~is_wrong]))
+    assert losses[1].max() < losses[0].max() - 0.1
+    assert model.privacy_.unit == "record"
+    if "group_proportions_" in vars(model):
+        expected = np.mean(groups[~is_wrong] == "a")
+        if given.get("preparation", "auto") is None:  # in units of all records
+            expected *= np.mean(~is_wrong)
+        assert model.group_proportions_[0] == pytest.approx(expected, abs=0.02)
 
 
 def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
@@ -94,6 +135,8 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
         {"method": "output"},
         {"method": "phased"},
         {"delta": 0.0},
+        {"method": "output", "group_mode": "floored"},
+        {"method": "phased", "group_mode": "floored"},
         {"method": "output", "solver": "saga"},
     ],
 )
@@ -103,6 +146,8 @@ def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):
     once, own, groups = (np.repeat(part, 1, axis=0) for part in (X, Y, GROUPS))
     thrice = tuple(np.repeat(part, 3, axis=0) for part in (X, Y, GROUPS))
     ids = np.arange(len(X))
+    if shares and "group_mode" in given:
+        pytest.skip("floored weights have no proportions")
     model = classifier(preparation=None, group_proportions=shares, epsilon=20.0, **given)
     expected = model.fit(once, own, groups=groups, user_ids=ids).coef_.copy()
     model.fit(thrice[0], thrice[1], groups=thrice[2], user_ids=np.repeat(ids, 3))

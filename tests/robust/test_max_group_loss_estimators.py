@@ -165,8 +165,10 @@ def test_refused_groups(model, groups, words):
 
 
 @every_model
-def test_sample_weights_are_refused(model):
-    with pytest.raises(ValueError, match="sample_weight"):
+def test_sample_weights_are_checked(model):
+    with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
+        model(weight_bound=1.0).fit(X, Y, groups=GROUPS, sample_weight=-np.ones(120))
+    with pytest.warns(UserWarning, match="weight_bound was not declared"):
         model().fit(X, Y, groups=GROUPS, sample_weight=np.ones(120))
     with pytest.raises(TypeError, match="group_weight"):
         model().fit(X, Y, groups=GROUPS, group_weight=np.ones(120))

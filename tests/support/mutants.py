@@ -875,10 +875,31 @@ MUTANTS = (
                 "tests/preprocessing/test_persons.py -k without_a_ledger",
             ),
             (
+                "weights clipped at numbers of records",
+                "problems/max_group_loss.py",
+                "records.total(lambda block: block.count(block.groups, size))",
+                "np.bincount(records.groups, minlength=size)",
+                "tests/robust/test_group_persons.py -k equal_persons",
+            ),
+            (
+                "weights clipped at rounded sizes as if they were counts",
+                "problems/max_group_loss.py",
+                "if weights.clipped and design.is_weighted:",
+                "if False:",
+                "tests/problems/test_group_sensitivity.py -k rounding_of_the_sizes",
+            ),
+            (
+                "weights clipped without the gradients of the group",
+                "problems/max_group_loss.py",
+                "moved = max(gradient_diameter, lipschitz)",
+                "moved = lipschitz",
+                "tests/problems/test_group_sensitivity.py -k clipped_weights_of_persons",
+            ),
+            (
                 "public sizes of groups",
                 "robust/grouped_model.py",
-                'if self._mode == "public":\n            raise',
-                'if self._mode == "never":\n            raise',
+                'self._mode == "public" and (has_persons or has_weights)',
+                "False",
                 "tests/robust/test_group_persons.py -k no_proof",
             ),
             (

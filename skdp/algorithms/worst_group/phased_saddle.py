@@ -264,9 +264,8 @@ def plan_max_group_loss(
     risk, relation = objective.risk, objective.neighbouring
     if not relation.is_replaced:
         raise ValueError("The saddle problem of groups has no proof for neighbouring='add_remove'.")
-    if relation.unit == "user" and (objective.weights.clipped or calibration == "paper"):
-        what = "calibration='paper'" if calibration == "paper" else "group_mode='floored'"
-        raise ValueError(f"{what} has no proof for user_ids.")
+    if objective.design.is_weighted and calibration == "paper":
+        raise ValueError("calibration='paper' has no proof for user_ids, nor for sample_weight.")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     if calibration == "paper" and (objective.release_weights or objective.histogram_share):
@@ -274,7 +273,7 @@ def plan_max_group_loss(
     if share := objective.histogram_share:
         design = objective.design
         sensitivity = proportions_sensitivity(design.n_records)
-        if design.of_persons:  # sums of weights are rounded, counts are not
+        if design.is_weighted:  # sums of weights are rounded, counts are not
             sensitivity += two_sums(design.n_terms, design.block_size)
         sizes = NoisyProportions(
             objective=objective,
