@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_real, shown
-from skdp.algorithms.methods import METHODS, Method
+from skdp.algorithms.methods import METHODS, Method, check_chunked
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective
 
 
@@ -34,8 +33,6 @@ class AttackedLinearModel(DPLinearModel):
         "gradient": replace(
             METHODS["gradient"],
             leads=_gradient_leads,
-            relations=(Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE),
-            chunked=False,
             needs_mean=False,
             penalises_after=False,
         ),
@@ -51,12 +48,15 @@ class AttackedLinearModel(DPLinearModel):
 
     @property
     def _is_gradient(self) -> bool:
-        """Whether the method is "gradient", if records are units."""
+        """Whether the method is "gradient"."""
         if self.method != "auto":
             return self.method == "gradient"
         given = self.calibration, self.alpha, self.coef_norm, self.objective
         is_free = given == ("analytic", "auto", None, "empirical") and not self._has_solver
         return is_free and not self._budget.is_pure
+
+    def _check_chunked(self) -> None:
+        check_chunked(self._methods, "gradient" if self._is_gradient else "output")
 
     @property
     def _is_mean(self) -> bool:

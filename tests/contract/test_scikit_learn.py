@@ -86,6 +86,8 @@ GROUPED = [
     ),
     DPMaxGroupLossClassifier(group_mode="floored", loss="smoothed_hinge", fit_intercept=False),
     DPMaxGroupLossClassifier(0.5, calibration="paper", method="phased"),
+    DPMaxGroupLossClassifier(loss="hinge"),
+    DPMaxGroupLossClassifier(solver="extragradient"),
     DPMaxGroupLossClassifier(method="mirror_descent", feature_bound=1.0),
     DPMaxGroupLossRegressor(),
     DPMaxGroupLossRegressor(delta=0, loss="huber", group_mode="histogram", method="phased"),
@@ -118,6 +120,8 @@ TUNED = [
     DPLogisticRegressionCV(
         10.0, delta=0, cv=2, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
     ),
+    DPRidgeCV(method="bilevel", inner="localized_gd"),
+    DPLogisticRegressionCV(method="bilevel", inner="localized_sgd"),
     # a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty pass, but not here
     *[
         kind(method=method)

@@ -72,6 +72,7 @@ SPECIAL = {
         "pure ridge": "PURE_SOLVES PURE_LITTLE_NOISE",
     },
     "preparation": {
+        "adversarial regressor, gradient, 1": "TIE",
         "ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES",
         "logistic, gradient, persons": "RECORD_LIMIT",
         "shrunk ridge": "SHRUNK PENALTY_NOISE",

@@ -296,7 +296,7 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
         ),
         (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
-        (DPAdversarialClassifier(**LOGISTIC), "needs all records"),
+        (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "'output' needs all.*: 'gradient'"),
         (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
         (DPMaxGroupLossClassifier(group_mode="public", **LOGISTIC), "'public' needs all records"),

@@ -23,6 +23,8 @@ from skdp.linear_model import (
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
     DPMaxGroupLossRegressor,
 )
@@ -61,6 +63,12 @@ MODELS = {
     "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
     "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
     "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
+    "attacked": (DPAdversarialClassifier, TWO),
+    "attacked, softmax": (DPAdversarialClassifier, THREE | {"attack_norm": 1}),
+    "attacked squares, add/remove": (
+        DPAdversarialRegressor,
+        NUMBERS | ADDED | {"attack_norm": np.inf},
+    ),
     "tuned squares": (DPRidgeCV, NUMBERS),
     "tuned squares, a penalty": (DPRidgeCV, NUMBERS | ADDED | {"alphas": [0.1, 1.0]}),
     "squares, few moments, add/remove": (DPRidgeCV, NUMBERS | ADDED | {"epsilon": 0.1}),

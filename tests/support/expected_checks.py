@@ -52,7 +52,7 @@ def _of_class_weights(parameters):
     if "class_weight" not in parameters:
         return {}
     has_odds = parameters.get("loss", "log_loss") == "log_loss"
-    if has_odds and (parameters["fit_intercept"] or parameters["epsilon"] >= 10.0):
+    if has_odds and (parameters.get("fit_intercept", True) or parameters["epsilon"] >= 10.0):
         return {}  # a shift of the intercept, or little noise
     if parameters.get("tilt"):
         return {"check_class_weight_classifiers": "tilt has no proof for weights in the loss"}

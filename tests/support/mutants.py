@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "moved rows clipped as if they were not moved",
         "algorithms/preparation/attacked_rows.py",
-        "limits = self.clip_norm / (norms + moves.lengths[worst])",
-        "limits = self.clip_norm / norms",
+        "limits = self.clip_norm / (norms[:, None] + self.moves.lengths)",
+        "limits = self.clip_norm / np.stack([norms, norms], 1)",
         "tests/algorithms/preparation/test_attacked_rows.py -k 'no_record and odds'",
     ),
     Mutant(
@@ -92,6 +92,20 @@ MUTANTS = (
         "lengths = norms + moves.lengths.max(axis=1)[targets]",
         "lengths = norms.copy()",
         "tests/algorithms/preparation/test_attacked_rows.py -k 'no_record and classes'",
+    ),
+    Mutant(
+        "moves left out of the length of a person's sum",
+        "algorithms/preparation/attacked_rows.py",
+        "        lengths += np.abs(of_moves) @ moves.lengths",
+        "        lengths += 0.0",
+        "tests/linear_model/test_persons.py -k 'no_release and attacked and steps and add'",
+    ),
+    Mutant(
+        "gradients under attack that jump at a tie",
+        "algorithms/preparation/attacked_rows.py",
+        "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
+        "raised = (residuals.sum(axis=1) > 0.0) + 0.0 * width",
+        "tests/algorithms/preparation/test_attacked_rows.py -k jumps",
     ),
     Mutant(
         "a largest loss as smooth as its parts",

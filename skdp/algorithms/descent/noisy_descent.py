@@ -505,6 +505,8 @@ def plan_noisy_gradient_descent(
     attack = None
     if isinstance(objective.risk, AdversarialRisk):
         attack = objective.risk.attack if objective.risk.attack.radius else None
+        if attack is not None and objective.design.of_persons and objective.risk.loss.n_outputs > 1:
+            raise ValueError("method='gradient' has no proof for user_ids and several classes.")
         objective.risk.attack.move(np.ones(objective.design.n_features))  # is it one?
         objective = replace(objective, risk=EmpiricalRisk(objective.risk.loss))
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0

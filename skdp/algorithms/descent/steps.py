@@ -14,7 +14,7 @@ import numpy as np
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import descend
 from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
+from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves, attacked_sum
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
 from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.second_moments import Preconditioner
@@ -140,24 +140,26 @@ class Descent:
                 loss=loss,
                 weights=weights,
                 offset=self.offsets.squeeze(),
-                clip_norm=clip,
+                clip_norm=clip * (preparation_rules.RECORD_LIMIT if rows.of_persons else 1.0),
                 moves=Moves.worst(plan.attack, loss, weights, rows),
             )
 
         def sensitivity(weights: np.ndarray) -> float:
             # the others may be elsewhere, and have margins and norms with other last bits
             length, bound = float(np.linalg.norm(origin + weights)), rows.norm_bound
+            turn = 0.0
             if plan.attack is not None:
-                bound += attacked(weights).reach
+                gradients = attacked(weights)
+                bound, turn = bound + gradients.reach, gradients.steepness
             margins = two_margins(d, bound * length + offset) * max(1.0, loss.curvature)
             norms = two_norms(d, rows.cancellation + bool(plan.attack)) * clip
             if rows.of_persons:
-                norms = person_rounding(rows, clip)
-            return sums.bound((bound * margins + norms) * largest)
+                norms = person_rounding(rows, clip, bool(plan.attack))
+            return sums.bound(((bound + turn) * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             if plan.attack is not None:
-                return rows.sums(rows.total(attacked(weights), k))
+                return attacked_sum(rows, attacked(weights), clip, k)
             given = origin + weights, self.offsets, clip, k, factors, largest
             return clipped_sum(rows, loss, *given)
 

@@ -9,12 +9,19 @@ clipping is for moved rows: what a record adds to a sum has the same bound as wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
+from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.centered_rows import (
+    CenteredRecords,
+    ClippedGradients,
+    ClippedPersons,
+)
 from skdp.problems import Attack, Loss, SoftmaxLoss
 from skdp.problems.block import Block
+from skdp.problems.persons import person_starts, person_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,24 +87,36 @@ class AttackedGradients(ClippedGradients):
         """Length of the longest move, in units of centered rows."""
         return float(self.moves.lengths.max())
 
-    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
-        margins = block.margins(self.weights) + self.offset
-        combine = self._of_classes if margins.ndim > 1 else self._of_margin
-        return combine(margins, block, norms)
+    @property
+    def steepness(self) -> float:
+        """How fast a gradient turns from one end to the other, per unit of a residual."""
+        width = rules.TIE * self.loss.target_bound
+        return 2.0 * self.clip_norm / width if width else 0.0
 
-    def _of_margin(self, margins: np.ndarray, block: Block, norms: np.ndarray) -> np.ndarray:
-        moves, loss = self.moves, self.loss
-        ends = margins - moves.rises[0], margins + moves.rises[1]
-        # the loss is convex: it is largest at an end
-        is_raised = loss.value(ends[1], block.targets) > loss.value(ends[0], block.targets)
-        worst = is_raised.astype(np.intp)
-        residuals = loss.derivative(np.where(is_raised, *ends[::-1]), block.targets)
-        limits = self.clip_norm / (norms + moves.lengths[worst])
-        residuals = np.clip(residuals, -limits, limits)
-        total = block.pull_back(residuals)
-        for way, row in enumerate(moves.rows):
-            total += float(block.sum(residuals * (worst == way))) * row
-        return total
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        if self.loss.n_outputs > 1:
+            margins = block.margins(self.weights) + self.offset
+            return self._of_classes(margins, block, norms)
+        parts = self.ends(block, norms)
+        return block.pull_back(parts.sum(axis=1)) + block.sum(parts) @ self.moves.rows
+
+    def ends(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        """Return the clipped residuals at the lowest and the highest margins, shape (m, 2).
+
+        One of both is the worst: of two classes that against the label, of squares the one of the
+        larger residual. Records whose residuals there are almost opposite have a share of each, so
+        that nothing jumps by the last bits of a margin.
+        """
+        loss, targets = self.loss, block.targets
+        margins = block.margins(self.weights) + self.offset
+        low, high = margins - self.moves.rises[0], margins + self.moves.rises[1]
+        residuals = np.stack([loss.derivative(low, targets), loss.derivative(high, targets)], 1)
+        raised = 1.0 - targets
+        if loss.target_bound:
+            width = 2.0 * rules.TIE * loss.target_bound
+            raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)
+        limits = self.clip_norm / (norms[:, None] + self.moves.lengths)
+        return np.clip(residuals, -limits, limits) * np.stack([1.0 - raised, raised], 1)
 
     def _of_classes(self, margins: np.ndarray, block: Block, norms: np.ndarray) -> np.ndarray:
         moves, loss = self.moves, self.loss
@@ -119,3 +138,44 @@ class AttackedGradients(ClippedGradients):
         pulls = shares[:, :, None] * moves.rows
         of_classes = pulls.sum(axis=0) - pulls.sum(axis=1)
         return np.asarray(total + loss.basis.T @ of_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedPersons(ClippedPersons):
+    """The same for the sums of persons, of a loss of one margin.
+
+    A person's sum is as long as that over its rows and those over its moves together at most.
+    """
+
+    gradients: AttackedGradients
+
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        assert block.persons is not None
+        parts, moves = self.gradients.ends(block, norms), self.gradients.moves
+        of_features, of_intercept = block.sum_by_person(parts.sum(axis=1))
+        starts, ones = person_starts(block.persons), np.ones((len(parts), 1))
+        ways = [person_sums(ones, block.weighted(part), starts) for part in parts.T]
+        of_moves = np.hstack(ways)
+        lengths = np.sqrt(self._squares(of_features, of_intercept))
+        lengths += np.abs(of_moves) @ moves.lengths
+        factors = np.minimum(1.0, self.clip_norm / np.maximum(lengths, 1e-150))
+        total = factors @ of_features
+        if self.constant:
+            total = np.append(total, factors @ of_intercept)
+        return np.asarray(total + (factors @ of_moves) @ moves.rows)[None]
+
+
+def attacked_sum(
+    rows: CenteredRecords, gradients: AttackedGradients, clip_norm: float, k: int
+) -> np.ndarray:
+    """Sum the gradients of block k as :func:`~.centered_rows.clipped_sum` does, under attack."""
+    statistic: Any = gradients
+    if rows.of_persons:
+        statistic = AttackedPersons(
+            gradients=gradients,
+            clip_norm=clip_norm,
+            unit=rows.unit,
+            shift=rows.shift,
+            constant=rows.constant,
+        )
+    return rows.sums(rows.total(statistic, k))

@@ -423,9 +423,9 @@ def clipped_sum(
         return rows.sums(rows.total(statistic, k))
 
 
-def person_rounding(rows: CenteredRecords, clip_norm: float) -> float:
+def person_rounding(rows: CenteredRecords, clip_norm: float, is_attacked: bool = False) -> float:
     """Bound how far apart two computed sums of a person are (docs/theory/persons.md, Lemma I)."""
     limit = rules.RECORD_LIMIT * clip_norm
     d = len(rows.shift)
-    sums = 2.0 * (ADDITIONS + d + 16) * EPS * limit * rows.amplification
-    return sums + two_norms(d, rows.cancellation) * limit
+    sums = 2.0 * (ADDITIONS + d + 16) * EPS * limit * (rows.amplification + is_attacked)
+    return sums + two_norms(d, rows.cancellation + is_attacked) * limit

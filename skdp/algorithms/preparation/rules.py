@@ -11,6 +11,9 @@ from __future__ import annotations
 CONSTANT = 0.2
 #: Norm that gradients of records are clipped to before those of persons are, in units of theirs.
 RECORD_LIMIT = 8.0
+#: Under attack: sum of the residuals at both ends, in units of the bound on targets, from which on
+#: one end alone is the worst.
+TIE = 1e-4
 #: Mean and variance of the prior of the targets' variance, and variance of the prior of their mean,
 #: in units of the squared bound on them.
 PRIOR_VARIANCE, PRIOR_SPREAD, MEAN_SPREAD = 0.15, 0.01, 0.05

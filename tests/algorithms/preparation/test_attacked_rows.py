@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
+from laboratory import Laboratory
 from scipy.special import expit, logsumexp
 
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.problems import Attack, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+from skdp.robust import DPAdversarialRegressor
 
 RADIUS, D = 0.15, 3
 CORNERS = np.array(list(itertools.product([-1.0, 1.0], repeat=D)))
@@ -127,3 +130,37 @@ def test_two_classes_are_the_same_as_scores():
     odds = worst("odds", 2, (w[1] - w[0])[None], z[1:] - z[:1], 1.0)
     assert worst("classes", 2, w, z, 1) == pytest.approx(odds)
     assert expit(-(z[1] - z[0]) + rise(2, w[1] - w[0])) == pytest.approx(1 - np.exp(-odds))
+
+
+def test_no_gradient_jumps_by_the_last_bit_of_a_margin():
+    """Of squares both ends of the margin 0.2 are equally bad for the target 0.2."""
+    weights, found = np.array([[1.0, 0.0, 0.0, 0.0]]), []
+    for moved in (0.0, 1e-15):
+        records = Records(np.zeros((1, D)), 1.0, 0.1, targets=np.array([0.2]))
+        rows = CenteredRows(records, Centering.unknown(D, 1))
+        gradients = AttackedGradients(
+            loss=LOSSES["squares"],
+            weights=rows.weights(weights),
+            offset=np.array(0.2 + moved),
+            clip_norm=0.3,
+            moves=Moves.worst(attack_of(2), LOSSES["squares"], rows.weights(weights), rows),
+        )
+        found.append(rows.sums(rows.total(gradients, 0)))
+    turned = float(np.linalg.norm(found[1] - found[0]))
+    assert 0.0 < turned <= 2e-15 * (gradients.steepness + 2.0)
+    # at a tie the moves cancel, and the residuals too
+    assert np.abs(found[0][0, 1:]).max() < 1e-9
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_attacks_add_hardly_any_noise(relation):
+    """The rounding of moves and ties beside what a record adds to a sum."""
+    rng, scales = np.random.default_rng(0), []
+    X, given = rng.uniform(-0.5, 0.5, (400, D)), {"neighbouring": relation, "random_state": 0}
+    for radius in (0.0, 0.1):
+        model = DPAdversarialRegressor(attack_radius=radius, data_norm=1.0, **given)
+        with Laboratory() as laboratory, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, X[:, 0])
+        scales.append(laboratory.draws[-1].mechanism.sensitivity / model.privacy_.plan["clip_norm"])
+    assert scales[1] == pytest.approx(2.0 if relation == "replace_one" else 1.0, rel=1e-5)
