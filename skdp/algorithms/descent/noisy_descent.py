@@ -404,7 +404,7 @@ class NoisyGradientDescentPlan(Plan):
             frequency = max(share, rules.RAREST)
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
             if self.centering is not None and data.intercept:
-                plan = replace(plan, rarer_share=share)
+                plan = replace(plan, rarer_share=share)._of_rare_class()
         if self.has_class_shares:
             shares = class_shares(loss, centering.offsets)
             plan = replace(plan, class_shares=tuple(shares.tolist()))
@@ -426,6 +426,16 @@ class NoisyGradientDescentPlan(Plan):
         given = self.relative_noise, self.objective.design.n_features, unit
         rule = rules.step_rule(self.loss, self.is_squared, *given)
         return replace(self, clip=rule.clip, damping=rule.damping)
+
+    def _of_rare_class(self) -> NoisyGradientDescentPlan:
+        """Choose clipping and blocks for the released shares of two classes."""
+        if self.attack is not None or self.largest_factor > 1.0:
+            return self
+        design, error = self.objective.design, self.relative_noise
+        clip = rules.rare_clip(self.clip, error, self.slowness)
+        largest = rules.BLOCK_LIMIT / (error**2 * design.n_features * self.slowness)
+        n_blocks = min(self.n_blocks, rules.block_count(design.n_records, largest))
+        return replace(self, clip=clip, n_blocks=n_blocks)
 
     @property
     def _amplified(self) -> float:

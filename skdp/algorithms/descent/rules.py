@@ -71,8 +71,11 @@ STEP_LIMITS = {
 #: temperature of two classes, noise of a mean of numbers up to which there is one, and part of the
 #: distortion by clipping, since means of several gradients are clipped less.
 _PERSONS_TEMPERATURE, _PERSONS_NOISE, _PERSONS_DISTORTION = 0.3, 0.04, 0.5
-#: Rarest class that paths are made longer for.
-RAREST = 0.02
+#: Rarest class that paths are made longer for, and power of its curvature over 1/4 that gradients
+#: are clipped to where their noise is not negligible beside it.
+RAREST, _RARE_POWER = 0.02, 0.15
+#: Square of the noise of a mean of rows, times features, at which all records are one block.
+BLOCK_LIMIT = 1e-4
 #: Least factor of margins of squares that is corrected, and part of the distortion by which offsets
 #: of log odds are smaller.
 LEAST_FACTOR, OFFSET_DISTORTION = 0.05, 0.2
@@ -131,7 +134,7 @@ def step_rule(
     clip = odds_clip(error)
     if loss.has_odds:
         return StepRule(
-            clip=clip, damping=0.25, rate=2.0, preconditioned_rate=1.5, block_limit=1e-4
+            clip=clip, damping=0.25, rate=2.0, preconditioned_rate=1.5, block_limit=BLOCK_LIMIT
         )
     largest = largest_residual(loss)
     if loss.target_bound:  # most residuals are the largest one
@@ -140,7 +143,7 @@ def step_rule(
             damping=1.6 / loss.target_bound,
             rate=2.0,
             preconditioned_rate=1.5,
-            block_limit=1e-4,
+            block_limit=BLOCK_LIMIT,
         )
     # margins of hinges are half of those of the log loss, residuals twice
     return StepRule(
@@ -148,8 +151,23 @@ def step_rule(
         damping=0.5,
         rate=2.0,
         preconditioned_rate=1.5,
-        block_limit=1e-4,
+        block_limit=BLOCK_LIMIT,
     )
+
+
+def rare_clip(clip: float, error: float, slowness: float) -> float:
+    """Norm that gradients of two classes are clipped to, once their shares have been released.
+
+    Parameters
+    ----------
+    clip : float
+        Planned.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    slowness : float
+        Quotient of 1/4 and the curvature of a constant model: noise in weights grows with it.
+    """
+    return min(clip, max(odds_clip(error * slowness), slowness**-_RARE_POWER))
 
 
 def odds_clip(error: float) -> float:
