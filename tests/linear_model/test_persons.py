@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,13 +18,15 @@ from skdp.algorithms.preparation.centered_rows import (
     Centering,
     clipped_sum,
     person_rounding,
+    sum_rounding,
 )
 from skdp.algorithms.preparation.rules import CONSTANT, RECORD_LIMIT
+from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
 from skdp.inspection import plan_fit
 from skdp.mechanisms import SecretLabels
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
+from skdp.problems import Ball, Design, FiniteSumProblem, LogisticLoss, Records
 from skdp.problems.persons import person_sums
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -432,29 +435,63 @@ def test_sums_of_persons_go_through_few_additions():
     )
 
 
-@pytest.mark.parametrize("m", [1, 50, 5000])
-def test_rounding_of_a_person_is_in_the_noise(m, monkeypatch):
-    """Lemma I: the computed sum beside that in extended precision, rows far from the origin."""
+@pytest.mark.parametrize(
+    ("m", "factors"), [(1, None), (50, None), (5000, None), (50, [3.0, 0.2]), (5000, [3.0, 0.2])]
+)
+def test_rounding_of_a_person_is_in_the_noise(m, factors, monkeypatch):
+    """Lemma I: the computed sum beside that in extended precision, rows far from the origin.
+
+    With factors of groups, that of a person with records in two of them.
+    """
     rng = np.random.default_rng(m)
     mean = np.array([0.6, 0.3, -0.5])
     X = mean + 0.01 * rng.normal(size=(m, D))
     X, y, clip = X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None], np.ones(m), 0.3
-    records = Records(X, 1.0, 1.0, targets=y).of_persons(np.zeros(m, int))
+    groups, largest = np.arange(m) % 2, 1.0 if factors is None else 3.0
+    factors = np.ones(2) if factors is None else np.array(factors)
+    records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_persons(np.zeros(m, int))
     centering = Centering(mean=mean, scale=0.01, offsets=np.zeros(1), target_variance=1.0)
     rows = CenteredRows(records, centering)
-    computed = clipped_sum(rows, LogisticLoss(), np.zeros((1, D + 1)), np.zeros(1), clip)
+    given = clip, 0, factors, largest
+    computed = clipped_sum(rows, LogisticLoss(), np.zeros((1, D + 1)), np.zeros(1), *given)
     A = (X.astype(np.longdouble) - mean) / np.longdouble(centering.scale)
     A = np.column_stack([A, np.full(m, np.longdouble(CONSTANT))])
     norms = np.sqrt((A**2).sum(axis=1))
-    exact = (-np.minimum(0.5, RECORD_LIMIT * clip / norms)[:, None] * A).sum(axis=0) / m
-    exact *= min(1.0, clip / np.sqrt((exact**2).sum()))
-    assert 0.0 < np.linalg.norm(computed - exact) <= 0.5 * person_rounding(rows, clip)
-    # a step has as much for each of the persons
-    monkeypatch.setattr("skdp.algorithms.descent.steps.person_rounding", lambda *_: 1.0)
-    X, y, ids = persons(rng, 100)
+    residuals = np.minimum(0.5, RECORD_LIMIT * clip / norms) * factors[groups]
+    exact = (-residuals[:, None] * A).sum(axis=0) / m
+    exact *= min(1.0, largest * clip / np.sqrt((exact**2).sum()))
+    assert 0.0 < np.linalg.norm(computed - exact) <= 0.5 * largest * person_rounding(rows, clip)
+
+
+@pytest.mark.parametrize("name", ["two classes", "groups, squares"])
+def test_a_step_has_the_rounding_of_every_person(name, monkeypatch):
+    """Times the largest factor of the groups."""
+    bounds, factors = [], []
+
+    def noted(rows, loss, weights, offsets, clip, k, given, largest):
+        bounds.append((2.0 * clip + 100.0 * 1e-4) * largest)
+        factors.append(largest)
+        return clipped_sum(rows, loss, weights, offsets, clip, k, given, largest)
+
+    monkeypatch.setattr("skdp.algorithms.descent.steps.person_rounding", lambda *_: 1e-4)
+    monkeypatch.setattr("skdp.algorithms.descent.steps.clipped_sum", noted)
+    X, y, ids = persons(np.random.default_rng(0), 100)
     with Laboratory() as laboratory:
-        declared("two classes").fit(X, y, user_ids=ids)
-    assert max(draw.mechanism.sensitivity for draw in laboratory.draws) >= 100.0
+        declared(name).fit(X, np.where(X[:, 1] > 0, y, 1 - y), user_ids=ids)
+    assert max(draw.mechanism.sensitivity for draw in laboratory.draws) >= max(bounds)
+    assert (max(factors) > 1.0) == ("groups" in name)
+
+
+def test_rounding_of_the_sizes_of_groups_of_persons():
+    """Lemma I: sums of weights beside exact ones; persons are in both groups."""
+    X, y, ids = persons(np.random.default_rng(1), 300, most=40)
+    groups = np.arange(len(y)) % 2
+    records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_persons(ids - 1)
+    rows = CenteredRows(records, Centering.unknown(D, 1))
+    computed = rows.full_total(GroupTotals(2, Ones()))[:, 0]
+    exact = [sum(map(Fraction, records.shares[groups == g].tolist())) for g in range(2)]
+    wrong = [float(abs(Fraction(c) - e)) for c, e in zip(computed.tolist(), exact, strict=True)]
+    assert 0.0 < np.linalg.norm(wrong) <= 0.5 * sum_rounding(Design.of(records), 1.0)
 
 
 def test_nothing_tells_how_many_records_persons_have():
