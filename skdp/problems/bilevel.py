@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class BilevelProblem(ABC):
         Whether no record has both roles. If False all have both, and ``n_train == n_val``.
     is_record_free : bool
         Whether the gradients in x depend on no record: given y, an update of x costs nothing.
+    of_persons : bool
+        Whether neighbours differ in a person, and all numbers of records are numbers of persons.
     constants : BilevelConstants or None
         Needed unless `is_record_free`.
     """
@@ -73,6 +76,7 @@ class BilevelProblem(ABC):
     n_val: int
     disjoint: bool
     is_record_free: bool = False
+    of_persons: bool = False
     constants: BilevelConstants | None = None
 
     @abstractmethod
@@ -164,8 +168,8 @@ class BilevelProblem(ABC):
 class WeightedLoss(Loss):
     """A loss times a weight per record; targets have the columns (target, weight).
 
-    The base has one margin. Weights depend on a record's position alone; `largest` is a public
-    bound on them, `mean` their mean.
+    The base has one margin. Weights depend alone on the position of a record, or of its person;
+    `largest` is a public bound on them, `mean` their mean.
     """
 
     base: Loss
@@ -224,8 +228,9 @@ class PenaltyProblem(BilevelProblem):
         Smooth, of one margin.
     penalties : PenaltyGroups
     disjoint : bool, default=True
-        Record i is for training if i is even, else for validation: positions must then not depend
-        on the records, so shuffle tables that are sorted. If False every record has both roles.
+        Record i, or person i with all its records, is for training if i is even, else for
+        validation: positions must then not depend on the records, so shuffle tables that are
+        sorted. If False every record has both roles.
 
     Notes
     -----
@@ -243,7 +248,7 @@ class PenaltyProblem(BilevelProblem):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
         penalties.check_width(records.width)
         check_bool("disjoint", disjoint)
-        if records.n_records < 2 and disjoint:
+        if records.n_units < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.penalties, self.members, q = penalties, penalties.members, penalties.n_groups
         self.loss, self.disjoint = loss, disjoint
@@ -252,11 +257,13 @@ class PenaltyProblem(BilevelProblem):
         self.domain_x = Box(*(np.full(q, end) for end in ends))
         self.domain_y = WholeSpace()
         self._records = records.with_targets(np.asarray(records.targets, dtype=np.float64))
-        n = records.n_records
+        self.of_persons, n = records.persons is not None, records.n_units
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        # a copy of its own: it is read much more often than made
-        self._train = self._records.take(slice(None, None, 2)) if disjoint else self._records
+        self._train = self._records
+        if disjoint:  # a copy of its own: it is read much more often than made
+            even: Any = np.arange(0, n, 2) if self.of_persons else slice(None, None, 2)
+            self._train = self._records.take(self._records.records_of(even))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """Return the penalty of every coefficient, shape (dimension_y,)."""
@@ -272,13 +279,15 @@ class PenaltyProblem(BilevelProblem):
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
-        alpha, n = float(self.diagonal(x).min()), records.n_records
+        alpha, n = float(self.diagonal(x).min()), records.n_units
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
             weights[1::2] = n / (lam * self.n_val)
         else:
             weights += n / (lam * self.n_val)
         loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
+        if records.persons is not None:
+            weights = np.repeat(weights, np.diff(records.starts))
         weighted = records.with_targets(np.column_stack([records.targets, weights]))
         return ball_problem(weighted, loss, alpha)
 

@@ -123,6 +123,16 @@ WEIGHTED = [
     for name, relation in itertools.product(MODELS, RELATIONS)
     if "groups" not in name and (relation == "replace_one" or name not in METHODS_IF_REPLACED)
 ]
+#: Long ones.
+SEARCHED = {
+    "saddle, groups, floored": GroupedClassifier(
+        method="output", max_group_weight=3.0, group_mode="floored", **SADDLE
+    ),
+    "bilevel": DPLogisticRegressionCV(classes=[0, 1], method="bilevel", **STRONG),
+    "bilevel, steps": DPRidgeCV(
+        target_range=(0, 1), method="bilevel", inner="localized_gd", **STRONG
+    ),
+}
 WEIGHTED += [
     pytest.param(*each, marks=pytest.mark.search)
     for each in [
@@ -130,15 +140,10 @@ WEIGHTED += [
         ("classes as groups", "add_remove"),
         ("stages, groups", "add_remove"),
         ("saddle, groups, histogram", "replace_one"),
-        ("saddle, groups, floored", "replace_one"),
+        *((name, "replace_one") for name in SEARCHED),
     ]
 ]
 MODELS |= METHODS_OF_FULL_PERSONS
-SEARCHED = {
-    "saddle, groups, floored": GroupedClassifier(
-        method="output", max_group_weight=3.0, group_mode="floored", **SADDLE
-    ),
-}
 PERTURBED = {
     "two classes": {"classes": [0, 1]},
     "pure": {"classes": [0, 1], "delta": 0.0},
@@ -147,7 +152,10 @@ PERTURBED = {
 
 
 #: Modules that draw orders of units.
-ORDERED = ["tuning.splits", "tuning.hypergradient", "tuning.exponential", "output.blocks"]
+ORDERED = [
+    *("tuning.splits", "tuning.hypergradient", "tuning.exponential", "tuning.bilevel"),
+    "output.blocks",
+]
 
 
 def declared(model, relation="replace_one", epsilon=20.0):
@@ -274,11 +282,12 @@ def neighbours(rng, relation, is_slack=False):
 def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
     rng, model = np.random.default_rng(0), declared(name, relation)
-    largest = max(max(moves(model, neighbours(rng, relation), monkeypatch)) for _ in range(12))
+    tables = [neighbours(rng, relation) for _ in range(4 if "bilevel" in name else 12)]
+    largest = max(max(moves(model, each, monkeypatch)) for each in tables)
     assert largest <= 1.0
     # the search comes near, but for bounds by the largest loss of a saddle problem, and for moves
-    least = 0.07 if "saddle" in name else 0.7 if "steps" in name else 0.85
-    assert largest > least or "hinges" in name
+    least = {"saddle": 0.07, "bilevel": 0.5, "attacked steps": 0.7}
+    assert largest > least.get(name.partition(",")[0], 0.85) or "hinges" in name
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
@@ -286,9 +295,9 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
 def test_no_weight_below_1_moves_a_release_by_more(name, relation, monkeypatch):
     """The null condition of Lemma A: a person of weight 0 in place of one of weight 1."""
     rng, model = np.random.default_rng(1), declared(name, relation)
-    tables = [neighbours(rng, relation, is_slack=True) for _ in range(6)]
+    tables = [neighbours(rng, relation, is_slack=True) for _ in range(3 if "groups" in name else 6)]
     largest = max(max(moves(model, each, monkeypatch)) for each in tables)
-    assert (0.07 if "saddle" in name else 0.25) < largest <= 1.0
+    assert (0.05 if "saddle" in name else 0.25) < largest <= 1.0
 
 
 @pytest.mark.parametrize("is_slack", [False, True])

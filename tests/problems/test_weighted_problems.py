@@ -1,5 +1,7 @@
 """Problems of weighted records and of persons: the same as with repeated records."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +20,8 @@ from skdp.problems import (
     HalfSquaredLoss,
     LogisticLoss,
     Objective,
+    PenaltyGroups,
+    PenaltyProblem,
     Records,
     SoftmaxLoss,
     TiltedProblem,
@@ -131,12 +135,56 @@ def test_newton_starts_with_a_part_of_the_persons(monkeypatch):
     assert seen == [100]
 
 
-def test_batches_of_records_are_no_samples_of_persons():
+def test_a_person_is_in_a_batch_with_all_records_or_with_none(monkeypatch):
+    """Batches are drawn among persons; a person moves an estimate by no more than is claimed."""
     X, t, persons = parts(LogisticLoss())
-    records, sampled = Records(X, 1.0, targets=t), {"sampling_rate": 0.5, "noise_multiplier": 9.0}
-    for weighted in (records.of_persons(persons), records.with_weights(np.full(len(t), 0.5))):
-        with pytest.raises(ValueError, match="has no batches"):
-            dp_localized_gd(PROBLEMS["mean"](weighted, LogisticLoss()), **sampled)
+    own = persons == 7
+    first, second = (
+        Records(np.where(own[:, None], sign * 9.0, X), 1.0, targets=t).of_persons(persons)
+        for sign in (1.0, -1.0)
+    )
+    problem, other = (PROBLEMS["mean"](each, LogisticLoss()) for each in (first, second))
+    plan = dp_localized_gd(problem, sampling_rate=0.5, noise_multiplier=9.0).plan
+    assert plan.neighbouring is plan.event.neighbouring is Neighbouring.REPLACE_USER
+    chosen, y = np.array([2, 7, 11, 29]), np.full(problem.dimension, 1.0)
+
+    def batch(plan, size, noise):
+        assert size == 30
+        return chosen
+
+    monkeypatch.setattr(type(plan), "batch", batch)
+    found = plan.gradient(problem, y, None)
+    part = PROBLEMS["mean"](first.take(first.records_of(chosen)), LogisticLoss())
+    penalty = problem.penalty_gradient(y)
+    expected = penalty + (part.gradient(y) - penalty) * len(chosen) / (0.5 * 30)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    moved = np.linalg.norm(found - plan.gradient(other, y, None))
+    assert 0.4 * plan.mechanism.sensitivity < moved <= plan.mechanism.sensitivity
+    with pytest.raises(ValueError, match="go with a relation of persons"):
+        replace(plan, neighbouring=Neighbouring.REPLACE_ONE).run(problem, None)
+
+
+def test_roles_of_a_bilevel_problem_are_those_of_persons():
+    """Persons at even places train, and all of their records weigh alike: as one record each."""
+    rng = np.random.default_rng(5)
+    X, t, penalties = (
+        rng.normal(size=(9, 3)),
+        rng.integers(0, 2, 9) + 0.0,
+        PenaltyGroups((0,) * 3, (1.0,) * 3, 0.1, 10.0),
+    )
+    times = rng.integers(1, 4, 9)
+    repeated = Records(np.repeat(X, times, axis=0), 1.0, targets=np.repeat(t, times))
+    ends = Records(X, 1.0, targets=t), repeated.of_persons(np.repeat(np.arange(9), times))
+    once, thrice = (PenaltyProblem(each, LogisticLoss(), penalties) for each in ends)
+    assert (thrice.n_train, thrice.n_val, thrice.of_persons) == (5, 4, True)
+    for name, given in (("lower", ()), ("penalised", (0.7,))):
+        one, other = (getattr(each, name)(np.zeros(1), *given) for each in (once, thrice))
+        w = rng.normal(size=3)
+        np.testing.assert_allclose(other.gradient(w), one.gradient(w), atol=1e-12)
+        moved = [
+            each.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) for each in (one, other)
+        ]
+        assert moved[1] == pytest.approx(moved[0], rel=1e-6)
 
 
 def test_losses_of_others_are_moved_by_a_weight_at_most_by_their_gradient():

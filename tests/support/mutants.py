@@ -750,9 +750,23 @@ MUTANTS = (
             (
                 "records sampled in place of persons",
                 "algorithms/bilevel/localized_descent.py",
-                "has_batches = False",
-                "pass",
-                f"{_WEIGHTED} -k no_samples",
+                "chosen = problem.records.records_of(units)",
+                "chosen = units",
+                f"{_WEIGHTED} -k in_a_batch",
+            ),
+            (
+                "roles of records in a bilevel problem of persons",
+                "problems/bilevel.py",
+                "self._train = self._records.take(self._records.records_of(even))",
+                "self._train = self._records.take(slice(None, None, 2))",
+                f"{_WEIGHTED} -k roles",
+            ),
+            (
+                "weights of a bilevel problem by record",
+                "problems/bilevel.py",
+                "np.repeat(weights, np.diff(records.starts))",
+                "np.resize(weights, records.n_records)",
+                f"{_WEIGHTED} -k roles",
             ),
             (
                 "masked ids are values",
@@ -1387,7 +1401,7 @@ MUTANTS = (
     Mutant(
         "bilevel roles go by position",
         "algorithms/tuning/bilevel.py",
-        "ordered = data.take(random_order(data.n_records, run.noise))",
+        "ordered = data.take(data.records_of(random_order(data.n_units, run.noise)))",
         "ordered = data",
         "tests/contract/test_draws.py -k order_of_the_table",
     ),

@@ -65,9 +65,9 @@ class LocalizedGDPlan(NoisyStepsPlan):
         if data.constants != self.constants:
             raise ValueError(f"The plan is for {self.constants}, not for {data.constants}.")
         domain = _bounded_domain(data)
+        if data.of_persons != (self.neighbouring.unit == "user"):
+            raise ValueError("Records of persons go with a relation of persons.")
         has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
-        if isinstance(data, FiniteSumProblem) and data.records.shares is not None:
-            has_batches = False  # of persons, or of weighted records: there is no proof
         if self.mechanism.sampling_rate < 1.0 and not has_batches:
             raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
         start = np.zeros(data.dimension) if data.center is None else data.center
@@ -87,12 +87,13 @@ class LocalizedGDPlan(NoisyStepsPlan):
 
     def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""
-        chosen = self.batch(problem.n_records, noise)
-        if chosen is None:
+        units = self.batch(problem.constants.n_records, noise)
+        if units is None:
             return problem.gradient(y)
         assert isinstance(problem, FiniteSumProblem)
         gradient = problem.penalty_gradient(y)
-        if chosen.size:
+        if units.size:
+            chosen = problem.records.records_of(units)
 
             def statistic(block: Block) -> np.ndarray:
                 batch = Batch(problem, block)
@@ -130,7 +131,10 @@ def dp_localized_gd(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
     """
-    return plan_localized_gd(problem.constants, budget, **options).run(problem, run or Run())
+    relation = Neighbouring.REPLACE_ONE
+    relation = relation.of_persons if problem.of_persons else relation
+    plan = plan_localized_gd(problem.constants, budget, neighbouring=relation, **options)
+    return plan.run(problem, run or Run())
 
 
 def plan_localized_gd(
@@ -141,12 +145,13 @@ def plan_localized_gd(
     n_steps: int | None = None,
     sampling_rate: float = 1.0,
     noise_multiplier: float | None = None,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
 ) -> LocalizedGDPlan:
     """Choose noise, rounds and radii from public constants; replace-one neighbours.
 
-    One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
-    sum over a batch divided by ``q n`` by ``2 L / (q n)``, and the rounding of both sums; the run
-    is a composition of ``n_rounds * n_steps`` such releases.
+    One record, or one person, moves the mean gradient at a point of the domain by at most
+    ``2 L / n``, or the noisy sum over a batch divided by ``q n`` by ``2 L / (q n)``, and the
+    rounding of both sums; the run is a composition of ``n_rounds * n_steps`` such releases.
 
     Parameters
     ----------
@@ -161,6 +166,8 @@ def plan_localized_gd(
         q in (0, 1].
     noise_multiplier : float, optional
         For one step, in units of the sensitivity; > 0.
+    neighbouring : Neighbouring, default=REPLACE_ONE
+        Or that of persons, of whom each is in a batch with all its records or with none.
     """
     check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
     if not math.isfinite(constants.lipschitz):
@@ -184,7 +191,7 @@ def plan_localized_gd(
         mechanism = SampledGaussianMechanism.calibrated(
             budget,
             noise_multiplier,
-            Neighbouring.REPLACE_ONE,
+            neighbouring,
             sensitivity=(moved / n * ROUNDING_SLACK + rounding) / sampling_rate,
             sampling_rate=sampling_rate,
             n_steps=rounds * n_steps,
@@ -192,7 +199,7 @@ def plan_localized_gd(
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
         return LocalizedGDPlan(
             n_public=constants.n_records,
-            neighbouring=Neighbouring.REPLACE_ONE,
+            neighbouring=neighbouring,
             mechanism=mechanism,
             delta=None if budget is None else budget.delta,
             constants=constants,

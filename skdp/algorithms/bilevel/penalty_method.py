@@ -59,6 +59,8 @@ class BilevelPlan(Plan):
         Noise multipliers of the two lower solutions of a step.
     outer_multiplier : float or None
         That of the hypergradient; None if it is post-processing.
+    neighbouring : Neighbouring, default=REPLACE_ONE
+        Or that of persons.
     releases : tuple of Release
         Their events are those of all steps; sensitivity and noise scale, which follow x and the
         released points, are those of the first step. Empty until the problem is known.
@@ -73,14 +75,16 @@ class BilevelPlan(Plan):
     step_size: float | StepRule
     output: Output
     start: tuple[float, ...] | None
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     releases: tuple[Release, ...] = ()
 
     @property
     def event(self) -> PrivacyEvent:
-        """Cost of all steps under replace-one neighbours; it does not depend on the problem."""
-        events = [self.inner.event(multiplier, self.n_steps) for multiplier in self.multipliers]
+        """Cost of all steps; it does not depend on the problem."""
+        given = self.n_steps, self.neighbouring
+        events = [self.inner.event(multiplier, *given) for multiplier in self.multipliers]
         if self.outer_multiplier is not None:
-            events.append(self._outer(1.0).event(Neighbouring.REPLACE_ONE))
+            events.append(self._outer(1.0).event(self.neighbouring))
         return ComposedEvent(tuple(events))
 
     def _outer(self, sensitivity: float) -> SampledGaussianMechanism:
@@ -111,11 +115,13 @@ class BilevelPlan(Plan):
 
     def stated(self, problem: BilevelProblem) -> BilevelPlan:
         """The plan with its releases; of the problem only public numbers are read."""
-        x, steps = self.first_point(problem), self.n_steps
+        x, steps, relation = self.first_point(problem), self.n_steps, self.neighbouring
         lam = _penalty_at(self.penalty, x)
         lower = ("lower", problem.lower(x)), ("penalised lower", problem.penalised(x, lam))
         releases = [
-            self.inner.release(f"{steps} {name} solutions, at first", part.constants, noise, steps)
+            self.inner.release(
+                f"{steps} {name} solutions, at first", part.constants, noise, steps, relation
+            )
             for (name, part), noise in zip(lower, self.multipliers, strict=True)
         ]
         if self.outer_multiplier is not None:
@@ -125,13 +131,15 @@ class BilevelPlan(Plan):
             sizes = problem.dimension_x, problem.n_records
             reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
             outer = self._outer(moved / self.outer_sampling_rate)
-            releases.append(outer.describe(name, *sizes, f"{reference}, corrected"))
+            releases.append(outer.describe(name, *sizes, f"{reference}, corrected", relation))
         return replace(self, releases=tuple(releases))
 
     @without_warnings()
     def run(self, data: BilevelProblem, run: Run) -> BilevelResult:
         if data.is_record_free != (self.outer_multiplier is None):
             raise ValueError("Whether hypergradients depend on records is fixed by the plan.")
+        if data.of_persons != (self.neighbouring.unit == "user"):
+            raise ValueError("Records of persons go with a relation of persons.")
         plan = self.stated(data)
         if self.releases not in ((), plan.releases):
             raise ValueError("The statement of the plan is for a problem of other public numbers.")
@@ -173,7 +181,10 @@ class BilevelResult(Result):
 def plan_bilevel(problem: BilevelProblem, budget: PrivacyBudget, **options: Any) -> BilevelPlan:
     """Fix the noise of :func:`plan_steps`, and state it for a problem's public numbers."""
     _check_problem(problem)
-    return plan_steps(budget, problem.is_record_free, **options).stated(problem)
+    relation = Neighbouring.REPLACE_ONE
+    relation = relation.of_persons if problem.of_persons else relation
+    plan = plan_steps(budget, problem.is_record_free, neighbouring=relation, **options)
+    return plan.stated(problem)
 
 
 def plan_steps(
@@ -190,6 +201,7 @@ def plan_steps(
     share: float = 1.0,
     start: np.ndarray | None = None,
     outer_sampling_rate: float = 1.0,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
 ) -> BilevelPlan:
     """Fix the noise before the problem is known; replace-one neighbours.
 
@@ -229,6 +241,8 @@ def plan_steps(
         x_0. Default: the center of the domain.
     outer_sampling_rate : float, default=1.0
         Probability with which a record takes part in a hypergradient (Algorithm 3).
+    neighbouring : Neighbouring, default=REPLACE_ONE
+        Or that of persons.
 
     Raises
     ------
@@ -252,7 +266,7 @@ def plan_steps(
     full = gaussian_noise_multiplier(budget.epsilon, budget.delta)
     rest = []
     if share < 1.0:
-        rest.append(GaussianEvent(full / math.sqrt(1.0 - share), Neighbouring.REPLACE_ONE))
+        rest.append(GaussianEvent(full / math.sqrt(1.0 - share), neighbouring))
     inner_sampled = bool(sampling_rates(private_solver.event(1.0, 1)))
     outer_sampled = outer_sampling_rate < 1.0
     if outer_sampled and is_record_free:
@@ -280,6 +294,7 @@ def plan_steps(
             step_size=step_size,
             output=output,
             start=None if start is None else tuple(np.asarray(start, dtype=np.float64).tolist()),
+            neighbouring=neighbouring,
         )
 
     def total(scale: float) -> PrivacyEvent:

@@ -27,14 +27,20 @@ from skdp.problems import Problem, ProblemConstants
 class PrivateSolver(ABC):
     """Minimises strongly convex problems privately, at a price that is fixed beforehand.
 
-    A subclass is trusted: nothing checks that its points are private. Replace-one neighbours.
+    A subclass is trusted: nothing checks that its points are private. Neighbours differ in one
+    record replaced, or in one person with all its records: `neighbouring` is one of the two.
     """
 
     #: Whether the point is the solver's plus noise of mean 0 and of exactly the stated variance.
     is_unbiased = False
 
     @abstractmethod
-    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+    def event(
+        self,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    ) -> PrivacyEvent:
         """Cost of `count` solves.
 
         No more than as many ``GaussianEvent(multiplier)``; with sampling, no more than these if
@@ -43,7 +49,12 @@ class PrivateSolver(ABC):
 
     @abstractmethod
     def release(
-        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+        self,
+        name: str,
+        constants: ProblemConstants,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         """The statement about `count` solves of problems with these constants; it has the event."""
 
@@ -58,17 +69,27 @@ class OutputPerturbation(PrivateSolver):
 
     is_unbiased = True
 
-    def event(self, multiplier: float, count: int) -> PrivacyEvent:
-        mechanism = SampledGaussianMechanism(1.0, multiplier, 1.0, count)
-        return mechanism.event(Neighbouring.REPLACE_ONE)
+    def event(
+        self,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    ) -> PrivacyEvent:
+        return SampledGaussianMechanism(1.0, multiplier, 1.0, count).event(neighbouring)
 
     def release(
-        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+        self,
+        name: str,
+        constants: ProblemConstants,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         sensitivity = solution_sensitivity(constants)[2]
         mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
         reference = "docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected"
-        return mechanism.describe(name, constants.dimension, constants.n_records, reference)
+        sizes = constants.dimension, constants.n_records
+        return mechanism.describe(name, *sizes, reference, neighbouring)
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         _, accuracy, sensitivity = solution_sensitivity(problem.constants)
@@ -99,18 +120,28 @@ class LocalizedGradientDescent(PrivateSolver):
             "noise_multiplier": multiplier * math.sqrt(self.n_steps * self.n_rounds),
         }
 
-    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+    def event(
+        self,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    ) -> PrivacyEvent:
         steps = self.n_steps * self.n_rounds
         noise = multiplier * math.sqrt(steps)
         each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
-        return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
+        return RepeatedEvent(each.event(neighbouring), count)
 
     def release(
-        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+        self,
+        name: str,
+        constants: ProblemConstants,
+        multiplier: float,
+        count: int,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         plan = plan_localized_gd(constants, **self._options(multiplier))
         release = plan.release(f"{name}, by a noisy gradient per step")
-        return replace(release, event=self.event(multiplier, count))
+        return replace(release, event=self.event(multiplier, count, neighbouring))
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         found = dp_localized_gd(problem, run=run, **self._options(multiplier))

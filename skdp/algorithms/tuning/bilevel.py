@@ -28,7 +28,7 @@ from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.mechanisms import random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
 
@@ -37,7 +37,8 @@ from skdp.problems import PenaltyProblem, Records
 class BilevelTuningPlan(SplitPlan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
-    In a secret random order, records at even places train and those at odd places validate. What is
+    In a secret random order, records (or persons) at even places train and those at odd places
+    validate. What is
     minimised is the validation loss plus the public cost of the final model's noise at alpha
     (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
 
@@ -99,7 +100,8 @@ class BilevelTuningPlan(SplitPlan):
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
         logs = np.full(self.objective.penalties.n_groups, math.log(self.start_alpha))
-        noise = _noise_of_steps(self.budget, self.n_steps, self.tune_share, self._solver)
+        given = self.n_steps, self.tune_share, self._solver, self.objective.neighbouring
+        noise = _noise_of_steps(self.budget, *given)
         return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
     @property
@@ -120,7 +122,7 @@ class BilevelTuningPlan(SplitPlan):
         }
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
-        ordered = data.take(random_order(data.n_records, run.noise))
+        ordered = data.take(data.records_of(random_order(data.n_units, run.noise)))
         tuned = self.steps.run(NoiseAwareProblem(ordered, self), run)
         alpha, path = np.exp(tuned.point), np.exp(tuned.path)
         if not np.array_equal(path[-1], alpha):  # the average of the later iterates
@@ -144,7 +146,11 @@ class NoiseAwareProblem(PenaltyProblem):
 
 @lru_cache(maxsize=64, typed=True)  # the noise of sampled batches takes seconds to find
 def _noise_of_steps(
-    budget: PrivacyBudget, n_steps: int, share: float, inner: PrivateSolver
+    budget: PrivacyBudget,
+    n_steps: int,
+    share: float,
+    inner: PrivateSolver,
+    neighbouring: Neighbouring,
 ) -> BilevelPlan:
     """Steps with their noise, but without the penalty and the start, which do not change it."""
     return plan_steps(
@@ -155,6 +161,7 @@ def _noise_of_steps(
         step_size=_cautious_step,
         inner=inner,
         share=share,
+        neighbouring=neighbouring,
     )
 
 

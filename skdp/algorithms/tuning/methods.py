@@ -131,12 +131,18 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         is_weighted=True,
     ),
     "bilevel": TuningMethod(
-        plan=BilevelTuningPlan, options=("tune_share", "inner"), needs_delta=True
+        plan=BilevelTuningPlan,
+        options=("tune_share", "inner"),
+        needs_delta=True,
+        relations=REPLACED_RELATIONS,
+        is_weighted=True,
     ),
     "bilevel_minibatch": TuningMethod(
         plan=partial(BilevelTuningPlan, inner="localized_sgd"),
         options=("tune_share",),
         needs_delta=True,
+        relations=REPLACED_RELATIONS,
+        is_weighted=True,
     ),
     "hypergradient": TuningMethod(
         plan=HypergradientPlan, relations=REPLACED_RELATIONS, is_weighted=True

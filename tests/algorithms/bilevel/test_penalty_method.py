@@ -131,8 +131,8 @@ def test_printed_split_exceeds_the_budget():
 class Expensive(OutputPerturbation):
     """Says that it costs ten times what it was given."""
 
-    def event(self, multiplier, count):
-        return super().event(multiplier, 10 * count)
+    def event(self, multiplier, count, *neighbouring):
+        return super().event(multiplier, 10 * count, *neighbouring)
 
 
 def test_solvers_that_cost_more_than_they_may_are_refused():
