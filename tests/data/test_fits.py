@@ -60,6 +60,7 @@ MODELS = {
         DPRidge,
         NUMBERS | {"method": "output", "delta": 0.0, "preparation": None},
     ),
+    "squares, pure": (DPRidge, NUMBERS | {"delta": 0.0}),
     "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
     "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
     "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),

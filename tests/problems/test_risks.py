@@ -106,11 +106,11 @@ def test_costs_are_bounds():
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=str)
 def test_rough_hessian(loss, sparse):
-    """A few digits in single precision; exact where single precision could overflow."""
-    for norm, tolerance in ((1.0, 1e-5), (1e-30, 0.0), (1e30, 0.0)):
+    """A few digits in single precision; exact where that could overflow, or gains nothing."""
+    for norm, width, tolerance in ((1.0, 40, 1e-5), (1.0, 4, 0), (1e-30, 40, 0), (1e30, 40, 0)):
         labels = np.arange(50) % 3 if isinstance(loss, SoftmaxLoss) else np.arange(50) % 2.0
         problem = FiniteSumProblem(
-            rows(sparse=sparse, norm=norm).with_targets(labels), loss, norm**2, Ball(1.0)
+            rows(50, width, sparse, norm).with_targets(labels), loss, norm**2, Ball(1.0)
         )
         w = np.full(problem.dimension, 0.3 / norm / problem.dimension)
         exact, rough = problem.hessian(w), problem.rough_hessian(w)
