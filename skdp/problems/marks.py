@@ -18,8 +18,9 @@ import scipy.sparse as sp
 
 #: Numbers of a mark are modulo 2**64.
 MODULUS = 1 << 64
-#: Bytes of the rows of X that are marked at once, so that they stay in the cache.
-_PIECE = 1 << 18
+#: Bytes of rows of X that are folded at once, and rows whose sums are turned into marks at once:
+#: what is made of them stays in the cache.
+_PIECE, _ROWS = 1 << 19, 1 << 14
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -67,14 +68,8 @@ class MarkKey:
         factors = _odd(self.of_columns, np.arange(d + len(columns), dtype=np.uint64))
         marks = np.empty(m, dtype=np.uint64)
         sums = _sparse_sums(X, factors) if sp.issparse(X) else None
-        size = max(64, _PIECE // (8 * d + 1))
-        folded = np.empty((min(size, m), d), dtype=np.uint64)
-        for part in (slice(start, min(start + size, m)) for start in range(0, m, size)):
-            if sums is not None:
-                values = sums[part]
-            else:
-                rows = _folded(X[part], folded[: part.stop - part.start])
-                values = np.einsum("ij,j->i", rows, factors[:d])
+        for part in (slice(start, start + _ROWS) for start in range(0, m, _ROWS)):
+            values = _dense_sums(X[part], factors[:d]) if sums is None else sums[part]
             for column, factor in zip(columns, factors[d:], strict=True):
                 if column is not None:
                     values += factor * (_folded(column[part]) + _ONE)
@@ -91,11 +86,12 @@ def total_mark(marks: np.ndarray) -> int:
 
 def _odd(key: int, counters: np.ndarray) -> np.ndarray:
     """Return odd numbers of 64 bits, those of the generator splitmix64 at some counters."""
-    mixed = np.uint64(key) + counters * _GOLDEN
-    for shift, factor in zip(_SHIFTS, _MIX, strict=False):
-        mixed ^= mixed >> shift
+    mixed = counters * _GOLDEN
+    mixed += np.uint64(key)
+    shifted = np.empty_like(mixed)
+    for shift, factor in zip(_SHIFTS, (*_MIX, _ONE), strict=True):
+        mixed ^= np.right_shift(mixed, shift, out=shifted)
         mixed *= factor
-    mixed ^= mixed >> _SHIFTS[2]
     mixed |= _ONE
     return mixed
 
@@ -111,6 +107,18 @@ def _folded(numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     bits = bits.astype(np.uint64, copy=False)
     upper = np.right_shift(bits, _HALF, out=out)
     return np.bitwise_xor(upper, bits, out=upper)
+
+
+def _dense_sums(X: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Sums over the entries of each row."""
+    m, d = X.shape
+    sums, n_pieces = np.empty(m, dtype=np.uint64), -(-8 * m * d // _PIECE)
+    size = max(-(-m // max(n_pieces, 1)), 64)
+    folded = np.empty((min(size, m), d), dtype=np.uint64)
+    for start in range(0, m, size):
+        rows = X[start : start + size]
+        np.einsum("ij,j->i", _folded(rows, folded[: len(rows)]), factors, out=sums[start:][:size])
+    return sums
 
 
 def _sparse_sums(X: Any, factors: np.ndarray) -> np.ndarray:
