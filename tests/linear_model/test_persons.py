@@ -5,8 +5,10 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from kept_order import KnownLabels
 from laboratory import Laboratory
 from plain_noise import seeded
 from sklearn.base import clone
@@ -22,6 +24,7 @@ from skdp.algorithms.preparation.centered_rows import (
 )
 from skdp.algorithms.preparation.rules import CONSTANT, RECORD_LIMIT
 from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
+from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
 from skdp.mechanisms import SecretLabels
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -43,17 +46,19 @@ RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbourin
 class GroupedClassifier(DPMaxGroupLossClassifier):
     """The group of a record follows from its row: persons may be in both."""
 
-    def fit(self, X, y, **units):
-        """As of its base, with groups."""
-        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), **units)
+    def fit(self, X, y=None, **units):
+        """As of its base, with groups; a source has them."""
+        groups = {} if y is None else {"groups": (X[:, 1] > 0).astype(int)}
+        return super().fit(X, y, **groups, **units)
 
 
 class GroupedRegressor(DPMaxGroupLossRegressor):
     """The same for numbers."""
 
-    def fit(self, X, y, **units):
-        """As of its base, with groups."""
-        return super().fit(X, y, groups=(X[:, 1] > 0).astype(int), **units)
+    def fit(self, X, y=None, **units):
+        """As of its base, with groups; a source has them."""
+        groups = {} if y is None else {"groups": (X[:, 1] > 0).astype(int)}
+        return super().fit(X, y, **groups, **units)
 
 
 MODELS = {
@@ -150,6 +155,24 @@ PERTURBED = {
     "three classes": {"classes": [0, 1, 2]},
 }
 
+#: Those that read sources, of which two are for each run of the tests.
+ON_SOURCES = [
+    ("two classes", "replace_one"),
+    ("squares", "add_remove"),
+    *(
+        pytest.param(name, relation, marks=pytest.mark.slow)
+        for name, relation in [
+            ("three classes", "add_remove"),
+            ("costs, limited", "replace_one"),
+            ("groups, two classes", "replace_one"),
+            ("groups, squares", "add_remove"),
+            ("output", "replace_one"),
+            ("prepared", "add_remove"),
+            ("rounds", "replace_one"),
+            ("statistics, squares", "replace_one"),
+        ]
+    ),
+]
 
 #: Modules that draw orders of units.
 ORDERED = [
@@ -195,7 +218,11 @@ def with_person(table, person, is_first, weight=1.0):
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
-def moves(model, tables, monkeypatch, follow=True):
+def in_memory(model, X, y, user_ids, **weights):
+    return model.fit(X, y, user_ids=user_ids, **weights)
+
+
+def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
     """Changes of the exact values of all releases, in units of the sensitivities.
 
     Labels of blocks `follow` the persons, or stay at their places. At one history all that a fit
@@ -205,10 +232,12 @@ def moves(model, tables, monkeypatch, follow=True):
     is_slack = min(table[3].min() for table in tables) < 1.0
     for is_second, (X, y, ids, weights) in enumerate(tables):
 
-        def members(labels, number, is_second=is_second):
+        def known(labels, number=N_PERSONS, shift=is_second and follow):
             assert number == N_PERSONS  # units are persons
-            given = SecretLabels(labels.n_labels, seeded(7)).of(0, number)
-            given = np.roll(given, -1) if is_second and follow else given
+            return KnownLabels(labels.n_labels, number, int(shift))
+
+        def members(labels, number, known=known):
+            given = known(labels, number).of(0, number)
             return [np.flatnonzero(given == k) for k in range(labels.n_labels)]
 
         def order(number, noise, is_second=is_second):
@@ -223,9 +252,10 @@ def moves(model, tables, monkeypatch, follow=True):
         ):
             warnings.simplefilter("always")
             patch.setattr(SecretLabels, "members", members)
+            patch.setattr(SecretLabels, "for_readers", known)
             for module in ORDERED:
                 patch.setattr(f"skdp.algorithms.{module}.random_order", order)
-            model.fit(X, y, user_ids=ids, **({"sample_weight": weights} if is_slack else {}))
+            fit(model, X, y, ids, **({"sample_weight": weights} if is_slack else {}))
         releases = laboratory.releases
         seen.append(laboratory.draws)
         left.append((contents(model), [str(each.message) for each in caught]))
@@ -359,6 +389,44 @@ def test_blocks_have_persons(name, monkeypatch):
     assert max(max(moves(model, each, monkeypatch)) for each in tables) <= 1.0
     assert model.privacy_.plan["n_blocks"] == 3
     assert max(max(moves(model, each, monkeypatch, follow=False)) for each in tables) > 2.0
+
+
+def on_chunks(model, X, y, user_ids, sample_weight=None):
+    """Fit on chunks between persons, of which one is empty; ids are text."""
+    names = np.array([f"p{each:04d}" for each in user_ids], dtype=object)
+    records = Chunk(X, y, (X[:, 1] > 0).astype(int), names, sample_weight)
+    edges = np.searchsorted(user_ids, [0, 100, 100, 101, 300, 999])
+    return model.fit(ChunkSource(lambda k: records.take(slice(*edges[k : k + 2])), 5))
+
+
+@pytest.fixture
+def on_files(tmp_path):
+    """Fit on row groups that divide persons, in an order by their targets."""
+
+    def fit(model, X, y, user_ids, sample_weight):
+        frame = pd.DataFrame(X, columns=list("abc"))
+        frame = frame.assign(y=y, group=(X[:, 1] > 0).astype(int), user=user_ids, w=sample_weight)
+        frame.sort_values("y").to_parquet(tmp_path / "t.parquet", row_group_size=700)
+        columns = {"groups": "group", "user_ids": "user", "sample_weight": "w"}
+        return model.fit(
+            ParquetRecords(
+                tmp_path / "t.parquet", "y", features=list("abc"), scratch=tmp_path, **columns
+            )
+        )
+
+    return fit
+
+
+@pytest.mark.parametrize(("name", "relation"), ON_SOURCES)
+def test_no_release_of_chunks_moves_by_more(name, relation, monkeypatch, on_files):
+    """Blocks of sources have persons, too; with ids that are texts, and numbers in files."""
+    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
+    rng, model, largest = np.random.default_rng(5), declared(name, relation), []
+    for fit, is_slack in ((on_chunks, False), (on_files, True)):
+        tables = neighbours(rng, relation, is_slack)
+        largest.append(max(moves(model, tables, monkeypatch, fit=fit)))
+    assert 0.25 < max(largest) <= 1.0
+    assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
 def test_phases_have_persons(monkeypatch):

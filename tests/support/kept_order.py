@@ -2,10 +2,12 @@
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 import pytest
+from plain_noise import seeded
 
 from skdp.mechanisms import SecretLabels
 
@@ -34,3 +36,17 @@ def kept_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def in_turn(labels: SecretLabels, n_records: int) -> list[np.ndarray]:
     """Give the record i the label ``i % n_labels``."""
     return [np.arange(k, n_records, labels.n_labels) for k in range(labels.n_labels)]
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """Labels of the first `n_units` places, moved by some places; they can be sent to readers."""
+
+    n_labels: int
+    n_units: int
+    shift: int
+
+    def of(self, start: int, stop: int) -> np.ndarray:
+        """Return the labels of the places from `start` to `stop`."""
+        given = SecretLabels(self.n_labels, seeded(7)).of(0, self.n_units)
+        return np.roll(given, -self.shift)[start:stop]

@@ -322,6 +322,27 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k in_memory",
     ),
     Mutant(
+        "records of a person in a chunk are units of their own",
+        "problems/bounding.py",
+        "records.of_persons(encoded.persons, self.max_records)",
+        "records.of_persons(np.arange(len(encoded.persons)), self.max_records)",
+        f"{_PERSONS} -k chunks_moves",
+    ),
+    Mutant(
+        "places of persons begin anew in each chunk",
+        "problems/chunked_records.py",
+        "    return labels.of(first, stop)[codes]\n",
+        "    return labels.of(0, stop - first)[codes]\n",
+        f"{_PERSONS} -k chunks_moves",
+    ),
+    Mutant(
+        "ids that are texts are hashed to one byte",
+        "problems/marks.py",
+        "digest_size=16, key=key",
+        "digest_size=1, key=key",
+        f"{_PERSONS} -k chunks_moves",
+    ),
+    Mutant(
         "a person of a chunk is divided between two parts",
         "algorithms/preparation/centered_chunks.py",
         "rows.total(self.statistic, 0) if self.by_person else",
