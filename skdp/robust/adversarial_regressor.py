@@ -67,6 +67,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
     method : {"auto", "gradient", "output"}, default="auto"
         "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
         moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
@@ -141,6 +144,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         intercept_scaling: float = 0.1,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
+        weight_bound: float | None = None,
         method: AttackedMethod = "auto",
         objective: Risk = "empirical",
         solver: Any = "auto",
@@ -161,6 +165,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
+        self.weight_bound = weight_bound
         self.method = method
         self.objective = objective
         self.solver = solver
