@@ -31,7 +31,7 @@ from skdp.mechanisms import (
     SphericalLaplaceMechanism,
 )
 
-__all__ = ["Draw", "Laboratory"]
+__all__ = ["Draw", "Laboratory", "contents"]
 
 
 @dataclass
@@ -349,3 +349,16 @@ class Symbol:
         return np.add(self, other)
 
     __radd__ = __add__
+
+
+def contents(part):
+    """What can be read off a fitted model, in plain types."""
+    if isinstance(part, np.ndarray) and part.dtype != object:
+        return part.shape, part.dtype.str, part.tobytes()
+    if isinstance(part, np.ndarray | list | tuple):
+        return [contents(each) for each in part]
+    if isinstance(part, dict):
+        return {key: contents(value) for key, value in part.items()}
+    if hasattr(part, "__dict__") and not isinstance(part, type):
+        return type(part).__name__, contents(vars(part))
+    return repr(part)
