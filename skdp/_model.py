@@ -32,6 +32,7 @@ from skdp._sources import (
 )
 from skdp._types import Self
 from skdp._units import (
+    NO_WEIGHT_BOUND,
     ClippedWeights,
     Units,
     distinct_persons,
@@ -150,11 +151,7 @@ class PrivateModel(PrivateEstimator):
     def _warn_of_weights(self) -> None:
         """Warn that weights are clipped, if their bound was not declared."""
         if self.weight_bound is None:
-            warnings.warn(
-                "weight_bound was not declared: sample_weight is clipped to 1.",
-                UserWarning,
-                stacklevel=5,
-            )
+            warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=5)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = validate_records(self, X, y, accept_sparse="csr", **options)

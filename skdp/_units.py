@@ -17,6 +17,9 @@ from skdp._records import has_column, is_missing, without_column
 from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
 
+#: Warning of a bound that was not declared.
+NO_WEIGHT_BOUND = "weight_bound was not declared: sample_weight is clipped to 1."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Units:

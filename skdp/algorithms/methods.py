@@ -476,6 +476,7 @@ SYNTHETIC_METHODS: dict[str, Method] = {
         plan=plan_adaptive_measurements,
         chunked=True,
         needs_delta=True,
+        is_weighted=True,
         relations=(Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER),
     ),
     "mirror_descent": Method(

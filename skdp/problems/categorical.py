@@ -42,8 +42,8 @@ class CategoricalTable(Protocol):
         """Count the records of each cell of a marginal."""
 
 
-#: Binary digits of the sums of weights of persons.
-_WEIGHT_BITS = 32
+#: Binary digits of the sums of weights of persons, and of those of weights that only enter counts.
+_WEIGHT_BITS, _COUNT_BITS = 32, 52
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class CategoricalRecords:
     shares : ndarray of shape (n_records,) or None, default=None
         Weights of records, from :meth:`of_persons`; None where every record is a unit of its own.
     n_persons : int or None, default=None
+        Number of units.
     """
 
     codes: np.ndarray
@@ -88,6 +89,28 @@ class CategoricalRecords:
         shares = np.empty(len(persons))
         shares[order] = shared_units(persons[order], unit) / unit
         return replace(self, shares=shares, n_persons=n_persons)
+
+    def weighted(
+        self, weights: np.ndarray, persons: np.ndarray | None = None
+    ) -> CategoricalRecords:
+        """Weigh the records; those of a person by 1 over the number that have a weight, too.
+
+        Weights are rounded down to multiples of a power of two, so that counts are exact.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_records,)
+            In [0, 1].
+        persons : ndarray of int, shape (n_records,), optional
+            As of :meth:`of_persons`. Default: every record is a unit of its own.
+        """
+        n_units = len(weights) if persons is None else int(persons.max()) + 1
+        unit = 1 << (_COUNT_BITS - n_units.bit_length())
+        numbers = np.ones(len(weights))
+        if persons is not None:
+            numbers = np.maximum(np.bincount(persons, weights > 0.0), 1.0)[persons]
+        shares = np.floor(weights * np.floor(unit / numbers)) / unit
+        return replace(self, shares=shares, n_persons=n_units)
 
     @property
     def n_records(self) -> int:

@@ -216,8 +216,11 @@ class QueryObjective:
     workload : Workload
     n_records : int
     neighbouring : Neighbouring
+    is_slack : bool, default=False
+        Whether the weights of a record, or of a person's records, may add up to less than 1.
     """
 
     workload: Workload
     n_records: int
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    is_slack: bool = False

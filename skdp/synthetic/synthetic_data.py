@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import InvalidTypeError, check_count, check_option
+from skdp._checks import InvalidTypeError, check_count, check_option, check_real
 from skdp._estimator import (
     PrivateEstimator,
     randomness,
@@ -19,7 +19,7 @@ from skdp._estimator import (
     warn_inferred,
 )
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
-from skdp._units import person_codes, take_user_ids
+from skdp._units import NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -73,6 +73,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         column changes first), its entries the values of a query.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring tables differ in one record replaced; their number is public.
+    weight_bound : float or None, default=None
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
+        is, the less noise. None: 1, with a warning if weights are given.
     method : {"auto", "adaptive", "mirror_descent"}, default="auto"
         "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
         round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
@@ -143,6 +146,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         categories: Any = "auto",
         queries: Any = "2-way",
         neighbouring: ReplaceOne = "replace_one",
+        weight_bound: float | None = None,
         method: SyntheticMethod = "auto",
         calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
@@ -154,13 +158,22 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.categories = categories
         self.queries = queries
         self.neighbouring = neighbouring
+        self.weight_bound = weight_bound
         self.method = method
         self.calibration = calibration
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user_ids: Any = None,
+        sample_weight: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Learn the distribution of a table privately.
 
         Parameters
@@ -175,8 +188,11 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             which is then left out. The guarantee is then for a person with all its records, whose
             weights add up to 1; synthetic records belong to nobody, and the number of records of a
             person is not modelled.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights >= 0, which are divided by `weight_bound` and clipped to 1; for
+            ``method="adaptive"`` and marginals. Synthetic records have none.
         **fit_params : dict
-            Must be empty. `sample_weight` is refused.
+            Must be empty.
 
         Returns
         -------
@@ -195,17 +211,17 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:
             model._id_column = column
-            model._fit(X, user_ids)
+            model._fit(X, user_ids, sample_weight)
         return self
 
-    def _fit(self, X: Any, user_ids: Any) -> None:
+    def _fit(self, X: Any, user_ids: Any, sample_weight: Any) -> None:
         order = self._check_parameters()
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
         is_list = isinstance(X, (list, tuple))
         source = as_source(X)
         if source is not None:
-            self._check_chunked(user_ids)
+            self._check_chunked(user_ids, sample_weight)
             X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
@@ -231,12 +247,25 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             if source is None
             else coded_chunks(source, categories, self._names, allow_nan)
         )
-        if user_ids is not None:
-            records = records.of_persons(person_codes(user_ids, X.shape[0]))
-            relation = relation.of_persons
+        persons = None if user_ids is None else person_codes(user_ids, X.shape[0])
+        is_slack = sample_weight is not None
+        if is_slack:
+            bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
+            records = records.weighted(record_weights(sample_weight, bound, X.shape[0]), persons)
+        elif persons is not None:
+            records = records.of_persons(persons)
+        relation = relation if persons is None else relation.of_persons
         n_units = records.n_records
-        objective = QueryObjective(workload, n_units, relation)
-        choice = choose(SYNTHETIC_METHODS, self.method, objective, self._budget, self.calibration)
+        choice = choose(
+            SYNTHETIC_METHODS,
+            self.method,
+            QueryObjective(workload, n_units, relation, is_slack),
+            self._budget,
+            self.calibration,
+            is_slack=is_slack,
+        )
+        if is_slack and self.weight_bound is None:
+            warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=3)
         if given is None:
             warn_inferred("The categories", "categories")
         for alarm in self._delta_alarms(n_units):
@@ -255,16 +284,19 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             remarks=plan.remarks(),
         )
 
-    def _check_chunked(self, user_ids: Any) -> None:
+    def _check_chunked(self, user_ids: Any, sample_weight: Any) -> None:
         """Refuse what needs all records in memory."""
-        if user_ids is not None:
-            raise ValueError("user_ids of DPSyntheticData need all records in memory.")
+        for name, given in (("user_ids", user_ids), ("sample_weight", sample_weight)):
+            if given is not None:
+                raise ValueError(f"{name} of DPSyntheticData need all records in memory.")
         if self.calibration == "paper":
             raise ValueError("calibration='paper' needs all records in memory.")
 
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
         self._check_shared()
+        if self.weight_bound is not None:
+            check_real("weight_bound", self.weight_bound, 1e-50, 1e50)
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
         check_option("calibration", self.calibration, get_args(Calibration))
         name = self.method

@@ -776,6 +776,27 @@ MUTANTS = (
                 f"{_WEIGHTED} -k in_a_batch",
             ),
             (
+                "weighted tables divided by the number of records",
+                "algorithms/queries/adaptive_measurements.py",
+                "if not self.is_slack:",
+                "if True:",
+                "tests/synthetic/test_persons.py -k weighted_tables",
+            ),
+            (
+                "weighted records of tables that count in full for their persons",
+                "problems/categorical.py",
+                "np.maximum(np.bincount(persons, weights > 0.0), 1.0)[persons]",
+                "np.ones(len(persons))",
+                "tests/synthetic/test_persons.py -k no_weights_move",
+            ),
+            (
+                "records of tables without weight that count for their persons",
+                "problems/categorical.py",
+                "np.bincount(persons, weights > 0.0)",
+                "np.bincount(persons)",
+                "tests/synthetic/test_persons.py -k no_weights_move",
+            ),
+            (
                 "roles of records in a bilevel problem of persons",
                 "problems/bilevel.py",
                 "self._train = self._records.take(self._records.records_of(even))",

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from laboratory import Laboratory
 
@@ -57,6 +57,47 @@ def test_more_records_than_units_of_weight():
     assert records.counts((0,)).tolist() == [n, 0]
 
 
+@settings(max_examples=25)
+@given(tables, rows, st.data())
+def test_no_weights_move_a_count_further(persons, other, data):
+    """Lemma A: differences of parts of distributions; records of weight 0 are absent."""
+    found = []
+    for each in (persons, [other, *persons[1:]]):
+        codes, ids = stacked(each)
+        given = st.lists(st.sampled_from([0.0, 1e-3, 1 / 3, 1.0]), min_size=len(other))
+        own = data.draw(given)[: len(each[0])]
+        weights = np.where(ids > 0, 0.3 + 0.1 * (np.arange(len(ids))[::-1] % 3), 1.0)
+        weights[: len(own)] = own
+        found.append(CategoricalRecords(codes, SIZES).weighted(weights, ids))
+        kept = CategoricalRecords(codes[weights > 0], SIZES)
+        if set(ids[weights > 0]) == set(ids):
+            kept = kept.weighted(weights[weights > 0], ids[weights > 0])
+            np.testing.assert_array_equal(kept.counts((0, 1)), found[-1].counts((0, 1)))
+    for columns in ((0,), (1,), (0, 1)):
+        one, two = (each.counts(columns) for each in found)
+        moved = one - two
+        assert np.linalg.norm(moved) <= np.sqrt(2.0) and np.abs(moved).sum() <= 2.0
+        assert max(one.sum(), two.sum()) <= len(persons) == found[0].n_records
+
+
+@pytest.mark.parametrize("columns", [2, 5])  # all pairs, and rounds
+@pytest.mark.parametrize("ids", [False, True])
+def test_weighted_tables(columns, ids):
+    """Shares are those of the weights, whatever their sum is; the number of rows stays public."""
+    rng, n = np.random.default_rng(0), 6000
+    table = rng.integers(3, size=(n, columns))
+    table[:, 1] = np.where(rng.random(n) < 0.8, table[:, 0], table[:, 1])
+    weights = np.where(table[:, 0] == 0, 0.6, 0.1)
+    model = DPSyntheticData(8.0, categories=[[0, 1, 2]] * columns, weight_bound=2.0, random_state=0)
+    given = {"user_ids": np.arange(n) // 2} if ids else {}
+    model.fit(table, sample_weight=2.0 * weights, **given)
+    expected = np.bincount(table[:, 0] * 3 + table[:, 1], weights, 9) / weights.sum()
+    np.testing.assert_allclose(model.answer([(0, 1)])[0, 1].ravel(), expected, atol=0.02)
+    assert {each.n_records for each in model.privacy_.releases} == {n // 2 if ids else n}
+    with pytest.warns(UserWarning, match="weight_bound was not declared"):
+        model.set_params(weight_bound=None).fit(table, sample_weight=weights, **given)
+
+
 CATEGORIES = {"a": [0, 1], "b": ["x", "y", "z"]}
 
 
@@ -73,17 +114,21 @@ def test_no_release_moves_by_more_than_its_sensitivity(delta, queries):
     """In whole fits at equal history, with persons of 1 to 50 equal records."""
     rng = np.random.default_rng(0)
     rest = frame(rng, 200)
-    for _ in range(3):
-        seen, releases = [], None
-        for m in rng.choice([1, 7, 50], 2):
+    of_rest = rng.choice([0.0, 0.01, 1.0], len(rest))
+    for is_slack in [False] * 3 + [True] * (3 if delta and isinstance(queries, str) else 0):
+        seen, releases, weights = [], None, rng.permutation([0.0, 1.0])
+        for m, weight in zip(rng.choice([1, 7, 50], 2), weights, strict=True):
             a, b = int(rng.integers(2)), str(rng.choice(["x", "y", "z"]))
             person = pd.DataFrame({"a": [a] * m, "b": [b] * m, "id": [-1] * m})
             table = pd.concat([rest, person], ignore_index=True)
             model = DPSyntheticData(
                 5.0, delta=delta, categories=CATEGORIES, queries=queries, random_state=0
             )
+            if is_slack:
+                model.set_params(weight_bound=1.0)
+            given = np.concatenate([of_rest, np.full(m, weight)]) if is_slack else None
             with Laboratory(releases=releases) as laboratory:
-                model.fit(table, user_ids="id")
+                model.fit(table, user_ids="id", sample_weight=given)
             releases = laboratory.releases
             seen.append(laboratory.draws)
         draws = {each.name: each.sensitivity for each in model.privacy_.releases}
@@ -109,7 +154,14 @@ def test_columns_of_ids_reports_and_refusals():
         for parameters, options, message in (
             ({}, {"user_ids": "person"}, "no column of X"),
             ({}, {"user_ids": [1, 2]}, "one id for each row"),
-            ({}, {"sample_weight": [1.0]}, "sample_weight is not supported"),
+            ({}, {"sample_weight": [1.0]}, "another length"),
+            ({"weight_bound": 0.0}, {}, "weight_bound"),
+            ({"queries": np.eye(6)}, {"sample_weight": np.ones(len(table))}, "matrix of queries"),
+            (
+                {"method": "mirror_descent", "delta": 0.0},
+                {"sample_weight": np.ones(len(table))},
+                "'mirror_descent' has no proof for weights",
+            ),
             (
                 {"method": "mirror_descent", "calibration": "paper"},
                 {"user_ids": "id"},

@@ -298,8 +298,6 @@ def test_what_needs_a_fit():
         fitted.answer([("job", "pay")])
     with pytest.raises(ValueError, match="distinct"):
         fitted.answer([("job", "job")])
-    with pytest.raises(ValueError, match="sample_weight"):
-        declared().fit(pandas_table(50), sample_weight=np.ones(50))
 
 
 def test_wide_tables_have_answers_but_no_table():

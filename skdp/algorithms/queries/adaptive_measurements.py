@@ -26,6 +26,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,9 @@ class AdaptiveMeasurementsPlan(Plan):
         Whether all candidates, which are pairs of columns, are measured once, and nothing else.
     neighbouring : Neighbouring
         A record or a person is replaced.
+    is_slack : bool
+        Whether weights may add up to less than the number of records: sums are then divided by the
+        total of the marginals that are measured first.
     """
 
     groups: Groups
@@ -76,6 +80,7 @@ class AdaptiveMeasurementsPlan(Plan):
     draw_epsilon: float
     is_complete: bool = False
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    is_slack: bool = False
 
     @property
     def first(self) -> tuple[Columns, ...]:
@@ -159,48 +164,64 @@ class AdaptiveMeasurementsPlan(Plan):
             found = Measurements(self.groups)
             candidates = self.groups.candidates if self.n_rounds else ()
             data = data.counted(self.groups.marginals([*self.first, *candidates]))
+            keys = self.groups.candidates if self.is_complete else self.first
+            first = self.first_mechanism if self.first else self.mechanism
+            counted = run.counted("measurements") if self.is_complete else range
+            steps: Iterable[int] = counted(len(keys))
+            noisy = {keys[k]: self._noisy(data, keys[k], first, run) for k in steps}
+            total = self._total(noisy.values(), first)
+            for key, sums in noisy.items():
+                found.add(key, sums / total, (first.noise_scale / total) ** 2)
             if self.is_complete:
-                keys = self.groups.candidates
-                for k in run.counted("measurements")(len(keys)):
-                    key = keys[k]
-                    self._measure(data, key, self.mechanism, found, run)
                 variance = next(iter(found.variances.values()))
                 mixture = ProductMixture(data.sizes, found.values, variance, run.rng)
                 return ModelResult(point=mixture.probabilities.ravel(), plan=self, model=mixture)
-            for key in self.first:
-                self._measure(data, key, self.first_mechanism, found, run)
             if self.first:
                 found.fit(rules.FIRST_FIT)
             for _ in run.counted("rounds")(self.n_rounds):
-                key = self._drawn(data, found, run)
-                self._measure(data, key, self.mechanism, found, run)
+                key = self._drawn(data, found, total, run)
+                sums = self._noisy(data, key, self.mechanism, run)
+                found.add(key, sums / total, (self.mechanism.noise_scale / total) ** 2)
                 found.fit(rules.FIT)
             found.fit(rules.LAST_FIT)
             parameters = [part.ravel() for part in found.model.parameters.values()]
             return ModelResult(point=np.concatenate(parameters), plan=self, model=found.model)
 
-    def _measure(
-        self,
-        data: CategoricalTable,
-        key: Columns,
-        mechanism: GaussianMechanism,
-        found: Measurements,
-        run: Run,
-    ) -> None:
+    def _noisy(
+        self, data: CategoricalTable, key: Columns, mechanism: GaussianMechanism, run: Run
+    ) -> np.ndarray:
+        """Release the sums of a group."""
         sums = np.asarray(self.groups.sums(data, key), dtype=np.float64)
-        noisy = mechanism.release(sums.ravel(), run.noise).reshape(sums.shape)
-        found.add(key, noisy / data.n_records, (mechanism.noise_scale / data.n_records) ** 2)
+        return mechanism.release(sums.ravel(), run.noise).reshape(sums.shape)
 
-    def _drawn(self, data: CategoricalTable, found: Measurements, run: Run) -> Columns:
+    def _total(self, noisy: Iterable[np.ndarray], mechanism: GaussianMechanism) -> float:
+        """Return what sums are divided by: the number of records, or their noisy total.
+
+        Each marginal sums up to the total of the weights, with the noise of its cells: the mean by
+        inverse variances, at least its own noise.
+        """
+        if not self.is_slack:
+            return float(self.n_records)
+        sums, cells = np.array([(part.sum(), part.size) for part in noisy]).T
+        precision = float((1.0 / cells).sum())
+        found = float(np.nan_to_num((sums / cells).sum() / precision))
+        least = mechanism.noise_scale / math.sqrt(precision)
+        return min(max(found, least), float(self.n_records))
+
+    def _drawn(
+        self, data: CategoricalTable, found: Measurements, total: float, run: Run
+    ) -> Columns:
         """Draw a group by the l1 distance of its sums from those of the model."""
         candidates = self.groups.possible(found.values)
-        scores = [self._score(self.groups.sums(data, key), found.model, key) for key in candidates]
+        scores = [
+            self._score(self.groups.sums(data, key), found.model, key, total) for key in candidates
+        ]
         exponents = self._score_factor * np.array(scores)
         return candidates[int(self.draw.draw(exponents, 1, run.noise)[0])]
 
-    def _score(self, sums: np.ndarray, model: LogLinearModel, key: Columns) -> float:
+    def _score(self, sums: np.ndarray, model: LogLinearModel, key: Columns, total: float) -> float:
         bound = self.n_records * self.groups.largest
-        expected = self.n_records * np.nan_to_num(self.groups.answers(model, key))
+        expected = total * np.nan_to_num(self.groups.answers(model, key))
         distance = np.abs(sums - np.clip(expected, -bound, bound)).sum()
         return float(distance) - self._allowance(sums.size)
 
@@ -238,6 +259,11 @@ def plan_adaptive_measurements(
     """
     require_replace_one(objective.neighbouring, "adaptive measurements")
     groups, n_records = groups_of(objective.workload), objective.n_records
+    if objective.is_slack and not groups.first:
+        raise ValueError(
+            "A matrix of queries has no proof for sample_weight: nothing that is released tells "
+            "the sum of the weights."
+        )
     mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
     n_rounds = planned_rounds(groups, n_records, mu) if groups.candidates else 0
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
@@ -246,7 +272,7 @@ def plan_adaptive_measurements(
         plan = complete_plan(groups, n_records, mu)
     else:
         plan = rounds_plan(groups, n_records, mu, n_rounds)
-    return replace(plan, neighbouring=objective.neighbouring)
+    return replace(plan, neighbouring=objective.neighbouring, is_slack=objective.is_slack)
 
 
 def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:
