@@ -13,6 +13,7 @@ ORDER = (
     "plot_worst_group_selection",
     "plot_fairness",
     "plot_reweighting",
+    "plot_representation",
     "plot_self_tuning",
     "plot_search",
     "plot_quantiles",
