@@ -466,7 +466,11 @@ GROUP_METHODS: dict[str, Method] = {
     ),
     "rgda": Method(plan=plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
     "mirror_descent": Method(
-        plan=plan_group_mirror_descent, is_bounded=True, has_ball=False, is_entrywise=True
+        plan=plan_group_mirror_descent,
+        relations=(Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE),
+        is_bounded=True,
+        has_ball=False,
+        is_entrywise=True,
     ),
 }
 

@@ -25,7 +25,7 @@ class GroupLinearDesign(LinearDesign):
 
     A record's derivative in the coefficients has a factor of at most 1. That in the weights is its
     loss, or a part of it, for one group, and 0 for the others. So both bounds of the second
-    block are the largest loss.
+    block are the largest loss, also for a record that is added.
     """
 
     @classmethod
@@ -84,11 +84,13 @@ class GroupLinearProblem(LinearProblem):
             values, slopes = self.loss.value_and_derivative(part, block.targets)
             slopes = np.clip(np.nan_to_num(slopes, nan=0.0), -limit, limit)
             values = np.clip(np.nan_to_num(values, nan=0.0), 0.0, largest)
-            pushed = block.pull_back(slopes * shares[block.groups])[0]
-            return pushed, np.bincount(block.groups, values, n_groups)
+            own = shares[block.groups]
+            slopes = slopes * (own if slopes.ndim == 1 else own[:, None])
+            return block.pull_back(slopes).ravel(), np.bincount(block.groups, values, n_groups)
 
         pushed, losses = self.records.total(statistic, part=batch)
-        size = batch.stop - batch.start
+        replaced = self.design.relation.is_replaced
+        size = batch.stop - batch.start if replaced else self.design.n_records
         half = np.asarray(pushed) * (self.design.radius / size)
         if self.design.alpha:
             pull = self.design.alpha * self.design.radius / self.weights.bound

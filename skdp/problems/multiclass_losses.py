@@ -139,8 +139,12 @@ class SoftmaxLoss(Loss):
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """Return ``log(1 + (K-1) e^{sqrt(2) k})``, ``k = R X``."""
-        k, others = radius * feature_norm, self.n_classes - 1
-        return float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k)) * ROUNDING_SLACK
+        return self._largest_value(math.sqrt(2.0) * radius * feature_norm)
+
+    def _largest_value(self, apart: float) -> float:
+        """Return the largest loss of logits that are at most `apart`."""
+        others = math.log(self.n_classes - 1)
+        return float(np.logaddexp(0.0, others + apart)) * ROUNDING_SLACK
 
 
 class LogitLoss(SoftmaxLoss):
@@ -161,6 +165,10 @@ class LogitLoss(SoftmaxLoss):
 
     def slope_bound(self, margin: float) -> float:
         return 1.0
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """Return ``log(1 + (K-1) e^k)``: logits in the l1 ball of radius ``k = R X``."""
+        return self._largest_value(radius * feature_norm)
 
 
 @dataclass(frozen=True)

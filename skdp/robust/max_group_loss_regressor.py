@@ -110,8 +110,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or ("gradient" and weighted stages)
-        in one record added or removed: features, target and group.
+        Neighbouring data sets differ in one record replaced, or ("gradient", weighted stages and
+        "mirror_descent") in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -131,11 +131,11 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         records, each around the noisy solution before, where a public bound is smaller. "rgda"
         (smooth losses, delta > 0) takes 100 noisy steps of one length, each with weights of the
         groups by their noisy losses (docs/guide/networks.md has a comparison). "mirror_descent"
-        (smooth losses, of classifiers two classes) draws vertices of an l1 ball, for many features
-        that are bounded entrywise; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and
-        `coef_norm`. "auto" is "gradient" for the log loss and the squared error if no penalty, ball
-        or solver was asked for, else "output" after a preparation or "phased"; ``privacy_.method``
-        is the method in use.
+        (smooth losses) draws vertices of an l1 ball, for many features that are bounded entrywise;
+        it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is
+        "gradient" for the log loss and the squared error if no penalty, ball or solver was asked
+        for, else "output" after a preparation or "phased"; ``privacy_.method`` is the method in
+        use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver, SaddleSolver or callable, default="auto"

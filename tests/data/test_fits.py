@@ -64,7 +64,6 @@ MODELS = {
     "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
     "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
     "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
-    "attacked": (DPAdversarialClassifier, TWO),
     "attacked, softmax": (DPAdversarialClassifier, THREE | {"attack_norm": 1}),
     "attacked squares, add/remove": (
         DPAdversarialRegressor,
@@ -86,6 +85,11 @@ MODELS = {
     "classes as groups": (DPMaxGroupLossClassifier, TWO),
     "one group": (DPMaxGroupLossRegressor, NUMBERS),
 }
+#: The names, of which some are for the longer runs of the tests alone.
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "attacked, softmax" else name
+    for name in MODELS
+]
 LAYOUTS = {
     "one chunk": [0, N],
     "a row alone, and none": [0, 0, 1, 1, 1400, N - 1, N, N],
@@ -149,7 +153,7 @@ def assert_same(found, expected):
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_fit_is_that_in_memory(name):
     """In every layout; the sizes of chunks may be unknown."""
     records = table(name)
@@ -193,7 +197,7 @@ class Shuffled(RecordSource):
         return parts[0]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_other_engines_and_what_they_are_sent(name):
     """Chunks are read in another order, tasks run twice, merges made again.
 

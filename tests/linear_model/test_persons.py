@@ -138,7 +138,9 @@ MODELS |= METHODS | METHODS_IF_REPLACED
 WEIGHTED = [
     (name, relation)
     for name, relation in itertools.product(MODELS, RELATIONS)
-    if "groups" not in name and (relation == "replace_one" or name not in METHODS_IF_REPLACED)
+    if "groups" not in name
+    and "steps" not in name
+    and (relation == "replace_one" or name not in METHODS_IF_REPLACED)
 ]
 #: Long ones.
 SEARCHED = {
@@ -156,6 +158,7 @@ WEIGHTED += [
         ("groups, two classes", "replace_one"),
         ("classes as groups", "add_remove"),
         ("stages, groups", "add_remove"),
+        *itertools.product(["attacked steps", "attacked steps, squares"], RELATIONS),
         ("saddle, groups, histogram", "replace_one"),
         *((name, "replace_one") for name in SEARCHED),
     ]
@@ -301,13 +304,14 @@ def neighbours(rng, relation, is_slack=False):
 
 @pytest.mark.parametrize(
     ("name", "relation"),
-    [*itertools.product(MODELS, ["replace_one"])]
+    [(name, "replace_one") for name in MODELS if "steps" not in name]
     + [
         (name, "add_remove")
         for name in MODELS
-        if name not in METHODS_OF_FULL_PERSONS | METHODS_IF_REPLACED
+        if name not in METHODS_OF_FULL_PERSONS | METHODS_IF_REPLACED and name != "attacked steps"
     ]
-    + [pytest.param(name, "replace_one", marks=pytest.mark.search) for name in SEARCHED],
+    + [pytest.param(name, "replace_one", marks=pytest.mark.search) for name in SEARCHED]
+    + [pytest.param("attacked steps", each, marks=pytest.mark.search) for each in RELATIONS],
 )
 def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""

@@ -22,7 +22,7 @@ from skdp.algorithms.mirror.variance_reduced import (
     VarianceReducedPlan,
     plan_variance_reduced_frank_wolfe,
 )
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import SoftmaxMechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -210,6 +210,7 @@ def plan_boosted_mirror_descent(
     """
     if len(design.sizes) != 2:
         raise ValueError("boosting is for saddle problems, of two blocks.")
+    require_replace_one(design.neighbouring, "parts of boosted mirror descent")
     check_positive(value_bound=value_bound, beta=beta)
     check_option("response", response, ("mirror_descent", "frank_wolfe"))
     answer: Callable[..., Responses] = plan_mirror_descent

@@ -68,10 +68,7 @@ class LinearMirrorDescentPlan(Plan):
         loss, design = self.objective.risk.loss, self._design
         problem = LinearProblem(data, of_vertices(loss), design)
         vertices: Any = self.descent.run(problem, run).point
-        point = problem.coefficients(vertices)
-        if isinstance(loss, SoftmaxLoss):  # from the logits to the coordinates of the loss
-            point = (loss.basis.T @ point.reshape(loss.n_classes, -1)).ravel()
-        return Result(point=point, plan=self)
+        return Result(point=of_loss(loss, problem.coefficients(vertices)), plan=self)
 
 
 def plan_linear_mirror_descent(
@@ -118,6 +115,13 @@ def check_linear(objective: Objective) -> None:
 def of_vertices(loss: Loss) -> Loss:
     """Return a loss in margins that coefficients of an l1 ball belong to."""
     return LogitLoss(loss.n_classes) if isinstance(loss, SoftmaxLoss) else loss
+
+
+def of_loss(loss: Loss, point: np.ndarray) -> np.ndarray:
+    """Turn coefficients of the margins of :func:`of_vertices` into those of a loss."""
+    if isinstance(loss, SoftmaxLoss):  # from the logits to its coordinates
+        return np.asarray(loss.basis.T @ point.reshape(loss.n_classes, -1)).ravel()
+    return point
 
 
 def linear_design(objective: Objective) -> LinearDesign:

@@ -10,22 +10,25 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.privacy.report import Release
+from skdp.problems.constants import MAX_SIZE_RATIO
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.rounding import EPS
 
 
-def proportions_sensitivity(n_records: int) -> float:
+def proportions_sensitivity(n_records: int, is_replaced: bool = True) -> float:
     """Bound the distance of the groups' proportions in neighbouring records, as computed.
 
-    A record that changes its group changes two counts by 1, and each of the two quotients is
-    rounded, by at most ``EPS / 2`` for each of the neighbours.
+    A record that changes its group changes two counts by 1, one that is added a single one. Each
+    quotient is rounded, by at most ``EPS / 2`` times its size for each of the neighbours.
     """
+    if not is_replaced:
+        return (1.0 + 1e-12) / n_records + MAX_SIZE_RATIO * EPS
     return math.sqrt(2.0) * ((1.0 + 1e-12) / n_records + EPS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyProportions:
-    """A release of the groups' proportions; replace-one neighbours.
+    """A release of the groups' proportions, of the public number of records.
 
     Attributes
     ----------
@@ -51,8 +54,8 @@ class NoisyProportions:
         """Release the proportions, within [0, 1]; their sum need not be 1."""
         weights = self.objective.weights
         weights.check_groups(groups)
-        counts = np.bincount(groups, minlength=weights.n_groups) / len(groups)
-        return self.noisy(counts, noise)
+        counts = np.bincount(groups, minlength=weights.n_groups)
+        return self.noisy(counts / self.objective.design.n_records, noise)
 
     @without_warnings()
     def noisy(self, counts: np.ndarray, noise: NoiseSource) -> np.ndarray:

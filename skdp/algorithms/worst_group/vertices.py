@@ -20,13 +20,16 @@ from skdp.algorithms.mirror.linear import (
     LinearMirrorDescentPlan,
     check_linear,
     linear_design,
+    of_loss,
+    of_vertices,
     public_sequence,
 )
 from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
-from skdp.algorithms.plan import Plan, Run, require_replace_one
+from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.look_shares import check_public_groups
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
@@ -36,7 +39,7 @@ from skdp.privacy.report import Release
 from skdp.problems import Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
-from skdp.problems.vertices import LinearProblem, vertex_coefficients
+from skdp.problems.vertices import LinearProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> GroupResult:
-        loss, design = self.risk.loss, self._design
+        loss, design = of_vertices(self.risk.loss), self._design
         self.objective.design.check(data)
         data.check_targets(loss)
         self.objective.weights.check_groups(data.groups)
@@ -73,7 +76,7 @@ class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
         y = np.ones(1)
         if groups:
             y = np.bincount(groups[0], minlength=weights.n_groups) / len(groups[0])
-        return done.result(vertex_coefficients(vertices, data.width, design.radius), y)
+        return done.result(of_loss(self.risk.loss, problem.coefficients((vertices,))), y)
 
 
 def plan_group_mirror_descent(
@@ -88,8 +91,8 @@ def plan_group_mirror_descent(
     Parameters
     ----------
     objective : GroupObjective
-        Of a smooth loss of one margin, as in :func:`skdp.algorithms.plan_linear_mirror_descent`.
-        Weights of the groups must not depend on private sizes.
+        Of a smooth loss, as in :func:`skdp.algorithms.plan_linear_mirror_descent`. Weights of the
+        groups must not depend on private sizes.
     budget : PrivacyBudget
     n_rounds : int, optional
         Of the variant "plain". Default: by the number of records, the budget and the numbers of
@@ -100,13 +103,12 @@ def plan_group_mirror_descent(
     Raises
     ------
     ValueError
-        For losses with kinks or of several margins, and for clipped weights of private groups.
+        For losses with kinks, for clipped weights of private groups, and for public ones under
+        add/remove.
     """
     check_linear(objective)
-    require_replace_one(objective.neighbouring, "mirror descent over groups")
-    if objective.risk.loss.n_outputs != 1:
-        raise ValueError("method='mirror_descent' of groups is for two classes.")
-    weights, loss = objective.weights, objective.risk.loss
+    weights, loss = objective.weights, of_vertices(objective.risk.loss)
+    check_public_groups(objective)
     if weights.bound < 1.0:
         raise ValueError("the largest weight of a group must be at least 1.")
     if weights.clipped and not weights.public_groups:
@@ -141,7 +143,7 @@ def plan_group_mirror_descent(
         descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
-    sensitivity = proportions_sensitivity(design.n_records)
+    sensitivity = proportions_sensitivity(design.n_records, objective.neighbouring.is_replaced)
     histogram = NoisyProportions(
         objective=objective,
         mechanism=calibrated_mechanism(budget, sensitivity, share=objective.histogram_share),
