@@ -7,11 +7,12 @@ are. Proof: docs/theory/preparation.md, Lemma A.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
@@ -20,6 +21,8 @@ from skdp.problems.rounding import ROUNDING_SLACK
 
 #: Losses whose slope is clipped where margins are known.
 SLOPES = HalfSquaredLoss, LogisticLoss, SquaredHingeLoss, SmoothedLoss
+#: Largest square of the gradient of mean log odds of several classes that are used.
+_LARGEST_SQUARE = 1.4
 
 
 @dataclass(frozen=True)
@@ -145,36 +148,69 @@ class ClippedSoftmaxLoss(ClippedLoss):
     """The log loss of several classes whose gradient is shortened, and which stays convex.
 
     It is ``softplus(t)``, t the log odds of all other classes against the record's own, a convex
-    function of the margins with a gradient of length ``sqrt(2)`` at most. The softplus gets a
-    clipped slope s: the derivative is that of the softmax times ``min(1, s / (1 - p))``, p the
-    probability of the record's class.
+    function of the margins whose gradient is at most ``sqrt(2)`` long. Where its slope is clipped,
+    the mean log odds ``t_0 <= t`` help: their gradient is shorter, and their slope may be larger.
+    Slopes are the maximiser of ``s t + s_0 t_0 + H(s + s_0)``, H the binary entropy, among those
+    with gradients that are short enough. Proof: docs/theory/preparation.md, section 2.
     """
 
     loss: SoftmaxLoss
     offset: tuple[float, ...]
 
+    @cached_property
+    def _shares(self) -> np.ndarray:
+        """Shares of the classes beside each class, by the offset, shape (K, K)."""
+        logits = np.tile(self.loss.logits(np.array([self.offset])), (self.loss.n_classes, 1))
+        np.fill_diagonal(logits, -np.inf)
+        return np.asarray(softmax(logits, axis=1))
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        """Lengths of the gradients of t and of t_0 for each class, shape (2, K).
+
+        Both are that of t where the mean is of few classes: its gradient is hardly shorter.
+        """
+        squares = 1.0 + (self._shares**2).sum(axis=1)
+        squares[squares > _LARGEST_SQUARE] = 2.0
+        return np.sqrt(np.stack([np.full(len(squares), 2.0), squares])) * ROUNDING_SLACK
+
+    @property
+    def curvature(self) -> float:
+        """Bound the second derivative: of the softmax, and where t_0 takes over from t."""
+        ratios = self._lengths[1] / self._lengths[0]
+        is_used, ratios = ratios < 1.0, np.minimum(ratios, 0.999)
+        least = np.where(np.eye(len(ratios), dtype=bool), np.inf, self._shares).min(axis=1)
+        away = (self._shares**2).sum(axis=1) + ratios * (ratios - 2.0 * least)
+        bends = 0.25 * (1.0 + away / (1.0 - ratios) ** 2) * ROUNDING_SLACK
+        return self.loss.curvature + float((is_used * bends).max())
+
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         return targets[:, 0].astype(np.intp)
 
-    def _against(self, margins: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return t, the probabilities among the other classes, and the targets of the softplus."""
+    def _odds(self, margins: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return t and t_0, their slopes, shapes (2, m), and their gradients, (2, m, K)."""
         labels, logits = self._labels(targets), self.loss.logits(margins + np.array(self.offset))
-        own = np.take_along_axis(logits, labels[:, None], axis=1)
+        own, shares = np.take_along_axis(logits, labels[:, None], axis=1), self._shares
+        mean = np.einsum("ij,ij->i", shares[labels], logits) + _entropy(shares).sum(axis=1)[labels]
         np.put_along_axis(logits, labels[:, None], -np.inf, axis=1)
         largest = logits.max(axis=1, keepdims=True)
         others = np.exp(logits - largest)
         sums = others.sum(axis=1, keepdims=True)
-        against = (np.log(sums) + largest - own)[:, 0]
-        slopes = targets[:, 1] / (math.sqrt(2.0) * ROUNDING_SLACK)
-        return against, others / sums, np.column_stack([np.zeros(len(slopes)), slopes])
-
-    @property
-    def _softplus(self) -> SlopeClippedLoss:
-        return SlopeClippedLoss(LogisticLoss(), 0.0, self.clip)
+        odds = np.stack([(np.log(sums) + largest)[:, 0], mean]) - own[:, 0]
+        gradients = np.stack([others / sums, shares[labels]])
+        np.put_along_axis(gradients, labels[None, :, None], -1.0, axis=2)
+        limits = targets[:, 1] / self._lengths[:, labels]
+        total, gap = expit(odds[0]), limits[1] - limits[0]
+        between = (limits[1] * odds[1] - limits[0] * odds[0]) / np.maximum(gap, 1e-300)
+        moved = (expit(between) - limits[0]) / np.maximum(gap, 1e-300)
+        moved = np.where(gap > 0.0, np.minimum(np.maximum(moved, 0.0), 1.0), 0.0)
+        is_clipped = total > limits[0]
+        slopes = np.where(is_clipped, limits * np.stack([1.0 - moved, moved]), 0.0)
+        slopes[0] += np.where(is_clipped, 0.0, total)
+        return odds, slopes, gradients
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        against, _, slopes = self._against(margins, targets)
-        return self._softplus.value(against, slopes)
+        return self.value_and_derivative(margins, targets)[0]
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return self.value_and_derivative(margins, targets)[1]
@@ -182,23 +218,27 @@ class ClippedSoftmaxLoss(ClippedLoss):
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        against, directions, slopes = self._against(margins, targets)
-        value, derivative = self._softplus.value_and_derivative(against, slopes)
-        np.put_along_axis(directions, self._labels(targets)[:, None], -1.0, axis=1)
-        return value, (derivative[:, None] * directions) @ self.loss.basis
+        odds, slopes, gradients = self._odds(margins, targets)
+        total = slopes.sum(axis=0)
+        value = (slopes * odds).sum(axis=0) + _entropy(total) + _entropy(1.0 - total)
+        return value, np.einsum("pi,pij->ij", slopes, gradients) @ self.loss.basis
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        against, p, slopes = self._against(margins, targets)
-        bends, slope = (
-            part(against, slopes)[:, None, None]
-            for part in (self._softplus.second_derivative, self._softplus.derivative)
-        )
-        basis = self.loss.basis
-        mean, own = p @ basis, basis[self._labels(targets)]
-        out = slope * np.einsum("ik,ka,kb->iab", p, basis, basis, optimize=True)
+        _, slopes, gradients = self._odds(margins, targets)
+        labels, basis, total = self._labels(targets), self.loss.basis, slopes.sum(axis=0)
+        limits = targets[:, 1] / self._lengths[:, labels]
+        is_mixed = (slopes > 0.0).all(axis=0)
+        change = np.where(is_mixed, np.stack([-limits[0], limits[1]]), [[1.0], [0.0]])
+        change /= np.where(is_mixed, limits[1] - limits[0], 1.0)
+        turned = np.einsum("pi,pij->ij", change, gradients) @ basis
+        bends = np.where(is_mixed | (total < limits[0]), total * (1.0 - total), 0.0)
+        out = np.asarray(bends[:, None, None] * turned[:, :, None] * turned[:, None, :])
+        q, slope = gradients[0].copy(), slopes[0][:, None, None]
+        np.put_along_axis(q, labels[:, None], 0.0, axis=1)
+        mean = q @ basis
+        out += slope * np.einsum("ik,ka,kb->iab", q, basis, basis, optimize=True)
         out -= slope * (mean[:, :, None] * mean[:, None, :])
-        directions = mean - own
-        return np.asarray(out + bends * directions[:, :, None] * directions[:, None, :])
+        return out
 
 
 @dataclass(frozen=True)
@@ -250,6 +290,10 @@ class FactoredLoss(ClippedLoss):
     own: ClippedLoss = field(kw_only=True)
     _n_columns = 3
 
+    @property
+    def curvature(self) -> float:
+        return self.own.curvature
+
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
         factors = targets[:, 2]
@@ -279,6 +323,11 @@ class FactoredLoss(ClippedLoss):
 def _times(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Multiply the numbers of each record, of any shape, by its factor."""
     return values * factors.reshape(-1, *(1,) * (values.ndim - 1))
+
+
+def _entropy(p: np.ndarray) -> np.ndarray:
+    """``-p log p``, number by number."""
+    return np.asarray(-p * np.log(np.maximum(p, 1e-300)))
 
 
 def can_be_clipped(loss: Loss) -> bool:

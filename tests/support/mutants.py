@@ -2004,8 +2004,29 @@ MUTANTS = (
     Mutant(
         "prepared: slopes of several classes as long as one",
         "problems/slope_clipped.py",
-        "slopes = targets[:, 1] / (math.sqrt(2.0) * ROUNDING_SLACK)",
-        "slopes = targets[:, 1] / ROUNDING_SLACK",
+        "np.full(len(squares), 2.0)",
+        "np.full(len(squares), 1.0)",
+        "tests/algorithms/output/test_prepared.py -k several_classes",
+    ),
+    Mutant(
+        "prepared: mean log odds as short as one of them",
+        "problems/slope_clipped.py",
+        "squares = 1.0 + (self._shares**2).sum(axis=1)",
+        "squares = np.ones(len(self._shares))",
+        "tests/algorithms/output/test_prepared.py -k several_classes",
+    ),
+    Mutant(
+        "prepared: clipped log odds of several classes bend as the softmax",
+        "problems/slope_clipped.py",
+        "return self.loss.curvature + float((is_used * bends).max())",
+        "return self.loss.curvature",
+        "tests/algorithms/output/test_prepared.py -k several_classes",
+    ),
+    Mutant(
+        "prepared: mean log odds above the log odds",
+        "problems/slope_clipped.py",
+        "logits) + _entropy(shares)",
+        "logits) + 2.0 * _entropy(shares)",
         "tests/algorithms/output/test_prepared.py -k several_classes",
     ),
     Mutant(

@@ -556,7 +556,7 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     """Bound the error of a mean gradient that comes from the map; docs/theory/preparation.md, 6."""
     d, raw = constants.row_width, affine.raw_norm + affine.constant
     steep = loss.clip / affine.least_norm  # bound on a slope
-    several = 0.0 if loss.n_outputs == 1 else loss.loss.n_margins**1.5
+    several = 0.0 if loss.n_outputs == 1 else 4.0 * loss.loss.n_margins**1.5
     margins = 4.0 * (d + 8 + several) * EPS
     offset = float(np.linalg.norm(loss.offset))
     margins *= raw * constants.radius + offset + max(loss.loss.target_bound, 1.0)
@@ -564,7 +564,7 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
     # the last EPS is that of the factors of groups
-    errors += (2.0 * affine.relative_rounding + (4.0 * several + 1.0) * EPS) * loss.clip
+    errors += (2.0 * affine.relative_rounding + (several + 1.0) * EPS) * loss.clip
     return float(constants.size_ratio * errors)
 
 

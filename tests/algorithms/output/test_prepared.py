@@ -46,9 +46,8 @@ LOSSES = {
     "huber": huber_loss(1.0, 0.2),
     "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
 }
-#: With targets of three classes.
 SEVERAL = {
-    "classes": SoftmaxLoss(3),
+    "classes": SoftmaxLoss(5),
     "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
 }
 ALL = {**LOSSES, **SEVERAL}
@@ -71,7 +70,8 @@ def table(n=400, d=4, seed=0, loss="squares"):
     X /= 1.01 * np.linalg.norm(X, axis=1).max()
     margin = 2.0 * X[:, 0] - X[:, 1] + 0.2 * rng.standard_normal(n)
     if loss in SEVERAL:
-        return X, (margin > 0.0).astype(int) + (margin > 0.6)
+        edges = [-0.3, 0.0, 0.3, 0.6][: SEVERAL[loss].n_classes - 1]
+        return X, np.digitize(margin, edges)
     targets = np.clip(0.2 * margin, -1, 1) if LOSSES[loss].target_bound else (margin > 0.3) * 1.0
     return X, targets
 
@@ -142,7 +142,7 @@ def test_clipped_losses_of_several_classes_are_convex_with_short_gradients(name)
     k, m = loss.n_outputs, 2000
     offsets = rng.standard_normal(k) if name == "classes" else np.zeros(k)
     made = clipped(loss, offsets, 0.2)
-    labels = rng.integers(0, 3, m)
+    labels = rng.integers(0, loss.n_classes, m)
     targets = np.column_stack([labels, 10.0 ** rng.uniform(-2, 0.5, m)])
     margins, others = 3.0 * rng.standard_normal((2, m, k))
     made.check_targets(targets)
@@ -154,6 +154,8 @@ def test_clipped_losses_of_several_classes_are_convex_with_short_gradients(name)
     assert reached.max() > 0.99
     tangents = values + ((others - margins) * slopes).sum(axis=1)
     assert (made.value(others, targets) >= tangents - 1e-12).all()
+    moved = np.linalg.norm(made.derivative(others, targets) - slopes, axis=1)
+    assert (moved <= made.curvature * np.linalg.norm(others - margins, axis=1)).all()
     raw, bends = loss.derivative(margins + offsets, labels), []
     is_inside = np.abs(slopes - raw).max(axis=1) < 1e-12
     assert 0.04 < is_inside.mean() < 0.96
@@ -172,6 +174,19 @@ def test_clipped_losses_of_several_classes_are_convex_with_short_gradients(name)
     assert largest.min() > -1e-12 and largest.max() <= made.curvature
     with pytest.raises(ValueError, match="shape"):
         made.check_targets(labels)
+
+
+def test_clipped_log_odds_of_many_classes_use_the_whole_length():
+    """Where the others are equally frequent; beside a frequent class gradients are shorter."""
+    reached = []
+    for p in (np.full(10, 0.1), np.array([0.5, 0.2, 0.2, 0.1])):
+        loss = SoftmaxLoss(len(p))
+        made = clipped(loss, np.log(p) @ loss.basis, 0.2)
+        targets = np.column_stack([np.arange(len(p)), np.full(len(p), 0.2)])
+        slopes = made.derivative(np.zeros((len(p), loss.n_outputs)), targets)
+        reached.append(np.linalg.norm(slopes, axis=1) / 0.2)
+    assert reached[0] == pytest.approx(1.0)
+    assert reached[1][0] == pytest.approx(1.0) and (reached[1][1:] < 0.95).all()
 
 
 def solution(rows, targets, loss, alpha):
@@ -204,7 +219,7 @@ def test_neighbours_move_the_solution_by_no_more_than_lemma_a(name):
         if t < 300:
             alpha, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
             rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
-            labels = rng.integers(0, 3 if name in SEVERAL else 2, n) * 1.0
+            labels = rng.integers(0, SEVERAL[name].n_classes if name in SEVERAL else 2, n) * 1.0
             other, label = -rows[0] * 10.0 ** rng.uniform(-1, 1), labels[0]
             if rng.random() < 0.5:
                 other, label = rows[0], 1.0 - min(labels[0], 1.0)
