@@ -180,6 +180,22 @@ class PreparedOutputPlan(Plan):
         return np.maximum(shares, rules.LEAST_CURVATURE)
 
     @property
+    def _step(self) -> float:
+        """Length of the steps that solves are undone to, in units of Newton's."""
+        if self.level.is_pure:
+            return 1.0
+        noise = self.weights_noise
+        if self.risk.loss.has_odds:  # that of log odds is larger where they are flatter
+            noise *= 0.25 * len(self.odds) / float(self._bends[0].sum())
+        limit = rules.FULL_STEPS_NOISE[not self.is_squared]
+        return min(max(math.sqrt(limit / noise), rules.SHORTEST_STEP), 1.0)
+
+    @property
+    def _undone_shares(self) -> np.ndarray:
+        """Second derivatives that solves are undone for."""
+        return self.shares / self._step
+
+    @property
     def _slope(self) -> float:
         """Largest slope that clipping leaves to a class, for a row of length 1."""
         loss, clip = self.risk.loss, self.clip
@@ -193,7 +209,7 @@ class PreparedOutputPlan(Plan):
         return Curvature(
             moments=prepared.moments,
             directions=prepared.directions,
-            shares=self.shares,
+            shares=self._undone_shares,
             outputs=self._bends[1] if several else np.eye(len(self.odds)),
             constant=prepared.affine.constant,
         )
@@ -213,7 +229,7 @@ class PreparedOutputPlan(Plan):
     @property
     def penalty(self) -> float:
         """Penalty of a solve."""
-        return self._relative_penalty * float(self.shares.mean()) * self.curvature
+        return self._relative_penalty * float(self._undone_shares.mean()) * self.curvature
 
     @property
     def _relative_penalty(self) -> float:
@@ -252,7 +268,7 @@ class PreparedOutputPlan(Plan):
 
     def planned_noise(self) -> PlannedNoise:
         # margins of rows whose mean square norm is 1 have the noise of a weight
-        undone = self._undone(self.shares * self.curvature)
+        undone = self._undone(self._undone_shares * self.curvature)
         noise = self.mechanism.deviation(self.objective.dimension)
         noise *= math.sqrt(float((undone**2).mean()))
         design = self.objective.design

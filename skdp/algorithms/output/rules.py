@@ -37,6 +37,9 @@ WEAKEST = 1e-7
 #: large penalty see the clipped slopes at better and better points, and no solve has to be exact
 #: where curvatures are hardly known.
 LITTLE_NOISE, SOLVES, PENALTIES = 0.004, (6, 16), (4.0, 16.0)
+#: Noise of margins from which on steps are shorter than Newton's, of numbers and of classes, and
+#: the shortest step: less noise in directions with much variance, where most of the signal is.
+FULL_STEPS_NOISE, SHORTEST_STEP = (0.05, 0.15), 0.5
 #: The same limit for pure privacy, and the number of solves with their penalty. With a penalty of
 #: at most the mean curvature no direction overshoots twice as far, whatever its second moment is.
 PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 1.0), (1, 4.0))

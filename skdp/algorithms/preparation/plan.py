@@ -192,7 +192,8 @@ def _gaussian_shares(
         spread = min(max(0.5 * (noise / rules.SPREAD_NOISE) ** 2, low), high)
     unit = math.sqrt(2.0 * k * d) / (n * level.mu) * d  # spectral noise times features
     moments = rules.MOMENTS_SHARES[-2]
-    if unit > max(rules.WORTHY_NOISE, d * worthy_noise) * math.sqrt(moments):
+    largest = rules.WORTHY_NOISE[not loss.target_bound]
+    if unit > max(largest, d * worthy_noise) * math.sqrt(moments):
         moments = 0.0
     for share in reversed(rules.MOMENTS_SHARES):
         if unit <= rules.LITTLE_NOISE * math.sqrt(share):

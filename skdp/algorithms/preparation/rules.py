@@ -45,10 +45,10 @@ BINS, OUTSIDE_SHARE = 9, 0.32
 LEAST_MEANS_SHARE = 0.03
 #: Noise of a mean of numbers up to 1 from which on the spread has more than its least part; least
 #: and largest part.
-SPREAD_NOISE, SPREAD_SHARES = 0.02, (0.01, 0.1)
+SPREAD_NOISE, SPREAD_SHARES = 0.02, (0.01, 0.03)
 #: Parts for second moments, the noise (times features) that the first sufficient one has, and the
-#: noise up to which the last but one is worth it.
-MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, 1.0
+#: noise up to which the last but one is worth it, for numbers and for classes.
+MOMENTS_SHARES, LITTLE_NOISE, WORTHY_NOISE = (0.03, 0.06, 0.12, 0.2, 0.3), 0.05, (1.0, 0.5)
 #: Pure privacy: parts of epsilon for means and spread, with little noise of a mean of numbers up
 #: to 1 and with more; the limit; the part for second moments, and the noise up to which it is used.
 PURE_SHARES, PURE_LITTLE_NOISE = ((0.15, 0.1), (0.25, 0.2)), 0.015

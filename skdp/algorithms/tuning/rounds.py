@@ -92,6 +92,10 @@ class RoundsPlan(PreparedOutputPlan):
         return super()._constant_variance + (0.0 if self.is_squared else shift**2)
 
     @property
+    def _step(self) -> float:
+        return 1.0  # moments are known well
+
+    @property
     def n_solves(self) -> int:
         """Number of rounds."""
         return rules.ROUNDS_OF_SQUARES if self.is_squared else rules.ROUNDS_OF_ODDS
