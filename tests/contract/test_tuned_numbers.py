@@ -63,6 +63,7 @@ SPECIAL = {
         "noisy classes": "LEAST_SIGNAL",
         "shrunk ridge": "PENALTY_SHARE",
         "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
+        "persons with a limit": "WEIGHTED_MEANS",
     },
     "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
     "output": {
@@ -109,6 +110,7 @@ CHANGES = {
     "chosen tuner": ("tuned ridge, rounds, little noise, delta 0.01", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
+    "persons with a limit": ("logistic, gradient, persons", {"max_records_per_user": 2}),
     "shrunk ridge": ("ridge, gradient, little noise", {"alpha": 0.5}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),

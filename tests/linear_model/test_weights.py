@@ -92,6 +92,18 @@ def test_the_sum_of_the_weights_is_free(loss, moves_rows):
     assert plans[1].count_weight ** 2 >= 0.5
 
 
+@pytest.mark.parametrize("name", ["two classes", "squares"])
+def test_means_have_a_larger_part_with_weights(name):
+    """The number of records is far above the sum of the weights."""
+    X, y, weights = table(np.random.default_rng(0))
+    shares = []
+    for given in (None, weights):
+        report = declared(name, epsilon=30.0).fit(X, y, sample_weight=given).privacy_
+        squares = [(each.sensitivity / each.noise_scale) ** 2 for each in report.releases]
+        shares.append(squares[0] / sum(squares))
+    assert shares == pytest.approx([0.01, 0.05], rel=1e-6)
+
+
 def test_a_count_that_is_too_heavy_is_found(monkeypatch):
     def heavy(*args):
         plan = plan_centering(*args)

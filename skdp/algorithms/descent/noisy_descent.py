@@ -569,6 +569,8 @@ def _planned(
     if temperature_share is None:
         temperature_share = rules.temperature_share(loss, n_changes / (n * mu), design.of_persons)
     centering = moments = temperature = None
+    if means_share and design.is_slack:
+        means_share = max(means_share, rules.WEIGHTED_MEANS)
     if means_share:
         mu_means = mu * math.sqrt(means_share)
         centering = plan_centering(loss, design, relation, mu_means, moves_rows)

@@ -21,6 +21,8 @@ from skdp.problems import Loss
 LEAST_SIGNAL = 0.05
 #: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
 _TARGETS_NOISE = 0.05
+#: The least part where records have weights: their sum is far below the number of records.
+WEIGHTED_MEANS = 0.05
 #: Of the first weights for two classes: their size, the noise below which they are smaller, the
 #: log odds below which they are, and the squared distance of the mean of rows where they are half.
 _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
