@@ -9,7 +9,6 @@ import numpy as np
 
 from skdp._checks import check_option, shown
 from skdp._model import PrivateClassifier
-from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.linear_model.base import DPLinearModel
 from skdp.linear_model.class_costs import WeighedClasses, balanced_costs, declared_costs
 from skdp.problems import Design, EmpiricalRisk, Loss, Records
@@ -44,10 +43,11 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         if isinstance(self.class_weight, str):
             design = Design.of(records, self._public_size(records.n_units))
             plan = self._chosen(design, risk, records.in_memory).plan
-            if not (isinstance(plan, NoisyGradientDescentPlan) and plan.has_class_shares):
+            if not getattr(plan, "has_class_shares", False):
                 raise ValueError(
-                    "class_weight='balanced' needs released shares of the classes: method="
-                    "'gradient' with the log loss and an intercept. Name the weights in a dict."
+                    "class_weight='balanced' needs released shares of the classes: a method that "
+                    "prepares rows, such as 'gradient', with the log loss and an intercept. Name "
+                    "the weights in a dict."
                 )
         elif self.class_weight is not None:
             costs = declared_costs(self.class_weight, self.classes_)

@@ -79,8 +79,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
         the intercept after all releases, which has no price; without an intercept, and for other
-        losses, it weighs the records. "balanced": inverse to the released shares of the classes, of
-        "gradient" and the log loss.
+        losses, it weighs the records. "balanced": inverse to the shares of the classes, as released
+        by methods that prepare rows for the log loss ("gradient", "output", "rounds"; delta > 0).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed). The methods that end with

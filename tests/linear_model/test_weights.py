@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
-from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
 from skdp.algorithms.preparation.centering import plan_centering
 from skdp.privacy.events import RECORD_RELATIONS
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
@@ -235,6 +235,30 @@ def test_costs_shift_the_intercepts_of_several_classes():
     np.testing.assert_allclose(model.intercept_ - plain.intercept_, logs - logs.mean())
     odds = model.predict_proba(X) / plain.predict_proba(X)
     np.testing.assert_allclose(odds[:, 0] / odds[:, 2], 8.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPLogisticRegressionCV(classes=[0, 1]),
+        DPLogisticRegressionCV(classes=[0, 1], alphas=[0.01, 0.1]),
+        DPLogisticRegression(classes=[0, 1], method="output"),
+        DPLogisticRegression(classes=[0, 1, 2], method="output"),
+    ],
+)
+def test_classes_are_balanced_by_the_shares_that_a_preparation_releases(model):
+    X, _, _ = table(np.random.default_rng(6), 2000)
+    y = np.digitize(X[:, 0], [0.3, 0.5][: len(model.classes) - 1])
+    model = clone(model).set_params(epsilon=20.0, data_norm=1.0, random_state=0)
+    plain = clone(model).fit(X, y)
+    model.set_params(class_weight="balanced").fit(X, y)
+    shares = np.array(model.privacy_.plan["class_shares"])
+    np.testing.assert_allclose(shares, np.bincount(y) / len(y), atol=0.05)
+    costs = -np.log(shares)
+    expected = costs[1:] - costs[0] if len(costs) == 2 else costs - costs.mean()
+    np.testing.assert_allclose(model.intercept_ - plain.intercept_, expected)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert model.privacy_.releases == plain.privacy_.releases
 
 
 @pytest.mark.parametrize("name", ["hinges", "two classes"])

@@ -18,6 +18,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.descent.noise import clipped_curvature, row_squares, sampling_noise
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
+from skdp.algorithms.descent.shares import class_shares
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.kernel import solve_and_release
@@ -98,6 +99,8 @@ class PreparedOutputPlan(Plan):
         Of a solution with the accuracy of its certificate; after a run, the least of all.
     is_balanced : bool, default=False
         Whether log odds are turned into those of classes of equal sizes.
+    class_shares : tuple of float or None, default=None
+        After a run, what was released of the targets of log odds with an intercept.
     """
 
     objective: Objective
@@ -110,6 +113,7 @@ class PreparedOutputPlan(Plan):
     curvature: float = 0.0
     sensitivity: float | None = None
     is_balanced: bool = False
+    class_shares: tuple[float, ...] | None = None
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -341,7 +345,18 @@ class PreparedOutputPlan(Plan):
             "clip_norm": self.clip,
             "weights_noise": self.weights_noise,
             "is_whitened": self.preparation.moments is not None,
+            **self._shares_found(),
         }
+
+    @property
+    def has_class_shares(self) -> bool:
+        """Whether the shares of the classes are known after the first release."""
+        is_known = self.preparation.centering is not None
+        return is_known and self.risk.loss.has_odds and self.objective.design.intercept > 0
+
+    def _shares_found(self) -> dict[str, Any]:
+        shares = self.class_shares
+        return {} if shares is None else {"class_shares": list(shares)}
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
@@ -352,6 +367,9 @@ class PreparedOutputPlan(Plan):
             plan = replace(self, spread=prepared.spread, curvature=float(prepared.moments.mean()))
             if self.risk.loss.has_odds:
                 plan = replace(plan, odds=tuple(prepared.centering.offsets.tolist()))
+            if self.has_class_shares:
+                shares = class_shares(self.risk.loss, prepared.centering.offsets)
+                plan = replace(plan, class_shares=tuple(shares.tolist()))
             weights, left, plan = plan._solved(data, prepared, run)
             centered = prepared.centered_weights(weights)
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets

@@ -142,6 +142,7 @@ class RoundsPlan(PreparedOutputPlan):
             "clip_norm": self.clip,
             "weights_noise": self.weights_noise,
             "is_whitened": self.preparation.moments is not None,
+            **self._shares_found(),
         }
 
     def run(self, data: Records, run: Run) -> TunedResult:
