@@ -101,6 +101,20 @@ MUTANTS = (
         "tests/linear_model/test_persons.py -k 'no_release and attacked and steps and add'",
     ),
     Mutant(
+        "errors of margins at ties of attacks forgotten",
+        "algorithms/descent/steps.py",
+        "bound + gradients.reach, gradients.steepness",
+        "bound + gradients.reach, 0.0",
+        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
+    ),
+    Mutant(
+        "the length of a person's moves taken for a projection",
+        "algorithms/descent/steps.py",
+        "2.0 * moved if rows.of_persons and plan.attack else moved",
+        "moved",
+        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
+    ),
+    Mutant(
         "gradients under attack that jump at a tie",
         "algorithms/preparation/attacked_rows.py",
         "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
