@@ -1319,7 +1319,7 @@ MUTANTS = (
         "privacy/ledger.py",
         "return lines + _end(lines, copied=self.path)",
         "return lines + _end(lines)",
-        f"{_MOVES} 'every_call or copy_leads_back'",
+        f"{_MOVES} 'every_step or every_call or copy_leads_back'",
     ),
     Mutant(
         "ledger: a move is announced before the new file is there",
@@ -1333,7 +1333,7 @@ MUTANTS = (
         "    try:\n"
         "        ledger.move(new)\n"
         "        create_file(new, copy)\n",
-        f"{_MOVES} 'every_call or one_wins'",
+        f"{_MOVES} 'every_step or every_call or one_wins'",
     ),
     Mutant(
         "ledger: a move to a file that is there replaces it",
