@@ -336,6 +336,13 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k in_memory",
     ),
     Mutant(
+        "memory of a chunk is used again while it is held",
+        "data/arrays.py",
+        "weakref.finalize(part, self._spare.append, memory).atexit = False",
+        "self._spare.append(memory)",
+        "tests/data/test_sources.py -k used_again",
+    ),
+    Mutant(
         "records of a person in a chunk are units of their own",
         "problems/bounding.py",
         "records.of_persons(encoded.persons, self.max_records)",
