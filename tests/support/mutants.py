@@ -317,8 +317,8 @@ MUTANTS = (
     Mutant(
         "columns of chunks are not clipped to their ranges",
         "preprocessing/columns_of_sources.py",
-        "return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))",
-        "return Encoded(validate_array(chunk.X))",
+        "to_unit_interval(validate_array(chunk.X), self.ranges)",
+        "validate_array(chunk.X)",
         "tests/data/test_estimators.py -k private_scalers_and_ranges",
     ),
     Mutant(
@@ -371,6 +371,34 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k parts",
     ),
     Mutant(
+        "columns of persons of chunks weigh by their records",
+        "preprocessing/columns_of_sources.py",
+        "return encoded.X, encoded.persons",
+        "return encoded.X, None",
+        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
+    ),
+    Mutant(
+        "features of tables are planned by the records of persons",
+        "_sources.py",
+        "return len(_united([source.reduce(PersonIds(MarkKey.drawn()), _united)]))",
+        "return sum(sizes)",
+        f"{_PERSONS_OF_SOURCES} -k features_are",
+    ),
+    Mutant(
+        "persons in several row groups are counted several times",
+        "_sources.py",
+        "return np.unique(np.concatenate(",
+        "return np.asarray(np.concatenate(",
+        f"{_PERSONS_OF_SOURCES} -k features_are",
+    ),
+    Mutant(
+        "weights in tables follow from the persons of a chunk",
+        "synthetic/tables_of_sources.py",
+        "records.of_persons(encoded.persons, self.n_persons)",
+        "records.of_persons(encoded.persons, 2**20)",
+        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
+    ),
+    Mutant(
         "marks do not see ids",
         "problems/bounding.py",
         "positions, self.weights, persons)",
@@ -378,11 +406,11 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k change",
     ),
     Mutant(
-        "a scaler takes persons of a source for records",
+        "a scaler leaves out the weights of a source",
         "problems/surveys.py",
         "is not None and name not in self.units:",
         "is not None and name not in ('user_ids', 'sample_weight'):",
-        f"{_PERSONS_OF_SOURCES} -k refuses",
+        f"{_PERSONS_OF_SOURCES} -k is_refused",
     ),
     Mutant(
         "a merge writes to what it merges",
