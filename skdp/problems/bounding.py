@@ -112,24 +112,18 @@ class Bounding:
                 )
             y = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y)
             groups = None if self.groups is None else self.groups(chunk.groups)
-            weights = chunk.sample_weight
+            weights, ids, persons = chunk.sample_weight, None, None
             if weights is not None and self.weights is not None:
                 weights = self.weights(weights)
-            encoded = self.of_persons(chunk, X)
-            return encoded._replace(targets=self.targets(y), groups=groups, weights=weights)
-
-    def of_persons(self, chunk: Chunk, X: Any) -> Encoded:
-        """Return X with the persons of a chunk, where it has ids."""
-        if chunk.user_ids is None or self.persons is None:
-            return Encoded(X)
-        ids, persons = self.persons(chunk.user_ids, X.shape[0])
-        return Encoded(X, persons=persons, ids=ids)
+            if chunk.user_ids is not None and self.persons is not None:
+                ids, persons = self.persons(chunk.user_ids, X.shape[0])
+            return Encoded(X, self.targets(y), groups, weights, persons, ids)
 
     def nothing(self, X: Any) -> Encoded:
         """Return no records in numbers; X has no rows."""
         return Encoded(
             X,
-            None if self.targets is None else self.targets.nothing,
+            self.targets.nothing,
             None if self.groups is None else self.groups.nothing,
             None if self.weights is None else self.weights.nothing,
             None if self.persons is None else np.zeros(0, dtype=np.intp),

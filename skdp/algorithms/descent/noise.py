@@ -588,6 +588,6 @@ class DescentNoise:
         """Noise of the features' weights by that of the moments a penalty goes by."""
         known, deviation = self.descent.preconditioner, 0.0
         if known is not None:  # the ridge is the spectral norm of the noise
-            deviation = self.plan.ridge / math.sqrt(2.0 * len(known.values))
+            deviation = known.deviation(self.plan.ridge)
         before, after = self.scaled[:, : self.d], self.final[:, : self.d]
         return self.descent.spectrum.penalty_noise(before, after, deviation, self._scale_error())

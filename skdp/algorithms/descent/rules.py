@@ -31,9 +31,13 @@ _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 
 #: from a good model.
 _DRIFT_OF_ODDS, _DRIFT_OF_NUMBERS, _WEIGHTED_DRIFT = 1.0, 1.5, 0.5
 #: Number of records of a column, times mu over what one record changes, at which half of its
-#: weight is kept; and deviations of its noise up to which it may be noise alone.
-HALF_RELIABLE, NOISE_DEVIATIONS = 1.5, 2.0
-#: The same for squares without a preconditioner, where every direction has this noise.
+#: weight is kept; their number for log odds without noise, since a model that fits so few does not
+#: know their law; and deviations of its noise up to which a weight may be noise alone.
+HALF_RELIABLE, HALF_SAMPLED, NOISE_DEVIATIONS = 1.5, 3.0, 2.0
+#: Law of the moments of columns: points of the grid; its ends, in units of the noise and of the
+#: moment where half is kept, whichever is further away; steps of the EM algorithm.
+GRID, GRID_RANGE, EM_STEPS = 40, (0.1, 20.0), 100
+#: The bound on noise for squares without a preconditioner, where every direction has this noise.
 PLAIN_DRIFT_OF_SQUARES = 0.75
 
 #: Part of the squared mu for second moments: least, and largest where steps are missing.
@@ -83,9 +87,9 @@ BLOCK_LIMIT = 1e-4
 LEAST_FACTOR, OFFSET_DISTORTION = 0.05, 0.2
 #: Largest steps under attack are divided by 1 plus so many squared lengths of a move.
 REACH = 3.0
-#: Noise of a mean of rows from which on there is an alarm, of numbers and of classes, where rows
-#: vary in so many directions at most.
-ALARM_NOISE, DIRECTIONS = (0.2, 0.4), 1000
+#: Noise of a mean of rows from which on there is an alarm, of numbers, of classes and of those of
+#: tables, which are seldom well apart; rows vary in so many directions at most.
+ALARM_NOISE, DIRECTIONS = (0.2, 0.4, 0.15), 1000
 #: After a fit: noise of a mean of rows, in units of the share of the rarer class, and part of the
 #: variance of margins that is noise, of numbers and of classes, from which on the report says so.
 ALARM_RARER, ALARM_SHARE = 0.5, (0.75, 0.33)

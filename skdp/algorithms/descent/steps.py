@@ -5,6 +5,7 @@ Theory: docs/theory/noisy_gradient_descent.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import descend
+from skdp.algorithms.descent.shares import expected_reliability
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves, attacked_sum
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
@@ -73,7 +75,8 @@ class Descent:
         """Return the part of what the steps learnt that is kept, shape of the weights.
 
         The weight of a column is mostly noise if all noise together exceeds what the records of
-        the column can say, unless it is larger than noise alone makes it. All is kept for the
+        the column can say, unless it is larger than noise alone makes it. Their number has noise,
+        too: what is kept is its mean given the released moments of all columns. All is kept for the
         constant, and where second moments were not released. Of squares the weights of columns of
         small variance matter, too: a column has at least as many records as rows of norm 1 need
         for its mean.
@@ -82,18 +85,22 @@ class Descent:
         kept = np.ones_like(learnt)
         if known is None:
             return kept
-        d = plan.objective.design.n_features
-        shares = np.maximum(known.of_columns[:d], 0.0)
-        if plan.is_squared:
-            centering = self.rows.centering
-            least = np.abs(centering.mean) - centering.errors[0] * centering.scale
-            shares = np.maximum(shares, least)
-        half = rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes / plan.mu
-        signal = (plan.n_records * shares / half) ** 2
-        unit = plan.sensitivity * plan.n_blocks / plan.n_records
+        d, n = plan.objective.design.n_features, plan.n_records
+        moments, error = known.of_columns[:d], known.deviation(plan.ridge)
+        hidden = rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes / plan.mu
+        sampled = rules.HALF_SAMPLED if plan.loss.has_odds else 0.0
+        half = math.hypot(hidden, sampled) / n
+        parts = expected_reliability(moments, error, half)
+        centering = self.rows.centering
+        if plan.is_squared and centering.mean.any():
+            of_means = centering.errors[0] * centering.scale
+            by_means = expected_reliability(centering.mean, of_means, half, is_signed=True)
+            parts = np.maximum(parts, by_means)
+        unit = plan.sensitivity * plan.n_blocks / n
         noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
-        stein = 1.0 - rules.NOISE_DEVIATIONS**2 * noise / np.maximum(learnt**2, 1e-300)
-        kept[:, :d] = np.maximum(signal / (1.0 + signal), stein[:, :d])
+        noise = noise[:d] + (sampled / (n * (np.maximum(moments, 0.0) + error))) ** 2
+        squares = np.maximum(learnt[:, :d] ** 2, 1e-300)
+        kept[:, :d] = np.maximum(parts, 1.0 - rules.NOISE_DEVIATIONS**2 * noise / squares)
         return kept
 
     def release(
@@ -155,9 +162,7 @@ class Descent:
             norms = two_norms(d, rows.cancellation + bool(plan.attack)) * clip
             if rows.of_persons:
                 norms = person_rounding(rows, clip, bool(plan.attack))
-            moved = ((bound + turn) * margins + norms) * largest
-            # a person's moves enter its length, not as a part of a Euclidean norm
-            return sums.bound(2.0 * moved if rows.of_persons and plan.attack else moved)
+            return sums.bound(((bound + turn) * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             if plan.attack is not None:

@@ -48,6 +48,10 @@ class Preconditioner:
         """Return the inverse, with values that are raised to a floor."""
         return np.asarray((self.vectors / np.maximum(self.values, floor)) @ self.vectors.T)
 
+    def deviation(self, ridge: float) -> float:
+        """Return the deviation of the noise of `of_columns`, whose spectral norm is the ridge."""
+        return ridge / math.sqrt(2.0 * len(self.values))
+
 
 @dataclass(frozen=True)
 class ShortenedMoments:

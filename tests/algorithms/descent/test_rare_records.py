@@ -11,6 +11,7 @@ import pytest
 from descent_plans import ADD, REPLACE, objective, plain_plan, plan_of
 from plain_noise import Silent
 
+from skdp.algorithms.descent.shares import expected_reliability, reliability
 from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.preparation.centered_rows import Centering
 from skdp.algorithms.preparation.second_moments import Preconditioner
@@ -148,24 +149,57 @@ def known_columns(plan, centering, of_columns):
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(2.0)], ids=["odds", "squares"])
 def test_weights_are_kept_by_the_records_of_their_columns(loss, relation):
-    """Half of it from 3 (1.5) / mu records on; all of it far beyond what noise alone makes."""
-    plan = plan_of(loss, 16_000, 4, 1.0, 1e-6, relation)
-    half = 1.5 * relation.n_changes / plan.mu / 16_000
-    unknown, columns = Centering.unknown(4, 1), half * np.array([0.0, -1.0, 1.0, 3.0])
+    """Half of it from 3 (1.5) / mu records on, and 3 more of log odds; all far beyond noise."""
+    plan, n = plan_of(loss, 16_000, 4, 10.0, 1e-6, relation), 16_000
+    sampled, error = 3.0 * loss.has_odds, plan.moments.sum.deviation / n
+    half = math.hypot(1.5 * relation.n_changes / plan.mu, sampled) / n
+    unknown = replace(Centering.unknown(4, 1), errors=(1.0, 1.0))
+    columns = half * np.array([0.0, -1.0, 1.0, 3.0])
     descent = known_columns(plan, unknown, columns)
-    noise = np.array([unheld(plan, value, 1.0) for value in descent.preconditioner.values])
-    parts = np.array([0.0, 0.0, 0.5, 0.9])
+    noise = np.array([unheld(plan, value, 1.0) for value in descent.preconditioner.values])[:4]
+    few = sampled / n / (np.maximum(columns, 0.0) + error)
+    parts = expected_reliability(columns, error, half)
     for factor, beyond in ((1e-6, 0.0), (2.0, 0.0), (4.0, 0.75), (40.0, 0.9975)):
-        kept = descent.reliability(factor * noise[None, :])[0]
-        np.testing.assert_allclose(kept, [*np.maximum(parts, beyond), 1.0], atol=1e-9)
-    # of squares by means of rows, too, in units of the data norm, less a deviation of their noise
+        kept = descent.reliability(factor * np.append(np.hypot(noise, few), 1.0)[None, :])[0]
+        np.testing.assert_allclose(kept, [*np.maximum(parts, beyond), 1.0], rtol=1e-6)
+    # of squares by means of rows, too, in units of the data norm
     means = half * np.array([-1.5, 0.5, 0.2, 4.5])
     moved = replace(unknown, mean=means, scale=0.5, errors=(half, 1.0))
-    kept = known_columns(plan, moved, columns).reliability(1e-6 * noise[None, :])[0]
-    expected = [0.5, 0.0, 0.5, 16.0 / 17.0] if loss.target_bound else parts
-    np.testing.assert_allclose(kept, [*expected, 1.0], atol=1e-9)
+    kept = known_columns(plan, moved, columns).reliability(np.full((1, 5), 1e-9))[0]
+    if loss.target_bound:
+        by_means = expected_reliability(means, 0.5 * half, half, is_signed=True)
+        assert (by_means > parts)[0] and (by_means > parts)[3]
+        parts = np.maximum(parts, by_means)
+    np.testing.assert_allclose(kept, [*parts, 1.0], rtol=1e-6)
     plain = replace(descent, preconditioner=None)
-    np.testing.assert_array_equal(plain.reliability(noise[None, :]), np.ones((1, 5)))
+    np.testing.assert_array_equal(plain.reliability(np.ones((1, 5))), np.ones((1, 5)))
+
+
+def test_without_noise_half_is_kept_at_half():
+    values = np.geomspace(0.1, 10.0, 7)
+    exact = values**2 / (1.0 + values**2)
+    np.testing.assert_allclose(expected_reliability(values, 0.1, 1.0), exact, atol=0.05)
+    both = expected_reliability(np.append(values, -values), 0.1, 1.0, is_signed=True)
+    np.testing.assert_allclose(both, np.append(exact, exact), atol=0.05)
+    assert (expected_reliability(-values, 0.1, 1.0) < 0.01).all()
+    for extreme in (np.full(3, 1e300), np.full(3, -1e300), np.zeros(3)):
+        assert np.isfinite(expected_reliability(extreme, 1.0, 1e-9)).all()
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+@pytest.mark.parametrize("law", [(0.0,), (0.3, 0.3, 8.0), (6.0,)])
+def test_what_is_kept_is_nearer_to_the_truth_than_by_the_noisy_number_alone(law, is_signed):
+    """The noise is 2.7 times the moment where half is kept, as with 3 % of the budget."""
+    rng, errors = np.random.default_rng(0), []
+    for _ in range(20):
+        truth = rng.choice(law, 20) * (rng.choice([-1.0, 1.0], 20) if is_signed else 1.0)
+        noisy = truth + 2.7 * rng.normal(size=20)
+        alone = np.abs(noisy) if is_signed else np.maximum(noisy, 0.0)
+        exact = reliability(truth, 1.0)
+        found = expected_reliability(noisy, 2.7, 1.0, is_signed)
+        errors.append([((kept - exact) ** 2).mean() for kept in (found, reliability(alone, 1.0))])
+    ours, its = np.mean(errors, axis=0)
+    assert ours < 0.9 * its
 
 
 @pytest.mark.parametrize("n_features", [1, 4])
@@ -239,6 +273,15 @@ def test_rare_records_do_better_than_by_a_constant(seeds):
         errors.append(float(((ridge.predict(X) - targets)[rare] ** 2).mean()))
     assert np.mean(losses) < 0.8
     assert np.mean(errors) < 0.05
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_few_records_do_not_make_sure(seed):
+    """Three records, and one: the log odds are 0.7, and -1.5 to -1.9 by all that was learnt."""
+    X, y, _, rare = records(4000, 0.001, seed)
+    assert rare.sum() <= 3 and y[rare].mean() < 0.4
+    model = DPLogisticRegression(100.0, data_norm=1.0, classes=[0, 1], random_state=seed).fit(X, y)
+    assert 0.0 < model.decision_function([[0.0, 0.0, 1.0, 0.0]])[0] < 2.2
 
 
 @pytest.mark.parametrize("seed", [0, 1])
