@@ -101,20 +101,6 @@ MUTANTS = (
         "tests/linear_model/test_persons.py -k 'no_release and attacked and steps and add'",
     ),
     Mutant(
-        "errors of margins at ties of attacks forgotten",
-        "algorithms/descent/steps.py",
-        "bound + gradients.reach, gradients.steepness",
-        "bound + gradients.reach, 0.0",
-        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
-    ),
-    Mutant(
-        "the length of a person's moves taken for a projection",
-        "algorithms/descent/steps.py",
-        "2.0 * moved if rows.of_persons and plan.attack else moved",
-        "moved",
-        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
-    ),
-    Mutant(
         "gradients under attack that jump at a tie",
         "algorithms/preparation/attacked_rows.py",
         "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
@@ -317,8 +303,8 @@ MUTANTS = (
     Mutant(
         "columns of chunks are not clipped to their ranges",
         "preprocessing/columns_of_sources.py",
-        "to_unit_interval(validate_array(chunk.X), self.ranges)",
-        "validate_array(chunk.X)",
+        "return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))",
+        "return Encoded(validate_array(chunk.X))",
         "tests/data/test_estimators.py -k private_scalers_and_ranges",
     ),
     Mutant(
@@ -334,13 +320,6 @@ MUTANTS = (
         "    return labels.of(first, stop)[codes]\n",
         "    return labels.of(first, first + n)\n",
         f"{_PERSONS_OF_SOURCES} -k in_memory",
-    ),
-    Mutant(
-        "memory of a chunk is used again while it is held",
-        "data/arrays.py",
-        "weakref.finalize(part, self._spare.append, memory).atexit = False",
-        "self._spare.append(memory)",
-        "tests/data/test_sources.py -k used_again",
     ),
     Mutant(
         "records of a person in a chunk are units of their own",
@@ -371,34 +350,6 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k parts",
     ),
     Mutant(
-        "columns of persons of chunks weigh by their records",
-        "preprocessing/columns_of_sources.py",
-        "return encoded.X, encoded.persons",
-        "return encoded.X, None",
-        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
-    ),
-    Mutant(
-        "features of tables are planned by the records of persons",
-        "_sources.py",
-        "return len(_united([source.reduce(PersonIds(MarkKey.drawn()), _united)]))",
-        "return sum(sizes)",
-        f"{_PERSONS_OF_SOURCES} -k features_are",
-    ),
-    Mutant(
-        "persons in several row groups are counted several times",
-        "_sources.py",
-        "return np.unique(np.concatenate(",
-        "return np.asarray(np.concatenate(",
-        f"{_PERSONS_OF_SOURCES} -k features_are",
-    ),
-    Mutant(
-        "weights in tables follow from the persons of a chunk",
-        "synthetic/tables_of_sources.py",
-        "records.of_persons(encoded.persons, self.n_persons)",
-        "records.of_persons(encoded.persons, 2**20)",
-        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
-    ),
-    Mutant(
         "marks do not see ids",
         "problems/bounding.py",
         "positions, self.weights, persons)",
@@ -406,11 +357,11 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k change",
     ),
     Mutant(
-        "a scaler leaves out the weights of a source",
+        "a scaler takes persons of a source for records",
         "problems/surveys.py",
         "is not None and name not in self.units:",
         "is not None and name not in ('user_ids', 'sample_weight'):",
-        f"{_PERSONS_OF_SOURCES} -k is_refused",
+        f"{_PERSONS_OF_SOURCES} -k refuses",
     ),
     Mutant(
         "a merge writes to what it merges",
@@ -1354,7 +1305,7 @@ MUTANTS = (
         "privacy/ledger.py",
         "return lines + _end(lines, copied=self.path)",
         "return lines + _end(lines)",
-        f"{_MOVES} 'every_step or every_call or copy_leads_back'",
+        f"{_MOVES} 'every_call or copy_leads_back'",
     ),
     Mutant(
         "ledger: a move is announced before the new file is there",
@@ -1368,7 +1319,7 @@ MUTANTS = (
         "    try:\n"
         "        ledger.move(new)\n"
         "        create_file(new, copy)\n",
-        f"{_MOVES} 'every_step or every_call or one_wins'",
+        f"{_MOVES} 'every_call or one_wins'",
     ),
     Mutant(
         "ledger: a move to a file that is there replaces it",
@@ -1883,11 +1834,39 @@ MUTANTS = (
         _RARE,
     ),
     Mutant(
-        "records of columns of squares by means with their noise",
+        "means of columns of squares with the noise of unscaled rows",
         "algorithms/descent/steps.py",
-        "np.abs(centering.mean) - centering.errors[0] * centering.scale",
-        "np.abs(centering.mean)",
+        "of_means = centering.errors[0] * centering.scale",
+        "of_means = centering.errors[0]",
         _RARE,
+    ),
+    Mutant(
+        "records of columns without the sampling of log odds",
+        "algorithms/descent/steps.py",
+        "math.hypot(hidden, sampled)",
+        "hidden",
+        _RARE,
+    ),
+    Mutant(
+        "large weights of columns of few records are taken for signal",
+        "algorithms/descent/steps.py",
+        "noise[:d] + (sampled / (n * (np.maximum(moments, 0.0) + error))) ** 2",
+        "noise[:d]",
+        _RARE,
+    ),
+    Mutant(
+        "law of the moments of columns that no column changes",
+        "algorithms/descent/shares.py",
+        "for _ in range(rules.EM_STEPS):",
+        "for _ in range(0):",
+        _RARE,
+    ),
+    Mutant(
+        "alarm of tables as that of other rows",
+        "algorithms/descent/noisy_descent.py",
+        "classes = 2 if self.objective.design.directions else 1",
+        "classes = 1",
+        "tests/algorithms/descent/test_alarms.py",
     ),
     Mutant(
         "plain paths without the length of rows",

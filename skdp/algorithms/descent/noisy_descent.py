@@ -304,7 +304,9 @@ class NoisyGradientDescentPlan(Plan):
         return planned_noise(self)
 
     def alarms(self) -> tuple[str, ...]:
-        if self._noise_in_few_directions <= rules.ALARM_NOISE[not self.loss.target_bound]:
+        classes = 2 if self.objective.design.directions else 1  # features of tables, or any rows
+        kind = 0 if self.loss.target_bound else classes
+        if self._noise_in_few_directions <= rules.ALARM_NOISE[kind]:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 

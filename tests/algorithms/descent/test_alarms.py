@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from descent_plans import plan_of
@@ -19,6 +21,7 @@ from skdp.algorithms.descent.temperature import _left
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.problems import HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 from skdp.robust import DPMaxGroupLossClassifier
+from skdp.tabular import DPTabularClassifier
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,42 @@ from skdp.robust import DPMaxGroupLossClassifier
 )
 def test_a_warning_before_the_fit_by_public_numbers(loss, n, d, epsilon, is_large):
     assert bool(plan_of(loss, n, d, epsilon, 1e-6).alarms()) == is_large
+
+
+@pytest.mark.parametrize(
+    ("loss", "n", "epsilon", "is_large"),
+    [
+        (LogisticLoss(), 300, 1.0, True),  # an error of .18: classes may have .4 but for tables
+        (LogisticLoss(), 750, 0.3, True),
+        (SoftmaxLoss(3), 300, 1.0, True),
+        (LogisticLoss(), 750, 1.0, False),
+        (LogisticLoss(), 300, 3.0, False),
+        (HalfSquaredLoss(1.0), 300, 1.0, False),  # numbers as always
+    ],
+)
+def test_a_warning_for_tables_comes_earlier(loss, n, epsilon, is_large):
+    plan = plan_of(loss, n, 29, epsilon, 1e-6)
+    design = replace(plan.objective.design, directions=29.0)
+    of_table = replace(plan, objective=replace(plan.objective, design=design))
+    assert not plan.alarms()
+    assert bool(of_table.alarms()) == is_large
+
+
+@pytest.mark.parametrize("n", [300, 900])
+def test_tables_of_few_records_warn_before_the_fit_where_a_constant_is_as_good(n):
+    rng, columns = np.random.default_rng(0), {f"x{j}": list("abcde") for j in range(6)}
+    frame = pd.DataFrame({name: rng.choice(each, n + 3000) for name, each in columns.items()})
+    odds = 0.8 * sum((frame[name] == "a").to_numpy() - 0.2 for name in columns) - 1.0
+    y, lost = (rng.random(len(odds)) < expit(odds)).astype(int), []
+    constant = log_loss(y[n:], np.full(3000, y[:n].mean()))
+    for seed in range(4):
+        model = DPTabularClassifier(columns=columns, classes=[0, 1], random_state=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(frame[:n], y[:n])
+        assert any("hardly better" in str(each.message) for each in caught) == (n == 300)
+        lost.append(log_loss(y[n:], model.predict_proba(frame[n:])[:, 1]) - constant)
+    assert (np.mean(lost) > -0.01) == (n == 300)
 
 
 def remarks_of(model):
