@@ -16,8 +16,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of candidates: choice and fit are functions of noisy moments and gradients. Penalties
-    are tuned for two classes; several are fitted by the default of
+    the number of candidates: choice and fit are functions of noisy moments and gradients. Several
+    classes without candidates are fitted by the default of
     :class:`~skdp.linear_model.DPLogisticRegression`.
 
     Parameters
@@ -29,7 +29,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Laplace noise instead of Gaussian.
     method : {"auto", "rounds", "newton", "bilevel", "bilevel_minibatch", \
             "hypergradient", "exponential", "public"}, default="auto"
-        - "rounds" (delta > 0, two classes): means, spread and second moments of the records are
+        - "rounds" (delta > 0): means, spread and second moments of the records are
           released, then mean gradients of clipped losses at private points; the model is shrunk by
           the noise that is known to be in it, and any number of candidates for alpha are compared
           for free.
@@ -42,9 +42,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
         - "auto": "rounds", but "newton" with `cv` or delta = 0. Where public numbers say that
-          second moments are mostly noise, or where there are several classes, it is the default of
-          DPLogisticRegression, which has no penalty; with a solver it is output perturbation on
-          prepared rows.
+          second moments are mostly noise, or for several classes without candidates, it is the
+          default of DPLogisticRegression, which has no penalty; with a solver it is output
+          perturbation on prepared rows.
 
         Those after "newton" end with output perturbation on all records at the chosen alpha. They
         serve for comparison: see docs/guide/tuning.md.
@@ -223,15 +223,17 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     @property
     def _only_binary(self) -> str | None:
-        given = [name for name in ("cv", "inner") if getattr(self, name) is not None]
-        given += self._candidates
-        if self.method != "auto":
+        names = "cv", "inner", "penalty_groups"
+        given = [name for name in names if getattr(self, name) is not None]
+        if self.method not in ("auto", "rounds"):
             given.insert(0, "method")
+        if self.delta == 0:
+            given += self._candidates
         if not given:
             return None
         return (
-            f"{given[0]}={shown(getattr(self, given[0]))} supports two only. With method='auto', "
-            "and no penalties to compare, there may be several"
+            f"{given[0]}={shown(getattr(self, given[0]))} supports two only. method='auto' and "
+            "'rounds' with delta > 0 fit several, with one alpha for all features"
         )
 
     def _loss(self, n_classes: int) -> Loss:

@@ -81,7 +81,7 @@ class TunedLinearModel(DPLinearModel):
         """Say why the fit is that of a model without a tuner."""
         reason = "second moments would be mostly noise"
         if risk.loss.n_outputs > 1:
-            reason = "rounds are proven for two classes"
+            reason = "penalties of several classes are compared if candidates are given"
         elif self._has_solver:
             reason = "a solver was given"
         elif self._budget.is_pure:
@@ -136,7 +136,7 @@ class TunedLinearModel(DPLinearModel):
         """Return the name of the tuner; None for a model without one."""
         if self.method != "auto":
             return self.method
-        if risk.loss.n_outputs > 1 or self._has_solver:
+        if self._has_solver or (risk.loss.n_outputs > 1 and not self._candidates):
             return None
         statistics = list(self._methods)[1]
         objective = self._objective(design, risk)

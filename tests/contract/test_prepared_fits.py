@@ -44,6 +44,13 @@ FITS = {
     "output-one-vs-rest": (plan_prepared_output, OneVsRestLoss(HingeLoss(), 3), "dense", 0.3, {}),
     "rounds-squares": (plan_rounds, HalfSquaredLoss(1.0), "float32", 0.3, {}),
     "rounds-odds": (plan_rounds, LogisticLoss(), "dense", 0.3, {}),
+    "rounds-classes": (
+        plan_rounds,
+        SoftmaxLoss(5),
+        "csr",
+        0.3,
+        {"candidates": PenaltyGroups((0,) * D, (1.0,) * D, 1e-6, 1e3), "grid": (1e-3, 1.0)},
+    ),
     "rounds-no-intercept": (plan_rounds, LogisticLoss(), "csr", 0.0, {}),
     "rounds-alphas": (
         plan_rounds,

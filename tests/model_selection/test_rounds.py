@@ -78,11 +78,28 @@ def test_several_classes_are_fitted_by_the_default_without_a_tuner():
     assert model.privacy_.method == "gradient" and model.coef_.shape == (3, 5)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
     assert model.__sklearn_tags__().classifier_tags.multi_class
-    for parameters in ({"cv": 2}, {"alphas": [1.0]}, {"method": "rounds"}, {"method": "bilevel"}):
+    for parameters in (
+        {"cv": 2}, {"penalty_groups": [0, 0, 1, 1, 1]}, {"method": "bilevel"},
+        {"alpha_bounds": (1e-3, 1.0), "delta": 0.0},
+    ):  # fmt: skip
         refused = make("logistic", classes=classes, **parameters)
         assert not refused.__sklearn_tags__().classifier_tags.multi_class
-        with pytest.raises(ValueError, match=r"supports two only\. With method='auto'"):
+        with pytest.raises(ValueError, match=r"supports two only\. method='auto' and 'rounds'"):
             refused.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "given", [{"alphas": [1e-5, 1.0]}, {"alpha_bounds": (1e-6, 1e-2)}, {"method": "rounds"}]
+)
+def test_one_penalty_of_several_classes_is_compared(given):
+    (X, _), rng, classes = table("ridge"), np.random.default_rng(0), range(4)
+    y = (9.0 * X[:, :4] + rng.gumbel(size=(len(X), 4))).argmax(axis=1)
+    model, plain = (
+        make("logistic", kind, classes=classes, epsilon=3.0, **({} if kind else given)).fit(X, y)
+        for kind in (0, 1)
+    )
+    assert model.privacy_.method == "rounds" and model.coef_.shape == model.coef_noise_.shape
+    assert model.alpha_ < 0.1 and model.score(X, y) > plain.score(X, y) - 0.02
 
 
 @every_model

@@ -2177,6 +2177,13 @@ MUTANTS = (
         _ROUNDS,
     ),
     Mutant(
+        "rounds: the penalty of several classes is that of one output",
+        "algorithms/tuning/rounds.py",
+        "return sum(values), np.sum(gradients, axis=0)",
+        "return values[0], gradients[0]",
+        "tests/algorithms/tuning/test_rounds.py -k several_outputs",
+    ),
+    Mutant(
         "rounds: slopes may be twice as large",
         "algorithms/tuning/rounds.py",
         "ClippedSlopes(affine=made, clip=clip)",

@@ -142,6 +142,7 @@ class SplitPlan(TuningPlan):
     _shares = 1e-9, 1.0 - 1e-9
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
         check_real("tune_share", self.tune_share, *self._shares)
         check_positive(coef_norm=self.norm_guess)

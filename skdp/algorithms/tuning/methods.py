@@ -89,7 +89,7 @@ class TuningMethod:
         if asked["alphas"] is not None and "grid" not in self.options:
             raise ValueError(
                 f"method={name!r} searches within alpha_bounds: alphas must be None. "
-                "method='rounds' (delta > 0, two classes or numbers) compares given ones."
+                "method='rounds' (delta > 0) compares given ones."
             )
         if asked["inner"] is not None and "inner" not in self.options:
             raise ValueError(f"method={name!r} has no inner solver: inner is for method='bilevel'.")

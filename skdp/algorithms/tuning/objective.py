@@ -33,8 +33,9 @@ class TuningObjective:
     bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
     minimum over the features and the last term that of an intercept feature of value s.
 
-    The loss is smooth and of one margin; `data_norm` is the norm bound of the features, `intercept`
-    the value of the intercept feature or 0. Under add/remove the design has a public nominal size.
+    The loss is smooth, and of one margin but for rounds; `data_norm` is the norm bound of the
+    features, `intercept` the value of the intercept feature or 0. Under add/remove the design has a
+    public nominal size.
     """
 
     loss: Loss
@@ -45,8 +46,6 @@ class TuningObjective:
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        if self.loss.n_outputs != 1:
-            raise ValueError("Private tuning is made for losses of one margin.")
         self.penalties.check_width(self.design.width)
 
     @classmethod
@@ -164,6 +163,10 @@ class TuningPlan(Plan):
 
     objective: TuningObjective
     budget: PrivacyBudget
+
+    def __post_init__(self) -> None:
+        if self.objective.loss.n_outputs != 1:
+            raise ValueError("This tuning method is made for losses of one margin.")
 
     @abstractmethod
     def run(self, data: Records, run: Run) -> TunedResult: ...

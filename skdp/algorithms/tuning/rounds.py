@@ -43,6 +43,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
+from skdp.problems.multiclass_losses import SoftmaxLoss
 from skdp.problems.slope_clipped import clipped
 
 #: Largest noisy gradient, beyond which computations could overflow.
@@ -56,7 +57,8 @@ class RoundsPlan(PreparedOutputPlan):
     Attributes
     ----------
     candidates : PenaltyGroups or None, default=None
-        Of the features: penalties to choose. None: the shrinkage by the noise alone.
+        Of the features: penalties to choose, one for several classes. None: the shrinkage by the
+        noise alone.
     grid : tuple of float or None, default=None
         The candidates of one alpha for all features. None: all within the bounds.
     path : tuple of tuple of float
@@ -199,18 +201,22 @@ class RoundsPlan(PreparedOutputPlan):
             path.append((float((penalties / squares).mean()),))
         response = None
         if self.candidates is not None:
-            risk = PenaltyRisk(
-                weights=mean[0, :d],
-                curvature=curvature.floored[0, :d],
-                variances=variances[0, :d],
-                known=penalties[0],
-                sizes=sizes * math.sqrt(float(relative[0])),
-                penalties=self.candidates,
-            )
-            alpha, found = _chosen(risk, self.grid)
-            beta[0, :d] = risk.model(alpha)
+            parts = [
+                PenaltyRisk(
+                    weights=mean[j, :d],
+                    curvature=curvature.floored[j, :d],
+                    variances=variances[j, :d],
+                    known=penalties[j],
+                    sizes=sizes * math.sqrt(float(relative[j])),
+                    penalties=self.candidates,
+                )
+                for j in range(len(mean))
+            ]
+            alpha, found = _chosen(SummedRisk(parts), self.grid)
+            beta[:, :d] = [part.model(alpha) for part in parts]
             weights, path = curvature.rotated_back(beta), [tuple(row) for row in found.tolist()]
-            response = risk.response(alpha)
+            if len(parts) == 1:  # one alpha of several classes shrinks the directions one by one
+                response = parts[0].response(alpha)
         variances = variances * self._carried(prepared, curvature, mean, beta)[:, None]
         left = LeftNoise.of(curvature, variances, mean, beta, response)
         return weights, left, replace(self, sensitivity=least, path=tuple(path))
@@ -275,7 +281,18 @@ class PenaltyRisk(Risk):
         return value, np.array(gradient)
 
 
-def _chosen(risk: PenaltyRisk, grid: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+class SummedRisk(Risk):
+    """The sum of the estimates of several outputs, which have the same alpha."""
+
+    def __init__(self, parts: list[PenaltyRisk]) -> None:
+        self.parts, self.penalties = parts, parts[0].penalties
+
+    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        values, gradients = zip(*(part(alpha) for part in self.parts), strict=True)
+        return sum(values), np.sum(gradients, axis=0)
+
+
+def _chosen(risk: Risk, grid: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the alpha of the least risk, and the path to it."""
     if grid is None:
         return search_alpha(risk, risk.penalties)
@@ -287,7 +304,10 @@ def _chosen(risk: PenaltyRisk, grid: tuple[float, ...] | None) -> tuple[np.ndarr
 
 def are_proven(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether the proof of rounds covers the loss, and there are few enough features."""
-    is_covered = type(objective.risk.loss) in (HalfSquaredLoss, LogisticLoss)
+    loss = objective.risk.loss
+    is_covered = type(loss) in (HalfSquaredLoss, LogisticLoss) or (
+        isinstance(loss, SoftmaxLoss) and loss.n_classes > 2
+    )
     is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
     return is_covered and is_narrow and objective.risk.is_mean and not budget.is_pure
 
@@ -311,7 +331,7 @@ def plan_rounds(
     Parameters
     ----------
     objective : Objective
-        Of least squares, or of the log loss of two classes; without a penalty or a ball.
+        Of least squares or of the log loss; without a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
     candidates, grid
@@ -319,8 +339,8 @@ def plan_rounds(
     """
     if not are_proven(objective, budget):
         raise ValueError(
-            "method='rounds' is for squared_error and for log_loss with two classes, delta > 0 and "
-            f"at most {preparation_rules.LARGEST_WIDTH} features."
+            "method='rounds' is for squared_error and for log_loss, delta > 0 and at most "
+            f" {preparation_rules.LARGEST_WIDTH} features."
         )
     plan = plan_prepared_output(objective, budget, candidates is not None)
     if candidates is not None:  # a temperature would undo their penalty

@@ -62,6 +62,7 @@ class MomentsTuningPlan(TuningPlan):
     alpha: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_folds is not None:
             require_replace_one(self.objective.neighbouring, "moments of folds")
         check_folds(self.objective.n_records, self.n_folds)

@@ -13,8 +13,11 @@ from sklearn.metrics import log_loss
 
 from skdp.algorithms import Run
 from skdp.algorithms.output.prepared import PreparedProblem
+from skdp.algorithms.tuning import TuningObjective
+from skdp.algorithms.tuning.final_fit import PublicRulePlan
 from skdp.algorithms.tuning.rounds import (
     PenaltyRisk,
+    SummedRisk,
     are_proven,
     have_known_moments,
     plan_rounds,
@@ -28,6 +31,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     LogisticLoss,
     Objective,
+    OneVsRestLoss,
     PenaltyGroups,
     ProblemConstants,
     Records,
@@ -209,8 +213,11 @@ def test_what_rounds_are_for():
     few, wide = Design(1.1, 6, 200, 1024, 1.0, 0.3), Design(1.1, 1002, 10**9, 1024, 1.0, 0.3)
     noisy = Objective(EmpiricalRisk(LogisticLoss()), few)
     assert are_proven(noisy, budget) and not have_known_moments(noisy, budget)
+    classes = Objective(EmpiricalRisk(SoftmaxLoss(3)), design)
+    assert are_proven(classes, budget) and have_known_moments(classes, budget)
     for loss, other, given in (
-        (SoftmaxLoss(3), design, budget),
+        (SoftmaxLoss(2), design, budget),
+        (OneVsRestLoss(SquaredHingeLoss(), 3), design, budget),
         (SquaredHingeLoss(), design, budget),
         (LogisticLoss(), wide, budget),
         (LogisticLoss(), design, PrivacyBudget(1.0, 0.0)),
@@ -291,6 +298,31 @@ def test_the_risk_has_its_gradient_and_its_model():
         expected = np.linalg.solve(hessian, each.curvature * each.weights)
         assert each.model(alpha) == pytest.approx(expected, rel=1e-9)
         assert value == pytest.approx(each.uniform(alpha[:1])[0]) or alpha[0] != alpha[1]
+
+
+def test_several_outputs_have_one_penalty():
+    """That of the least sum of their risks."""
+    rng = np.random.default_rng(7)
+    parts = [risk(rng, (0, 0, 0, 0)) for _ in range(3)]
+    value, gradient = SummedRisk(parts)(np.array([0.3]))
+    found = [part(np.array([0.3])) for part in parts]
+    assert value == pytest.approx(sum(each for each, _ in found))
+    assert gradient == pytest.approx(np.sum([each for _, each in found], axis=0))
+    X, loss = table(6000)[0], SoftmaxLoss(3)
+    y = (6.0 * X[:, :3] + rng.gumbel(size=(len(X), 3))).argmax(axis=1)
+    data = Records(X, 1.0, 0.3, targets=y)
+    objective = Objective(EmpiricalRisk(loss), Design.of(data))
+    norms = []
+    for grid in ((1e-6,), (1e4,), (1e4, 1e-6, 1e3)):
+        budget = PrivacyBudget(3.0, 1e-6)
+        plan = plan_rounds(objective, budget, candidates=penalties(4), grid=grid)
+        done = plan.run(data, Run(noise=NoiseSource(np.random.default_rng(8).bytes)))
+        assert done.alpha == min(grid)
+        norms.append(np.linalg.norm(done.point.reshape(2, 5)[:, :4]))
+    assert norms[0] == norms[2] > 1.0 > 1e-2 > norms[1]
+    tuning = TuningObjective.of(data, loss, penalties(5))
+    with pytest.raises(ValueError, match="losses of one margin"):
+        PublicRulePlan(objective=tuning, budget=PrivacyBudget(1.0, 1e-6))
 
 
 def test_the_risk_is_unbiased_but_for_a_constant():
