@@ -73,7 +73,8 @@ def _check_range(name: str, value: float, low: float, high: float, closed: _Clos
 def check_positive(**parameters: Any) -> None:
     """Raise as :func:`check_real` unless all parameters are finite and > 0."""
     for name, value in parameters.items():
-        check_real(name, value, 0.0, closed="neither")
+        if not (type(value) is float and 0.0 < value < math.inf):  # as most are
+            check_real(name, value, 0.0, closed="neither")
 
 
 def check_non_negative(**parameters: Any) -> None:
@@ -94,10 +95,13 @@ def check_count(
 
     `largest` is infinite for counts that nothing makes a float of.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (  # as most are
+        isinstance(value, bool) or not isinstance(value, numbers.Integral)
+    ):
         raise InvalidTypeError(f"{name} must be an integer, got {shown(value)}.")
     value = int(value)
-    _check_range(name, value, low, high, "both")
+    if not low <= value <= high:
+        _check_range(name, value, low, high, "both")
     if value > largest:
         raise ValueError(f"{name} == {shown(value)}, must be at most 2^53.")
 

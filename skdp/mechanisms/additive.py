@@ -31,7 +31,8 @@ class AdditiveMechanism(ABC):
         for name in tuple(self.__dataclass_fields__)[:2]:  # sensitivity, noise per unit of it
             value = getattr(self, name)
             check_positive(**{name: value})
-            object.__setattr__(self, name, float(value))  # no product in single precision
+            if type(value) is not float:  # no product in single precision
+                object.__setattr__(self, name, float(value))
         scale = self.noise_scale
         check_real("the scale of the noise", scale, grid.LEAST_SCALE, grid.LARGEST_SCALE)
 

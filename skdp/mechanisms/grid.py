@@ -129,8 +129,8 @@ def _rounded_part(value: np.ndarray, step: float, noise: _Noise, part: slice) ->
 
 
 def _largest(numbers: np.ndarray) -> float:
-    """Return the largest absolute value, 0 of none."""
-    return float(np.abs(numbers).max(initial=0.0))
+    """Return the largest absolute value of at least one number."""
+    return float(np.maximum.reduce(np.abs(numbers)))
 
 
 def _nearest(rest: Fraction, noise: _Noise, i: int) -> int:

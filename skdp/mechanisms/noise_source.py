@@ -67,11 +67,11 @@ class NoiseSource:
         """Keep at least `size` draws, and return all that are kept."""
         if self._process != os.getpid():  # a fork would draw what its parent draws
             self._process, self._kept = os.getpid(), {}
-        kept = [self._kept[law]] if law in self._kept else []
-        missing = size - sum(len(draws.units) for draws in kept)
+        kept = self._kept.get(law, NO_DRAWS)
+        missing = size - len(kept.units)
         if missing > 0:
-            self._kept[law] = joined([*kept, draw(law, missing, self._bytes)])
-        return self._kept.get(law, NO_DRAWS)
+            kept = self._kept[law] = joined([kept, draw(law, missing, self._bytes)])
+        return kept
 
     def __reduce__(self) -> Any:
         raise TypeError("A NoiseSource cannot be copied: copies would draw the same noise.")

@@ -61,7 +61,7 @@ class Bits:
         return Fraction(self.numerator, one), Fraction(self.numerator + 1, one)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Law:
     """A law of positive numbers ``k + x``.
 
@@ -136,6 +136,7 @@ NO_DRAWS = signed_draws(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(
 
 def joined(parts: list[PartialDraws]) -> PartialDraws:
     """Put draws one after the other."""
+    parts = [part for part in parts if len(part.units)] or [NO_DRAWS]
     if len(parts) == 1:
         return parts[0]
     longer: dict[int, Bits] = {}

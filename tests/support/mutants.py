@@ -254,8 +254,8 @@ MUTANTS = (
     Mutant(
         "residuals are clipped on one side",
         "algorithms/preparation/centered_rows.py",
-        "residuals = np.minimum(np.maximum(residuals, -limits), limits)",
-        "residuals = np.minimum(residuals, limits)",
+        "residuals = np.maximum(residuals, np.negative(limits, out=limits), out=limits)",
+        "residuals = residuals",
         "tests/algorithms/descent/test_noisy_descent.py -k lemma_2_no_record",
     ),
     Mutant(

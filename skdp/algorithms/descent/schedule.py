@@ -11,12 +11,15 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from skdp.algorithms.descent import rules
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 
+#: Number of curvatures up to which it is faster to follow one by one.
+_FEW = 16
 #: Norm that no iterate exceeds, in units of the targets: margins of finite rows stay finite.
 WEIGHT_LIMIT = 1e6
 
@@ -105,17 +108,23 @@ class Schedule:
         -------
         ndarray of shape (n_steps, m)
         """
-        weights = np.empty((self.n_steps, len(curvatures)))
-        weight, change = np.zeros(len(curvatures)), np.zeros(len(curvatures))
-        share = 1.0 / self.n_averaged
-        momenta, sizes = self.recursion
-        for step in range(self.n_steps - 1, -1, -1):  # the adjoint recursion of the steps
-            weight = weight + (share if step >= self.n_skipped else 0.0)
+        if len(curvatures) > _FEW:
+            return np.array(self._adjoint(curvatures, np.zeros_like(curvatures)))
+        few = [self._adjoint(curvature, 0.0) for curvature in curvatures.tolist()]
+        return np.ascontiguousarray(np.array(few).T)
+
+    def _adjoint(self, curvatures: Any, zero: Any) -> list[Any]:
+        """Follow the adjoint recursion of the steps, for a number or an array."""
+        weights, weight, change, share = [], zero, zero, 1.0 / self.n_averaged
+        for step in range(self.n_steps - 1, -1, -1):
+            momentum, size = self.recursion[0][step], self.recursion[1][step]
+            if step >= self.n_skipped:
+                weight = weight + share
             change = change + weight
-            weights[step] = -sizes[step] * change
-            weight = weight + curvatures * weights[step]
-            change = change * momenta[step]
-        return weights
+            weights.append(-size * change)
+            weight = weight + curvatures * weights[-1]
+            change = change * momentum
+        return weights[::-1]
 
     def average_variance(self, curvature: float, unit: float) -> float:
         """Variance of the averaged iterate along a direction of a curvature.
@@ -284,7 +293,7 @@ def descend(
         weights = weights + change
         # before the next look at the records: no record may meet weights that are not numbers,
         # which they are if the change is not
-        length = float(np.linalg.norm(weights))
+        length = math.sqrt(float(np.vdot(weights, weights)))
         if not length < math.inf:
             weights, change = np.zeros(shape), np.zeros(shape)
         elif length > longest:

@@ -273,7 +273,9 @@ class CenteredRows(CenteredRecords):
         norms: Sequence[np.ndarray],
     ) -> np.ndarray:
         """Sum over parts; those of sparse rows in threads, since their products have none."""
-        if self._threads is None or len(parts) == 1:
+        if len(parts) == 1:
+            return statistic(self._block(parts[0]), norms[0])
+        if self._threads is None:
             return tree_sum(map(statistic, self._made(parts), norms))
 
         def of_part(part: slice | np.ndarray | Block, norms: np.ndarray) -> np.ndarray:
@@ -319,10 +321,13 @@ class ClippedGradients:
 
     def residuals(self, block: Block, norms: np.ndarray) -> np.ndarray:
         """Return the residuals of the clipped gradients, shape (m,) or (m, n_outputs)."""
-        residuals = self.loss.derivative(block.margins(self.weights) + self.offset, block.targets)
+        margins = block.margins(self.weights)
+        margins += self.offset
+        residuals = self.loss.derivative(margins, block.targets)
         if residuals.ndim == 1:
             limits = self.clip_norm / norms
-            residuals = np.minimum(np.maximum(residuals, -limits), limits)
+            residuals = np.minimum(residuals, limits)
+            residuals = np.maximum(residuals, np.negative(limits, out=limits), out=limits)
         else:
             lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
             factors = np.minimum(1.0, self.clip_norm / np.maximum(lengths * norms, 1e-300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,8 +53,11 @@ class NoisySum:
         `moved` bounds what the computed vector of a record changes by, in its last bits, with the
         place of the record in the table.
         """
-        n = self.design.n_records * self.design.size_ratio
-        return self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size) + n * moved
+        return self._unmoved + self.design.n_records * self.design.size_ratio * moved
+
+    @cached_property
+    def _unmoved(self) -> float:
+        return self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size)
 
     def mechanism(self, moved: float = 0.0) -> AdditiveMechanism:
         """Return the noise for what one record changes."""
