@@ -311,7 +311,9 @@ class PrivateModel(PrivateEstimator):
         """
         releases = plan.releases if is_planned else plan.releases[:1]
         size = self._public_size(records.n_units) or records.n_units
-        radius = plan.to_dict().get("radius", math.inf)
+        radius = math.inf
+        if any(release.name == "coefficients" for release in releases):
+            radius = plan.to_dict().get("radius", math.inf)
         alarms = (
             *plan.alarms(),
             *self._delta_alarms(size),

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import chi2
+from scipy.special import expit, gammaincinv
 
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.temperature import TemperatureNoise
@@ -137,8 +136,11 @@ def clipped_curvature(
         derivative += chances[:, code, None, None] * own
         square += np.einsum("i,ia,ib->ab", shares * chances[:, code] * cut, first, first)
     derivative = 0.5 * (derivative + derivative.transpose(0, 2, 1)) * shares[:, None, None]
-    along = np.einsum("iab,ij,il->ajbl", derivative, nodes[:, used], nodes[:, used], optimize=True)
-    return ClippedCurvature(mean=derivative.sum(axis=0), along=along, squares=square, axes=axes)
+    standard = nodes[:, used]
+    along = np.tensordot(derivative, standard[:, :, None] * standard[:, None, :], (0, 0))
+    return ClippedCurvature(
+        mean=derivative.sum(axis=0), along=along.swapaxes(1, 2), squares=square, axes=axes
+    )
 
 
 def _chances(
@@ -188,7 +190,8 @@ def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:
     total = float(moments.sum())
     freedom = max(total**2 / float((moments**2).sum()) * min(trace / total, 1.0), 1.0)
     # weighted by its value, a chi-squared variable has two more degrees of freedom
-    quantiles = chi2.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, freedom + 2.0)
+    levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    quantiles = 2.0 * gammaincinv(0.5 * (freedom + 2.0), levels)
     return np.asarray(trace / freedom * quantiles)
 
 
@@ -375,8 +378,7 @@ class DescentNoise:
     @property
     def share(self) -> float:
         """Noise in the margin of an average row over the variance of margins, but for offsets."""
-        sizes = np.diag(self.curvature.mean), np.diag(self.curvature.squares)
-        noise = float((self._noise(*sizes, self.moments, self.gains)[0] @ self.moments).sum())
+        noise = float((self._of_outputs[2] @ self.moments).sum())
         return noise / max(float(np.trace(self.covariance)), _LEAST_MARGIN)
 
     @cached_property
@@ -440,12 +442,9 @@ class DescentNoise:
 
     def weights(self) -> WeightNoise:
         """Return the covariance of the coefficients."""
-        plan, rows, d = self.plan, self.rows, self.d
-        found = self.curvature
-        curvatures, outputs = np.linalg.eigh(found.mean)
-        squares = np.einsum("ak,ab,bk->k", outputs, found.squares, outputs)
-        k = len(curvatures)
-        variances, _ = self._noise(curvatures, squares, self.moments, self.gains)
+        plan, rows, d, found = self.plan, self.rows, self.d, self.curvature
+        outputs, of_constant, variances = self._of_outputs
+        k = len(outputs)
         plain = np.zeros(k)
         # linear functions of the features of A and of 1, one per row
         if self.vectors is not None:
@@ -458,7 +457,7 @@ class DescentNoise:
         mixed[:, :, :d] *= self.factor * self.kept[:, :d]
         plain = plain * self.factor**2
         if rows.has_intercept and not plan.is_balanced:
-            variances = np.column_stack([variances, self._constant(curvatures, squares)])
+            variances = np.column_stack([variances, of_constant])
             factors = np.vstack([factors, np.eye(1, d + 1, d)])
         left = self._penalised(np.concatenate([factors, mixed.reshape(-1, d + 1)]))
         factors, mixed = left[: len(factors)], left[len(factors) :].reshape(mixed.shape)
@@ -485,18 +484,32 @@ class DescentNoise:
             ),
         )
 
-    def _constant(self, curvatures: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """Variances of the margin of the mean row, shape (k,)."""
-        plan = self.plan
-        moment, gain = np.array([self.constant_moment]), np.array([self.constant_gain])
-        own, learnt = self._noise(curvatures, squares, moment, gain)
-        variances = own[:, 0] * moment[0] * self.factor**2
-        variances += (1.0 - self.factor * learnt[:, 0]) ** 2 * self.offset_variance()
-        if plan.temperature is not None:
-            found = self._tempered()
-            variances = (1.0 - found.kept_shift) ** 2 * variances + found.shift_variance
-        return np.asarray(variances)
+    @cached_property
+    def _of_outputs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Noise of outputs that do not depend on each other.
 
+        Returns
+        -------
+        outputs : ndarray of shape (k, k)
+            Combinations of the margins, one per column.
+        of_constant : ndarray of shape (k,)
+            Variances of the margin of the mean row.
+        variances : ndarray of shape (k, d)
+            Of weights, by direction.
+        """
+        curvatures, outputs = np.linalg.eigh(self.curvature.mean)
+        squares = np.einsum("ak,ab,bk->k", outputs, self.curvature.squares, outputs)
+        moments = np.append(self.moments, self.constant_moment)
+        gains = np.append(self.gains, self.constant_gain)
+        variances, learnt = self._noise(curvatures, squares, moments, gains)
+        constant = variances[:, -1] * self.constant_moment * self.factor**2
+        constant += (1.0 - self.factor * learnt[:, -1]) ** 2 * self.offset_variance()
+        if self.plan.temperature is not None:
+            found = self._tempered
+            constant = (1.0 - found.kept_shift) ** 2 * constant + found.shift_variance
+        return outputs, constant, variances[:, :-1]
+
+    @cached_property
     def _tempered(self) -> TemperatureNoise:
         plan = self.plan
         assert plan.temperature is not None
@@ -536,15 +549,9 @@ class DescentNoise:
         turned = self._turned(functions[:, :d]) * self.moments
         pulled = turned if self.vectors is None else turned @ self.vectors.T
         components = factors[:, :d] @ pulled.T
-        covariance = np.einsum(
-            "ak,bk,kq,qj,ql->ajbl",
-            outputs,
-            outputs,
-            variances,
-            components,
-            components,
-            optimize=True,
-        ).reshape(k * m, k * m)
+        inner = (components.T * variances[:, None, :]) @ components
+        covariance = np.tensordot(outputs[:, None, :] * outputs, inner, 1)
+        covariance = covariance.swapaxes(1, 2).reshape(k * m, k * m)
         along = found.along.reshape(k * m, k * m)
         if len(factors):
             level = np.einsum("ab,jl->ajbl", found.mean, np.eye(m)).reshape(k * m, k * m)
@@ -553,7 +560,7 @@ class DescentNoise:
             other = (vectors / np.maximum(values, least)) @ vectors.T @ level
             covariance = other @ covariance @ other.T
         if self.plan.temperature is not None:
-            tempered = self._tempered()
+            tempered = self._tempered
             scale = np.einsum("ab,bj->aj", self.covariance, axes).ravel()
             pull = along @ scale
             # the curvature of clipped losses may vanish there, or be negative

@@ -288,7 +288,7 @@ class NoisyGradientDescentPlan(Plan):
             reference="docs/theory/noisy_gradient_descent.md, Theorem 1",
         )
 
-    @property
+    @cached_property
     def releases(self) -> tuple[Release, ...]:
         parts = self.centering, self.moments, self.sums, self.temperature
         return tuple(part.describe() for part in parts if part is not None)
