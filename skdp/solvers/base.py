@@ -49,6 +49,9 @@ class BaseSolver(ReprMixin, ABC):
 
     #: Evaluations that it needs besides gradients: some of the problem's `offers`.
     needs: frozenset[str] = frozenset()
+    #: Whether a minimiser usually is where the last gradient was evaluated, of a problem that the
+    #: solver leaves as it is: the certificate then needs no other one.
+    ends_at_gradient = False
 
     @abstractmethod
     def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:

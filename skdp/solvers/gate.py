@@ -69,9 +69,47 @@ class _Minimisation:
         """Return a private, finite point of the domain; ValueError or TypeError if impossible."""
         return problem.domain.project(_finite(answer, problem.dimension))
 
-    def certify(self, problem: Problem, point: np.ndarray) -> Solution:
-        """Certify a feasible point."""
-        return Solution(point, certify(problem, point))
+    def certify(self, problem: Problem, point: np.ndarray, seen: _Seen | None = None) -> Solution:
+        """Certify a feasible point, by the gradient that was seen last if it is there."""
+        gradient = None if seen is None else seen.gradient_at(point)
+        return Solution(point, certify(problem, point, gradient))
+
+    def observed(self, problem: Problem, private: Problem) -> _Seen:
+        """Let the problem of a solver evaluate gradients here, where the last one is kept.
+
+        They are of `problem`, whatever the solver makes of its own copy.
+        """
+        seen = _Seen()
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            point = w.copy()
+            value, gradient = problem.value_and_gradient(point)
+            return value, seen.keep(point, gradient)
+
+        def gradient(w: np.ndarray) -> np.ndarray:
+            point = w.copy()
+            return seen.keep(point, problem.gradient(point))
+
+        vars(private).update(gradient=gradient, value_and_gradient=value_and_gradient)
+        return seen
+
+
+class _Seen:
+    """The last gradient that was evaluated for a solver, and where."""
+
+    def __init__(self) -> None:
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
+
+    def keep(self, point: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Keep a gradient, and return a copy, which may be written to."""
+        self._last = point, gradient
+        return gradient.copy()
+
+    def gradient_at(self, point: np.ndarray) -> np.ndarray | None:
+        """Return the gradient at a point, if it is the last one."""
+        if self._last is None or not np.array_equal(self._last[0], point):
+            return None
+        return self._last[1]
 
 
 class _Saddle:
@@ -94,7 +132,7 @@ class _Saddle:
         constants = problem.constants
         return problem.project(_finite(x, constants.x.dimension), _finite(y, constants.y.dimension))
 
-    def certify(self, problem: SaddleProblem, point: Pair) -> SaddlePoint:
+    def certify(self, problem: SaddleProblem, point: Pair, seen: None = None) -> SaddlePoint:
         return certify_saddle(problem, *point)
 
 
@@ -162,12 +200,14 @@ def _attempt(
     progress: Progress | None,
 ) -> tuple[Any, str | None]:
     """Return the certified answer of a solver, or its error: errors depend on the records."""
-    private = problem.for_solver()
+    private, seen = problem.for_solver(), None
     if progress is not None:
         private = counted(private, progress.report)
+    elif solver.ends_at_gradient:
+        seen = kind.observed(problem, private)
     try:
         answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
-        found = kind.certify(problem, kind.feasible(problem, answer))
+        found = kind.certify(problem, kind.feasible(problem, answer), seen)
     except (KeyboardInterrupt, DataError):  # no answer, and no matter of the solver
         raise
     except BaseException as error:  # SystemExit included

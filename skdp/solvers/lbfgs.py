@@ -41,11 +41,16 @@ class LBFGS(Solver):
     certified. Rounding ends scipy's line search, which compares values, and the search of t, early:
     then projected accelerated gradient steps follow (:class:`AcceleratedGradient`).
 
+    Where a problem has a guess of the inverse Hessian, steps by it come first, which need no values
+    of the objective: they are taken as long as each halves the gradient.
+
     Parameters
     ----------
     memory, max_iterations : int
         Stored correction pairs; iterations of one minimisation, and of the last gradient steps.
     """
+
+    ends_at_gradient = True
 
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
         self.memory = memory

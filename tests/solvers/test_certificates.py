@@ -260,6 +260,38 @@ class Overrides(Solver):
         return np.full(problem.dimension, problem.records.targets[0])
 
 
+class EndsWrongly(Solver):
+    """Says that it ends at its last gradient, and returns something else."""
+
+    ends_at_gradient = True
+
+    def __init__(self, spoil):
+        self.spoil = spoil
+
+    def _solve(self, problem, accuracy, start, rng):
+        point = start + 0.01
+        self.spoil(problem, point)
+        return point
+
+
+def clear_gradient(problem, point):
+    problem.gradient(point)[:] = 0.0
+    problem.value_and_gradient(point)[1][:] = 0.0
+
+
+def move_point(problem, point):
+    point[:] = Newton().solve(problem, 1e-9).point
+    problem.gradient(point)
+    point += 0.01
+
+
+def change_problem(problem, point):
+    pull = problem.gradient(point) - problem.penalty_gradient(point)
+    problem.alpha = problem.smoothness
+    problem.center = point + pull / problem.alpha
+    problem.gradient(point)
+
+
 def convert_labels_in_place(problem, accuracy):
     problem.records.targets[problem.records.targets == 0] = -1
     return np.zeros(problem.dimension)
@@ -295,7 +327,8 @@ BAD = {
     "text": lambda p, a: "solved", "warns": noisy, "raises": Raises(), "mutates": Mutates(),
     "overrides": Overrides(), "converts labels": convert_labels_in_place,
     "unclips": unclip_in_place, "inflates constants": inflate_constants,
-    "flattens the loss": flatten_loss,
+    "flattens the loss": flatten_loss, "clears its gradient": EndsWrongly(clear_gradient),
+    "moves its point": EndsWrongly(move_point), "changes its problem": EndsWrongly(change_problem),
 }  # fmt: skip
 
 

@@ -300,6 +300,32 @@ MUTANTS = (
         "except KeyboardInterrupt:",
         "tests/data/test_faults.py -k 'solves and middle'",
     ),
+    *(
+        Mutant(name, "solvers/gate.py", old, new, "tests/solvers -k 'bad_solvers or lbfgs_asks'")
+        for name, old, new in (
+            (
+                "a gradient is taken for that of another point",
+                "not np.array_equal(self._last[0], point)",
+                "False",
+            ),
+            ("a solver writes to the gradient of its certificate", "gradient.copy()", "gradient"),
+            (
+                "a solver moves the point of the gradient of its certificate",
+                "            point = w.copy()\n            return",
+                "            point = w\n            return",
+            ),
+            (
+                "a solver changes the problem of its certificate",
+                "seen.keep(point, problem.gradient(point))",
+                "seen.keep(point, type(private).gradient(private, point))",
+            ),
+            (
+                "a certificate asks for a gradient once more",
+                "elif solver.ends",
+                "elif not solver.ends",
+            ),
+        )
+    ),
     Mutant(
         "columns of chunks are not clipped to their ranges",
         "preprocessing/columns_of_sources.py",
