@@ -1045,8 +1045,8 @@ MUTANTS = (
     Mutant(
         "constants of prepared rows without weights",
         "algorithms/preparation/prepared_records.py",
-        "np.atleast_1d(self.inner.sum(residuals))",
-        "np.atleast_1d(residuals.sum(axis=0))",
+        "self.affine.constant * self.inner.sum(residuals)",
+        "self.affine.constant * residuals.sum(axis=0)",
         f"{_PERSONS} -k 'no_release and (prepared or rounds)'",
     ),
     Mutant(

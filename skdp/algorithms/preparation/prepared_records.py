@@ -14,8 +14,11 @@ from skdp.problems import Records
 from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.matrices import read_only_view
-from skdp.problems.records import Part
+from skdp.problems.records import MOST_ROWS, Part
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
+
+#: Blocks of records in one of prepared rows: many passes are short of time, not of cache.
+_LONGER = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +78,18 @@ class AffineMap:
 class PreparedBlock:
     """Some prepared records, with the products that problems need of them.
 
-    `inner` holds the rows ``(x, 1)``, `scale` the factors that shorten whitened rows.
+    `inner` holds the rows ``(x, 1)``, `scale` the factors that shorten whitened rows; None when all
+    are one.
     """
 
     inner: Block
     affine: AffineMap
-    scale: np.ndarray
+    scale: np.ndarray | None
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        if self.scale is None:
+            return values
+        return values * (self.scale if values.ndim == 1 else self.scale[:, None])
 
     @property
     def positions(self) -> slice | np.ndarray:
@@ -97,8 +106,7 @@ class PreparedBlock:
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.block.Block.margins`."""
         d = len(self.affine.matrix)
-        margins = self.inner.margins(weights[:, :d] @ self.affine.matrix)
-        margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
+        margins = self._scaled(self.inner.margins(weights[:, :d] @ self.affine.matrix))
         if self.affine.constant:
             margins += self.affine.constant * (
                 weights[0, d] if margins.ndim == 1 else weights[:, d]
@@ -107,18 +115,18 @@ class PreparedBlock:
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.block.Block.pull_back`."""
-        scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
-        sums = self.inner.pull_back(residuals * scale) @ self.affine.matrix.T
+        sums = self.inner.pull_back(self._scaled(residuals)) @ self.affine.matrix.T
         if not self.affine.constant:
             return sums
-        constants = self.affine.constant * np.atleast_1d(self.inner.sum(residuals))
-        return np.column_stack([sums, constants])
+        out = np.empty((len(sums), sums.shape[1] + 1))
+        out[:, :-1], out[:, -1] = sums, self.affine.constant * self.inner.sum(residuals)
+        return out
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """As :meth:`skdp.problems.block.Block.gram`."""
         matrix, constant = self.affine.matrix, self.affine.constant
-        scaled = weights * self.scale
-        gram = matrix @ self.inner.gram(scaled * self.scale, rough) @ matrix.T
+        scaled = self._scaled(weights)
+        gram = matrix @ self.inner.gram(self._scaled(scaled), rough) @ matrix.T
         if not constant:
             return gram
         cross = constant * (self.inner.pull_back(scaled) @ matrix.T)
@@ -127,9 +135,9 @@ class PreparedBlock:
 
     def rows(self) -> np.ndarray:
         """Form the rows, shape (m, width)."""
-        rows = (self.inner.rows() @ self.affine.matrix.T) * self.scale[:, None]
+        rows = self._scaled(self.inner.rows() @ self.affine.matrix.T)
         if not self.affine.constant:
-            return np.asarray(rows)
+            return rows
         return np.column_stack([rows, np.full(len(rows), self.affine.constant)])
 
 
@@ -152,6 +160,7 @@ class PreparedRecords(Records):
             raise ValueError("Records whose columns are scaled have no prepared rows.")
         self.__dict__.update(records.__dict__)
         self.intercept, self.affine = 1.0, affine
+        self.block_size = min(_LONGER * records.block_size, MOST_ROWS)
         self.norms, self._shortened = self._lengths()
 
     @property
@@ -177,8 +186,8 @@ class PreparedRecords(Records):
         other.targets = read_only_view(columns)
         return other
 
-    def _lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return upper bounds on the norms, and the factors that shorten whitened rows."""
+    def _lengths(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return upper bounds on the norms, and the factors that shorten whitened rows, if any."""
         matrix, lengths = self.affine.matrix, np.empty(self.n_records)
         for start in range(0, self.n_records, self.block_size):
             part = slice(start, min(start + self.block_size, self.n_records))
@@ -188,16 +197,19 @@ class PreparedRecords(Records):
         shortened = longest / np.maximum(lengths, longest)
         norms = np.hypot(lengths * shortened, self.affine.constant)
         norms *= 1.0 + self.affine.relative_rounding
-        return read_only_view(norms), read_only_view(shortened)
+        is_short = shortened.min(initial=1.0) == 1.0
+        return read_only_view(norms), None if is_short else read_only_view(shortened)
 
     def block(self, positions: Part, raw: bool = False) -> Any:
-        return PreparedBlock(super().block(positions, raw), self.affine, self._shortened[positions])
+        scale = None if self._shortened is None else self._shortened[positions]
+        return PreparedBlock(super().block(positions, raw), self.affine, scale)
 
     def take(self, positions: Part, view: bool = False) -> PreparedRecords:
         part = super().take(positions, view)
         assert isinstance(part, PreparedRecords)
         part.norms = read_only_view(self.norms[positions])
-        part._shortened = read_only_view(self._shortened[positions])
+        if self._shortened is not None:
+            part._shortened = read_only_view(self._shortened[positions])
         return part
 
 
