@@ -32,6 +32,8 @@ class Problem(ABC):
         Of the regulariser.
     center : ndarray of shape (dimension,) or None
         Center of the regulariser; None is 0.
+    guess : Secants or None
+        About the inverse of the Hessian, which solvers may begin with and improve.
     offers : frozenset of str
         "hessian", and "records" if f is a mean over records that can be taken in batches.
     has_nominal_size : bool
@@ -43,6 +45,7 @@ class Problem(ABC):
     dimension: int
     alpha: float
     center: np.ndarray | None = None
+    guess: Any = None
     offers: frozenset[str] = frozenset()
     has_nominal_size: bool = False
     of_persons: bool = False

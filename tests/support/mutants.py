@@ -2044,7 +2044,7 @@ MUTANTS = (
     Mutant(
         "prepared: solves share no budget",
         "algorithms/output/prepared.py",
-        "self.level.part(1.0 / self.n_solves).mechanism",
+        "self.level.part(1.0 / n_solves).mechanism",
         "self.level.mechanism",
         "tests/algorithms/output/test_prepared.py",
     ),

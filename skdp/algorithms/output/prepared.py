@@ -46,6 +46,7 @@ from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.multiclass_losses import OneVsRestLoss
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.slope_clipped import ClippedLoss, can_be_clipped, clipped
+from skdp.solvers.secants import SolutionPath
 
 #: Largest noise of whitened weights up to which the method was level with planned noisy gradient
 #: descent: above it a fit warns; and up to which it was better than others that use a solver.
@@ -468,12 +469,13 @@ class PreparedOutputPlan(Plan):
         public = objective.design.n_records
         part = (prepared.centering.n_records or public) / public
         undoing, shape = curvature.factors(alpha / part), (loss.n_outputs, rows.width)
+        path = SolutionPath(curvature.inverse(alpha / part, part / largest))
         weights, total, origin = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         if start is not None:
             weights = start
             origin = origin if factors is None else curvature.rotated(start)
-        counted, least_moved = 0.0, math.inf
-        for t in range(1, self.n_solves + 1):
+        counted, least_moved, n_solves = 0.0, math.inf, self.n_solves
+        for t in range(1, n_solves + 1):
             norm = float(np.linalg.norm(weights))
             size = objective.design.size_ratio * clip * largest
             radius = (norm + size / alpha) * (1.0 + 1e-9)
@@ -490,8 +492,8 @@ class PreparedOutputPlan(Plan):
                 problem.constants, objective.neighbouring
             )
             least_moved = min(least_moved, float(sensitivity))
-            mechanism = self.level.part(1.0 / self.n_solves).mechanism(float(sensitivity))
-            noisy = solve_and_release(problem, accuracy, mechanism, run, project=False)
+            mechanism = self.level.part(1.0 / n_solves).mechanism(float(sensitivity))
+            noisy = solve_and_release(problem, accuracy, mechanism, run, project=False, path=path)
             noisy = noisy.reshape(shape)
             undone = weights + curvature.rotated_back(undoing * curvature.rotated(noisy - weights))
             total, counted = total + t * undone, counted + t

@@ -6,6 +6,7 @@ times ``h / (h + A)``. The released second moments tell h (docs/theory/preparati
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +63,18 @@ class Curvature:
     def factors(self, alpha: float) -> np.ndarray:
         """What a solution with the penalty `alpha` is multiplied by, direction by direction."""
         return (self.floored + alpha) / self.floored
+
+    def inverse(self, alpha: float, factor: float) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the function that divides flat gradients by ``factor * (curvature + alpha)``."""
+        axes = np.eye(self.floored.shape[1])
+        axes[: len(self.moments), : len(self.moments)] = self.directions
+        blocks = (axes / (factor * (self.floored + alpha))[:, None, :]) @ axes.T  # of outputs
+
+        def apply(gradient: np.ndarray) -> np.ndarray:
+            turned = self.outputs.T @ gradient.reshape(len(blocks), -1)
+            return np.ravel(self.outputs @ (blocks @ turned[:, :, None])[:, :, 0])
+
+        return apply
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -330,6 +330,38 @@ def test_solvers_agree_within_their_certificates(name, solver):
     assert first.plan.event == plan.event
 
 
+@pytest.mark.parametrize("name", ["squares", "log loss", "classes"])
+def test_solves_start_where_those_before_them_say(name, monkeypatch):
+    X, y = table(2000, loss=name)
+    data, passes = Records(X, 1.0, 0.3, targets=y), []
+    objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data))
+    plan = plan_prepared_output(objective, PrivacyBudget(1.0, 1e-6))
+    gradient = PreparedProblem.gradient
+    monkeypatch.setattr(PreparedProblem, "value_and_gradient", None)  # no search for a step
+    monkeypatch.setattr(
+        PreparedProblem, "gradient", lambda *given: passes.append(1) or gradient(*given)
+    )
+    plan.run(data, Run("lbfgs", noise=Silent(0.1)))
+    assert len(passes) <= 4.0 * plan.n_solves
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_inverse_of_a_curvature(n_outputs):
+    rng = np.random.default_rng(3)
+    axes, outputs = (np.linalg.qr(rng.standard_normal((m, m)))[0] for m in (3, n_outputs))
+    curvature = Curvature(
+        moments=np.array([1.0, 0.5, 0.2]),
+        directions=axes,
+        shares=np.linspace(0.2, 0.4, n_outputs),
+        outputs=outputs,
+        constant=0.5,
+    )
+    weights = rng.standard_normal((n_outputs, 4))
+    scaled = 3.0 * (curvature.floored + 0.1) * curvature.rotated(weights)
+    gradient = curvature.rotated_back(scaled).ravel()
+    assert curvature.inverse(0.1, 3.0)(gradient) == pytest.approx(weights.ravel())
+
+
 def test_estimators_follow_the_penalty_of_the_user():
     rng = np.random.default_rng(8)
     X = rng.uniform(-0.5, 0.5, (20000, 3))
