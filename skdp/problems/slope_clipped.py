@@ -134,7 +134,8 @@ class SlopeClippedLoss(ClippedLoss):
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         slopes = self.loss.derivative(margins + self.offset, targets[:, 0])
-        return np.minimum(np.maximum(slopes, -targets[:, 1]), targets[:, 1])
+        np.minimum(slopes, targets[:, 1], out=slopes)
+        return np.maximum(slopes, -targets[:, 1], out=slopes)
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         margins = margins + self.offset
