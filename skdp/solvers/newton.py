@@ -125,6 +125,7 @@ class Newton(Solver):
     """
 
     needs = frozenset({"hessian"})
+    ends_at_gradient = True
 
     #: Largest number of coefficients for which :meth:`affordable` says yes.
     max_dimension = 2000
