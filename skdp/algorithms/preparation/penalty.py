@@ -88,6 +88,8 @@ class Spectrum:
         are w and v; a diagonal entry of E has a `deviation`, and all of H the relative `error`.
         """
         left, away = self._left(before, after), self.turned(before - after)[0]
+        if not deviation:  # no matrix of all pairs of features
+            return self.turned_back((error * away * left)[None, :])
         length, d = float(np.linalg.norm(away)), len(away)
         unit = away / max(length, 1e-300)
         # a root of the covariance of E (w - v): (deviation^2 / 2) (|u|^2 + u u')
