@@ -769,14 +769,14 @@ MUTANTS = (
             (
                 "no rounding in the sum of a person",
                 "algorithms/preparation/centered_rows.py",
-                "return sums + two_norms(d, rows.cancellation) * limit",
+                "return sums + two_norms(d, rows.cancellation + is_attacked) * limit",
                 "return 0.0 * sums",
                 f"{_PERSONS} -k rounding_of_a_person",
             ),
             (
                 "no rounding of persons in a step",
                 "algorithms/descent/steps.py",
-                "norms = person_rounding(rows, clip)",
+                "norms = person_rounding(rows, clip, bool(plan.attack))",
                 "pass",
                 f"{_PERSONS} -k rounding_of_a_person",
             ),
@@ -1609,8 +1609,8 @@ MUTANTS = (
     Mutant(
         "pairs of records count in full",
         "algorithms/statistics/noisy_score.py",
-        "doubled / (2 * (self.n_records - 1))",
-        "doubled / (self.n_records - 1)",
+        "doubled / unit**2 / (2 * (self.n_records - 1))",
+        "doubled / unit**2 / (self.n_records - 1)",
         _SCORES,
     ),
     Mutant(
@@ -1650,7 +1650,7 @@ MUTANTS = (
     Mutant(
         "steps do not pay for records that are elsewhere",
         "algorithms/descent/steps.py",
-        "return sums.bound((bound * margins + norms) * largest)",
+        "return sums.bound(((bound + turn) * margins + norms) * largest)",
         "return sums.bound()",
         "tests/algorithms/descent/test_noisy_descent.py -k 'covers_rounding or grows_with'",
     ),
@@ -1925,7 +1925,7 @@ MUTANTS = (
     Mutant(
         "rounding by the released number of records",
         "algorithms/descent/steps.py",
-        "return sums.bound((bound * margins + norms) * largest)",
+        "return sums.bound(((bound + turn) * margins + norms) * largest)",
         "return sums.bound((bound * margins + norms) * largest * plan.n_records)",
         f"{_COUNTS} -k rounding",
     ),
@@ -2107,8 +2107,8 @@ MUTANTS = (
     Mutant(
         "prepared: the user's penalty in the solve",
         "algorithms/output/prepared.py",
-        "_relative_penalty * float(self.shares.mean()) * self.curvature",
-        "_relative_penalty * float(self.shares.mean()) * self.curvature + self.objective.alpha",
+        "_relative_penalty * float(self._undone_shares.mean()) * self.curvature",
+        "_relative_penalty * self.curvature + self.objective.alpha",
         "tests/algorithms/output/test_prepared.py",
     ),
     Mutant(

@@ -234,3 +234,9 @@ def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments
         plan_weighted_stages(of_groups, budget).plain.preparation,
     ):
         assert (plan.moments is not None) == has_moments
+
+
+def test_public_moments_need_no_matrix_of_all_features():
+    before, after = np.ones((1, 10**5)), np.full((1, 10**5), 0.25)
+    noise = Spectrum.public(10**5).penalty_noise(before, after, 0.0, 0.1)
+    np.testing.assert_allclose(noise, np.full((1, 10**5), 0.25 * 0.1 * 0.75))
