@@ -778,7 +778,7 @@ MUTANTS = (
                 "algorithms/descent/steps.py",
                 "norms = person_rounding(rows, clip, bool(plan.attack))",
                 "pass",
-                f"{_PERSONS} -k rounding_of_a_person",
+                f"{_PERSONS} -k rounding_of_every_person",
             ),
             (
                 "a part of the records of everybody to start a solver with",
