@@ -1650,8 +1650,8 @@ MUTANTS = (
     Mutant(
         "steps do not pay for records that are elsewhere",
         "algorithms/descent/steps.py",
-        "moved = ((bound + turn) * margins + norms) * largest",
-        "moved = 0.0",
+        "return sums.bound(((bound + turn) * margins + norms) * largest)",
+        "return sums.bound()",
         "tests/algorithms/descent/test_noisy_descent.py -k 'covers_rounding or grows_with'",
     ),
     Mutant(
@@ -1925,8 +1925,8 @@ MUTANTS = (
     Mutant(
         "rounding by the released number of records",
         "algorithms/descent/steps.py",
-        "moved = ((bound + turn) * margins + norms) * largest",
-        "moved = ((bound + turn) * margins + norms) * largest * plan.n_records",
+        "return sums.bound(((bound + turn) * margins + norms) * largest)",
+        "return sums.bound(((bound + turn) * margins + norms) * largest * plan.n_records)",
         f"{_COUNTS} -k rounding",
     ),
     Mutant(
