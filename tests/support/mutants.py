@@ -101,6 +101,20 @@ MUTANTS = (
         "tests/linear_model/test_persons.py -k 'no_release and attacked and steps and add'",
     ),
     Mutant(
+        "means of groups over a private number of records",
+        "problems/group_vertices.py",
+        "size = batch.stop - batch.start if replaced else self.design.n_records",
+        "size = batch.stop - batch.start if replaced or True else self.design.n_records",
+        "tests/robust/test_group_mirror_descent.py -k as_far_apart",
+    ),
+    Mutant(
+        "a tilt from which one record decides, for one record more",
+        "problems/tilted.py",
+        "most = math.log(max(1.0, constants.n_records - 1.0)) / apart",
+        "most = math.log(max(1.0, 9.0 * constants.n_records)) / apart",
+        "tests/problems/test_tilted.py -k names_the_tilt",
+    ),
+    Mutant(
         "gradients under attack that jump at a tie",
         "algorithms/preparation/attacked_rows.py",
         "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
