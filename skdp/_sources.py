@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from skdp._estimator import encode, plain_labels
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp.data.sources import Chunk
+from skdp._units import distinct_persons
+from skdp.data.sources import Chunk, RecordSource
+from skdp.problems.marks import MarkKey
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (
@@ -35,6 +38,35 @@ class ChunkCheck:
         validate_records(table, chunk.X, chunk.y, accept_sparse="csr", **options)
         names = getattr(table, "feature_names_in_", None)
         return table.n_features_in_, None if names is None else tuple(names.tolist())
+
+
+@dataclass(frozen=True)
+class PersonIds:
+    """The ids of the persons of a chunk, texts as hashes."""
+
+    key: MarkKey
+
+    def __call__(self, k: int, source: RecordSource) -> np.ndarray:
+        chunk = source.read(k)
+        n = chunk.X.shape[0]
+        if not n:
+            return np.zeros(0, dtype=np.int64)
+        try:
+            return self.key.of_ids(distinct_persons(chunk.user_ids, n)[0])
+        except ValueError as error:
+            raise ValueError(f"{source.describe(k)}: {error}") from None
+
+
+def _united(parts: list[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate([part for part in parts if len(part)] or parts))
+
+
+def number_of_units(source: RecordSource, sizes: Sequence[int]) -> int:
+    """Return the number of records; if they have ids, that of persons, in a pass of its own."""
+    first = next((k for k, size in enumerate(sizes) if size), None)
+    if first is None or source.read(first, slice(1)).user_ids is None:
+        return sum(sizes)
+    return len(_united([source.reduce(PersonIds(MarkKey.drawn()), _united)]))
 
 
 def distinct_labels(y: Any) -> np.ndarray:

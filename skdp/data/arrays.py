@@ -6,6 +6,7 @@ import copy
 import math
 import mmap
 import os
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -147,6 +148,7 @@ class _File:
         self.path = os.path.abspath(path)
         self.mapped = mapped
         self._map: np.ndarray | None = None
+        self._spare: list[mmap.mmap] = []
         with open(path, "rb") as file:
             if np.lib.format.read_magic(file) == (1, 0):
                 header = np.lib.format.read_array_header_1_0(file)
@@ -175,23 +177,37 @@ class _File:
             part = np.asarray(self._map)[first:stop]
             return part if are_all(rows) else copied_rows(part, rows)
         size = self.row * self.dtype.itemsize
-        # memory of its own, which goes back to the system: the heap would keep that of two chunks
-        buffer = mmap.mmap(-1, max((stop - first) * size, 1), **_PRIVATE)
+        part = self._memory((stop - first) * size)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.start + first * size)
-            _fill(memoryview(buffer)[: (stop - first) * size], file)
-        part = np.frombuffer(buffer, self.dtype, (stop - first) * self.row)
-        part = part.reshape(stop - first, *self.shape[1:])
+            _fill(part.data, file)
+        part = part.view(self.dtype).reshape(stop - first, *self.shape[1:])
         return part if are_all(rows) else copied_rows(part, rows)
+
+    def _memory(self, n_bytes: int) -> np.ndarray:
+        """Return memory of its own for a chunk, that of an earlier one that nobody holds any more.
+
+        The heap would keep that of two chunks, and new pages cost more than what is read into them.
+        """
+        try:
+            memory = self._spare.pop()
+        except IndexError:
+            memory = None
+        if memory is None or len(memory) < n_bytes:
+            memory = mmap.mmap(-1, max(n_bytes, 1), **_PRIVATE)
+        part = np.frombuffer(memory, np.uint8, n_bytes)
+        weakref.finalize(part, self._spare.append, memory).atexit = False
+        return part
 
     def for_workers(self) -> _File:
         return _File(self.path, mapped=False)
 
     def close(self) -> None:
         self._map = None
+        self._spare.clear()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_map": None}
+        return {**vars(self), "_map": None, "_spare": []}
 
 
 def _fill(view: memoryview, file: Any) -> None:

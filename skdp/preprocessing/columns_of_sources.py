@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from skdp._records import validate_array, validate_records
 from skdp._runtime import without_warnings
-from skdp._units import person_codes
+from skdp._units import distinct_persons, person_codes
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
 from skdp.data.sources import Chunk
@@ -31,14 +31,11 @@ class UnitColumns(Bounding):
     intercept: float = 0.0
     targets: Any = None
 
-    def nothing(self, X: Any) -> Encoded:
-        return Encoded(X)
-
     def encoded(self, chunk: Chunk) -> Encoded:
-        return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))
+        return self.of_persons(chunk, to_unit_interval(validate_array(chunk.X), self.ranges))
 
     def records(self, encoded: Encoded) -> Any:
-        return encoded.X
+        return encoded.X, encoded.persons
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,8 @@ def unit_columns(
     table : estimator
         Has the parameter `ranges`, and gets ``ranges_``, ``n_features_in_`` and names.
     X : array-like, RecordSource or Dask collection
-    user_ids : array-like or None
-        None for a source.
+    user_ids : array-like, collection or None
+        None for a source, which holds them itself.
     name : str
         Of passes, on dashboards.
 
@@ -74,9 +71,7 @@ def unit_columns(
     shape : tuple of two ints
         Numbers of units of the guarantee and of features.
     """
-    source = as_source(X)
-    if source is not None and user_ids is not None:
-        raise ValueError("user_ids needs all records in memory.")
+    source = as_source(X, user_ids=user_ids)
     rows = validate_records(table, X if source is None else first_rows(source))
     table.ranges_ = ranges_per_feature(table)
     if source is None:
@@ -88,9 +83,16 @@ def unit_columns(
         return
     with source.opened() as opened:
         surveyor = Surveyor(
-            opened, source.feature_names, check=ColumnCheck(), has_targets=False, name=name
+            opened,
+            source.feature_names,
+            check=ColumnCheck(),
+            has_targets=False,
+            units=("user_ids",),
+            name=name,
         )
-        bounding = UnitColumns(ranges=table.ranges_)
+        bounding = UnitColumns(ranges=table.ranges_, persons=distinct_persons)
         survey = surveyor.survey(bounding)
+        if survey.person_starts is None:
+            bounding = replace(bounding, persons=None)
         records = ChunkedRecords(opened, survey, bounding, name)
-        yield (records, None), (survey.n_records, survey.n_features)
+        yield (records, None), (records.n_units, survey.n_features)

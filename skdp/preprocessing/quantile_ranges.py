@@ -15,6 +15,7 @@ from skdp._estimator import randomness
 from skdp._runtime import without_warnings
 from skdp._units import take_user_ids
 from skdp.algorithms.plan import Run
+from skdp.algorithms.statistics.columns import are_of_persons
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.preprocessing.ranges import check_ranges, middle_and_half
@@ -125,14 +126,14 @@ def private_ranges(
     X, user_ids = take_user_ids(X, user_ids)
     rng, noise = randomness(random_state)
     with unit_columns(table, X, user_ids, "private_ranges") as (columns, shape):
-        ranges, persons = table.ranges_, columns[1]
+        ranges, of_persons = table.ranges_, are_of_persons(columns)
         plan = QuantilesPlan(
             n_records=shape[0],
             n_features=shape[1],
             quantiles=(float(low), float(high)),
             budget=budget,
             n_candidates=n_candidates,
-            neighbouring=Neighbouring.REPLACE_ONE if persons is None else Neighbouring.REPLACE_USER,
+            neighbouring=Neighbouring.REPLACE_USER if of_persons else Neighbouring.REPLACE_ONE,
         )
         rank, size = plan.rank_error, plan.n_records
         is_close = rank > size * low, rank > size * (1.0 - high)
@@ -145,7 +146,7 @@ def private_ranges(
                     high=high,
                     rank=rank,
                     size=size,
-                    units="records" if persons is None else "persons",
+                    units="persons" if of_persons else "records",
                     width=shape[1],
                     epsilon=float(epsilon),
                     remedy=_INNER.format(*drawn) if found else _OUTER,

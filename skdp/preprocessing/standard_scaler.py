@@ -15,6 +15,7 @@ from skdp._runtime import without_warnings
 from skdp._types import ReplaceOne, Self
 from skdp._units import take_user_ids
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
+from skdp.algorithms.statistics.columns import are_of_persons
 from skdp.data.collections import over_chunks
 from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.preprocessing.ranges import (
@@ -153,7 +154,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
                 n_records=shape[0],
                 n_features=shape[1],
                 budget=self._budget,
-                neighbouring=relation if columns[1] is None else relation.of_persons,
+                neighbouring=relation.of_persons if are_of_persons(columns) else relation,
             )
             means, squares = np.split(self._pay_and_run(plan, columns).point, 2)
         means = np.clip(means, -1.0, 1.0)

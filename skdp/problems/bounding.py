@@ -112,18 +112,24 @@ class Bounding:
                 )
             y = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y)
             groups = None if self.groups is None else self.groups(chunk.groups)
-            weights, ids, persons = chunk.sample_weight, None, None
+            weights = chunk.sample_weight
             if weights is not None and self.weights is not None:
                 weights = self.weights(weights)
-            if chunk.user_ids is not None and self.persons is not None:
-                ids, persons = self.persons(chunk.user_ids, X.shape[0])
-            return Encoded(X, self.targets(y), groups, weights, persons, ids)
+            encoded = self.of_persons(chunk, X)
+            return encoded._replace(targets=self.targets(y), groups=groups, weights=weights)
+
+    def of_persons(self, chunk: Chunk, X: Any) -> Encoded:
+        """Return X with the persons of a chunk, where it has ids."""
+        if chunk.user_ids is None or self.persons is None:
+            return Encoded(X)
+        ids, persons = self.persons(chunk.user_ids, X.shape[0])
+        return Encoded(X, persons=persons, ids=ids)
 
     def nothing(self, X: Any) -> Encoded:
         """Return no records in numbers; X has no rows."""
         return Encoded(
             X,
-            self.targets.nothing,
+            None if self.targets is None else self.targets.nothing,
             None if self.groups is None else self.groups.nothing,
             None if self.weights is None else self.weights.nothing,
             None if self.persons is None else np.zeros(0, dtype=np.intp),

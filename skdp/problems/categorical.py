@@ -71,7 +71,7 @@ class CategoricalRecords:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.sizes):
             raise ValueError("codes must have one column per entry of sizes.")
 
-    def of_persons(self, persons: np.ndarray) -> CategoricalRecords:
+    def of_persons(self, persons: np.ndarray, n_persons: int | None = None) -> CategoricalRecords:
         """Weigh the records of each person so that their weights add up to 1, exactly.
 
         Weights are multiples of 2^-s, as large an s that sums over all records have 32 digits. What
@@ -82,8 +82,11 @@ class CategoricalRecords:
         ----------
         persons : ndarray of int, shape (n_records,)
             Codes from 0 on without a gap.
+        n_persons : int, optional
+            Number of persons of the table that these are records of. Default: of these.
         """
-        n_persons = int(persons.max()) + 1
+        if n_persons is None:
+            n_persons = int(persons.max()) + 1
         unit = 1 << (_WEIGHT_BITS - n_persons.bit_length())
         order = np.lexsort((*self.codes.T, persons))
         shares = np.empty(len(persons))

@@ -45,8 +45,13 @@ class CategoricalChunks:
 
     @property
     def n_records(self) -> int:
-        """Number of records."""
-        return self._records.n_records
+        """Number of persons, or of records where each is a unit of its own."""
+        return self._records.n_units
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether it is known whose record each is."""
+        return self._records.has_persons
 
     def counted(self, marginals: Iterable[Sequence[int]]) -> CategoricalChunks:
         """Count marginals for :meth:`counts`, as many in a pass as there is room for."""

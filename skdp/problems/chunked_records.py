@@ -262,6 +262,11 @@ class ChunkedRecords:
         return self._survey.n_records
 
     @property
+    def has_persons(self) -> bool:
+        """Whether it is known whose record each is."""
+        return self._survey.person_starts is not None
+
+    @property
     def n_units(self) -> int:
         """As of :class:`Records`."""
         persons = self._survey.person_starts

@@ -219,9 +219,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
         is_list = isinstance(X, (list, tuple))
-        source = as_source(X)
+        source = as_source(X, user_ids=user_ids)
         if source is not None:
-            self._check_chunked(user_ids, sample_weight)
+            self._check_chunked(sample_weight)
             X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
@@ -242,19 +242,22 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             else Marginals(sizes, min(order, len(sizes)))
         )
         relation = Neighbouring(self.neighbouring)
-        records: Any = (
-            CategoricalRecords(encode(X, categories, self._names), sizes)
-            if source is None
-            else coded_chunks(source, categories, self._names, allow_nan)
-        )
-        persons = None if user_ids is None else person_codes(user_ids, X.shape[0])
         is_slack = sample_weight is not None
-        if is_slack:
-            bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
-            records = records.weighted(record_weights(sample_weight, bound, X.shape[0]), persons)
-        elif persons is not None:
-            records = records.of_persons(persons)
-        relation = relation if persons is None else relation.of_persons
+        records: Any
+        if source is not None:
+            records = coded_chunks(source, categories, self._names, allow_nan)
+            of_persons = records.has_persons
+        else:
+            records = CategoricalRecords(encode(X, categories, self._names), sizes)
+            of_persons = user_ids is not None
+            persons = person_codes(user_ids, X.shape[0]) if of_persons else None
+            if is_slack:
+                bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
+                weights = record_weights(sample_weight, bound, X.shape[0])
+                records = records.weighted(weights, persons)
+            elif persons is not None:
+                records = records.of_persons(persons)
+        relation = relation.of_persons if of_persons else relation
         n_units = records.n_records
         choice = choose(
             SYNTHETIC_METHODS,
@@ -284,11 +287,10 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             remarks=plan.remarks(),
         )
 
-    def _check_chunked(self, user_ids: Any, sample_weight: Any) -> None:
+    def _check_chunked(self, sample_weight: Any) -> None:
         """Refuse what needs all records in memory."""
-        for name, given in (("user_ids", user_ids), ("sample_weight", sample_weight)):
-            if given is not None:
-                raise ValueError(f"{name} of DPSyntheticData need all records in memory.")
+        if sample_weight is not None:
+            raise ValueError("sample_weight of DPSyntheticData need all records in memory.")
         if self.calibration == "paper":
             raise ValueError("calibration='paper' needs all records in memory.")
 

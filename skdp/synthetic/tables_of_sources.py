@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from skdp._units import distinct_persons
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
 from skdp.problems.bounding import Bounding, Encoded
@@ -44,18 +45,19 @@ class CodedTable(Bounding):
 
     categories: Categories
     names: tuple[Any, ...]
+    n_persons: int | None = None
     data_norm: float = 1.0
     intercept: float = 0.0
     targets: Any = None
 
-    def nothing(self, X: Any) -> Encoded:
-        return Encoded(X)
-
     def encoded(self, chunk: Chunk) -> Encoded:
-        return Encoded(encode(chunk.X, self.categories, self.names))
+        return self.of_persons(chunk, encode(chunk.X, self.categories, self.names))
 
     def records(self, encoded: Encoded) -> Any:
-        return CategoricalRecords(encoded.X, tuple(map(len, self.categories)))
+        records = CategoricalRecords(encoded.X, tuple(map(len, self.categories)))
+        if encoded.persons is None:
+            return records
+        return records.of_persons(encoded.persons, self.n_persons)
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,18 @@ def coded_chunks(
     """Survey a source; return its records as codes."""
     has_names = source.feature_names
     surveyor = Surveyor(
-        source, has_names, check=TableCheck(allow_nan), has_targets=False, name=_NAME
+        source,
+        has_names,
+        check=TableCheck(allow_nan),
+        has_targets=False,
+        units=("user_ids",),
+        name=_NAME,
     )
-    bounding = CodedTable(categories=categories, names=names)
-    records = ChunkedRecords(source, surveyor.survey(bounding), bounding, _NAME)
+    bounding = CodedTable(categories=categories, names=names, persons=distinct_persons)
+    survey = surveyor.survey(bounding)
+    if survey.person_starts is None:
+        bounding = replace(bounding, persons=None)
+    else:
+        bounding = replace(bounding, n_persons=survey.person_starts[-1])
+    records = ChunkedRecords(source, survey, bounding, _NAME)
     return CategoricalChunks(records, tuple(map(len, categories)))

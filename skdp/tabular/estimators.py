@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skdp._checks import check_option
 from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
 from skdp._model import PrivateModel
+from skdp._sources import number_of_units
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures, Verbose
 from skdp._units import person_codes, take_user_ids
 from skdp.algorithms.methods import Choice
@@ -108,7 +109,6 @@ class TabularModel(PrivateEstimator):
                 rows = model._encoded(X, y, user_ids)
             else:
                 rows, y = model._encoded_where_read(source), None
-                linear._units_of_sources = ()  # features are planned by the number of records
             linear._directions = model.encoder_.row_features.directions
             # not `fit`: its warnings are of this line
             linear._fit(rows, y, None, (user_ids, sample_weight))
@@ -133,7 +133,7 @@ class TabularModel(PrivateEstimator):
     def _encoded_where_read(self, source: RecordSource) -> RecordSource:
         """Plan the features, and return the source of rows that are encoded where they are read."""
         sizes, first = chunk_sizes(source), first_rows(source)
-        self._plan_encoder(table_of(self, first, reset=True), sum(sizes))
+        self._plan_encoder(table_of(self, first, reset=True), number_of_units(source, sizes))
         rows = source.map(self.encoder_.fit(source))
         rows.chunk_sizes = sizes
         return rows

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from skdp.data import ArrayRecords, Chunk, ChunkSource, DataError, ParquetRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
@@ -246,11 +247,51 @@ def test_invalid_persons_are_refused_before_the_payment(name):
     assert accountant.total().epsilon == 0.0
 
 
+NAMES = list("abcd")
+OTHERS = {
+    "scaler": (DPStandardScaler(50.0, ranges=(-1, 1), random_state=0), int),
+    "table": (DPSyntheticData(50.0, categories=[[-1, 0, 1]] * 4, random_state=0), str),
+}
+RANGES = {"quantiles": (0.3, 0.7), "epsilon": 50.0, "delta": 0.0, "random_state": 0}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_columns_and_tables_of_persons_are_those_in_memory(name):
+    model, kind = OTHERS[name]
+    records = without(table("logistic", kind=kind), "sample_weight")
+    X = pd.DataFrame(np.clip(np.rint(records.X), -1, 1).astype(int), columns=NAMES)
+    n = len(X)
+    source = between_persons(records._replace(X=X), [0, 0, 700, 701, 2 * n // 3, n, n])
+    expected = clone(model).fit(X, user_ids=records.user_ids)
+    found = clone(model).fit(source)
+    assert found.privacy_.to_dict() == expected.privacy_.to_dict()
+    assert found.privacy_.unit == "user"
+    if name == "table":
+        np.testing.assert_equal(found.answer("2-way"), expected.answer("2-way"))
+        return
+    np.testing.assert_allclose(found.transform(X), expected.transform(X), rtol=1e-12)
+    given = private_ranges(X, (-1, 1), user_ids=records.user_ids, **RANGES)
+    np.testing.assert_array_equal(private_ranges(source, (-1, 1), **RANGES), given)
+
+
+def test_features_are_planned_by_persons_in_several_row_groups(tmp_path):
+    """They are counted before the copy is sorted by persons."""
+    records = without(table("logistic"), "sample_weight")
+    X = pd.DataFrame(records.X, columns=NAMES)
+    frame = X.assign(y=records.y, user=records.user_ids).sample(frac=1.0, random_state=0)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=700, index=False)
+    source = ParquetRecords(tmp_path / "t.parquet", "y", user_ids="user", scratch=tmp_path)
+    columns = dict.fromkeys(NAMES, (-2, 2))
+    model = DPTabularClassifier(3.0, columns=columns, classes=[0, 1], random_state=0)
+    expected = clone(model).fit(X, records.y, user_ids=records.user_ids)
+    found = model.fit(source)
+    assert found.feature_plan_ == expected.feature_plan_
+    assert_same(found.model_, expected.model_)
+
+
 REFUSED = {
-    "scaler": lambda source: DPStandardScaler(ranges=(-1, 1)).fit(source),
-    "ranges": lambda source: private_ranges(source, (-1, 1)),
-    "table": lambda source: DPSyntheticData(categories=[[0]] * 4).fit(source),
-    "frames": lambda source: DPTabularClassifier(columns=(-1, 1), classes=[0, 1]).fit(source),
+    "weights of columns": lambda source: OTHERS["scaler"][0].fit(source),
+    "weights of tables": lambda source: OTHERS["table"][0].fit(source),
     "caps without ids": lambda source: make("squares, caps").fit(
         ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
     ),
@@ -260,9 +301,9 @@ MESSAGES = {"caps without ids": "no user_ids", "beside a source": "holds .* itse
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_persons_refuses_those_of_a_source(name):
-    records = without(of_two_each(), "sample_weight")
-    message = MESSAGES.get(name, "chunk 0: .* need all records in memory here")
+def test_what_does_not_fit_ids_and_weights_of_a_source_is_refused(name):
+    records = of_two_each()._replace(X=np.zeros((2400, 4), dtype=int))
+    message = MESSAGES.get(name, "chunk 0: sample_weight need all records in memory here")
     with pytest.raises(ValueError, match=message):
         REFUSED[name](second(records))
 

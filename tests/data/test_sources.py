@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import mmap
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -259,6 +260,24 @@ def test_a_file_that_is_cut_later_is_an_error(tmp_path, mapped):
         file.truncate(4096)
     with pytest.raises(OSError, match="shorter"):
         source.read(0)
+
+
+def test_memory_of_a_chunk_is_used_again_when_nobody_holds_it(tmp_path, monkeypatch):
+    """A view of a part of it holds it."""
+    X, made, memory = np.arange(600.0).reshape(300, 2), [], mmap.mmap
+    monkeypatch.setattr(
+        mmap, "mmap", lambda *given, **more: made.append(1) or memory(*given, **more)
+    )
+    np.save(tmp_path / "X.npy", X)
+    source = ArrayRecords(tmp_path / "X.npy", chunk_rows=100, mapped=False)
+    for k in (0, 1, 2, 0):
+        source.read(k)
+    assert len(made) == 1
+    held = source.read(0).X[5:50].T
+    for k in (1, 2, 1):
+        np.testing.assert_array_equal(source.read(k).X, X[100 * k : 100 * k + 100])
+    np.testing.assert_array_equal(held, X[5:50].T)
+    assert len(made) == 2
 
 
 def test_long_headers_and_empty_arrays(tmp_path):

@@ -368,7 +368,7 @@ def test_clipped_weights_of_persons(is_slack):
         return np.tensordot(mixtures, table, axes=1)
 
     own = np.concatenate([some((24,)), table, np.zeros((int(is_slack), 2, 4))])
-    sums = some((150, n - 1)).sum(axis=1)[:, None] + own
+    sums = some((60, n - 1)).sum(axis=1)[:, None] + own
     reached = []
     for floor in floors:
         weights = GroupWeights((n / floor,) * 2, clipped=True)

@@ -1,7 +1,7 @@
 """Children that are killed at a chosen step of an action, and actions that must not wait for ever.
 
-A step is a call of the operating system that concerns files, or a line of the package. The parent
-tries one step after the other until the action ends.
+A step is a call of the operating system that concerns files, or a line of the modules that
+write ledgers. The parent tries one step after the other until the action ends.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import skdp
 
 _CALLS = ("open", "read", "write", "fsync", "close", "link", "replace", "unlink", "ftruncate")
-_PACKAGE = str(Path(skdp.__file__).parent)
+_LEDGER = str(Path(skdp.__file__).parent / "privacy" / "ledger")
 
 
-def kills_at_calls(action: Callable[[], object], prepare: Callable[[], object]) -> Iterator[int]:
+def kills_at_calls(
+    action: Callable[[], object],
+    prepare: Callable[[], object],
+    numbers: Iterable[int] | None = None,
+) -> Iterator[int]:
     """Kill the action before its first call of the operating system, then before its second, ...
 
     `prepare` is called before each try. Yields the number of the call after each kill, in the
-    parent, and ends with the first try that ends.
+    parent, and ends with the first try that ends, or with the last of the given `numbers`.
     """
 
     def arm(number: int) -> None:
@@ -41,17 +45,21 @@ def kills_at_calls(action: Callable[[], object], prepare: Callable[[], object]) 
         for name in _CALLS:
             setattr(os, name, counted(getattr(os, name)))
 
-    return _kills(action, prepare, arm)
+    return _kills(action, prepare, arm, numbers)
 
 
-def kills_at_lines(action: Callable[[], object], prepare: Callable[[], object]) -> Iterator[int]:
-    """Kill the action before each line of the package that it executes, as `kills_at_calls`."""
+def kills_at_lines(
+    action: Callable[[], object],
+    prepare: Callable[[], object],
+    numbers: Iterable[int] | None = None,
+) -> Iterator[int]:
+    """Kill the action before each line of the ledger's modules that it executes, as above."""
 
     def arm(number: int) -> None:
         count = itertools.count()
 
         def trace(frame, event, argument):
-            if not frame.f_code.co_filename.startswith(_PACKAGE):
+            if not frame.f_code.co_filename.startswith(_LEDGER):
                 return None
             if event == "line" and next(count) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -59,11 +67,11 @@ def kills_at_lines(action: Callable[[], object], prepare: Callable[[], object]) 
 
         sys.settrace(trace)
 
-    return _kills(action, prepare, arm)
+    return _kills(action, prepare, arm, numbers)
 
 
-def _kills(action, prepare, arm) -> Iterator[int]:
-    for number in itertools.count():
+def _kills(action, prepare, arm, numbers) -> Iterator[int]:
+    for number in itertools.count() if numbers is None else numbers:
         prepare()
         child = os.fork()
         if child == 0:

@@ -115,6 +115,20 @@ MUTANTS = (
         "tests/problems/test_tilted.py -k names_the_tilt",
     ),
     Mutant(
+        "errors of margins at ties of attacks forgotten",
+        "algorithms/descent/steps.py",
+        "bound + gradients.reach, gradients.steepness",
+        "bound + gradients.reach, 0.0",
+        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
+    ),
+    Mutant(
+        "the length of a person's moves taken for a projection",
+        "algorithms/descent/steps.py",
+        "2.0 * moved if rows.of_persons and plan.attack else moved",
+        "moved",
+        "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
+    ),
+    Mutant(
         "gradients under attack that jump at a tie",
         "algorithms/preparation/attacked_rows.py",
         "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
@@ -343,8 +357,8 @@ MUTANTS = (
     Mutant(
         "columns of chunks are not clipped to their ranges",
         "preprocessing/columns_of_sources.py",
-        "return Encoded(to_unit_interval(validate_array(chunk.X), self.ranges))",
-        "return Encoded(validate_array(chunk.X))",
+        "to_unit_interval(validate_array(chunk.X), self.ranges)",
+        "validate_array(chunk.X)",
         "tests/data/test_estimators.py -k private_scalers_and_ranges",
     ),
     Mutant(
@@ -360,6 +374,13 @@ MUTANTS = (
         "    return labels.of(first, stop)[codes]\n",
         "    return labels.of(first, first + n)\n",
         f"{_PERSONS_OF_SOURCES} -k in_memory",
+    ),
+    Mutant(
+        "memory of a chunk is used again while it is held",
+        "data/arrays.py",
+        "weakref.finalize(part, self._spare.append, memory).atexit = False",
+        "self._spare.append(memory)",
+        "tests/data/test_sources.py -k used_again",
     ),
     Mutant(
         "records of a person in a chunk are units of their own",
@@ -390,6 +411,34 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k parts",
     ),
     Mutant(
+        "columns of persons of chunks weigh by their records",
+        "preprocessing/columns_of_sources.py",
+        "return encoded.X, encoded.persons",
+        "return encoded.X, None",
+        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
+    ),
+    Mutant(
+        "features of tables are planned by the records of persons",
+        "_sources.py",
+        "return len(_united([source.reduce(PersonIds(MarkKey.drawn()), _united)]))",
+        "return sum(sizes)",
+        f"{_PERSONS_OF_SOURCES} -k features_are",
+    ),
+    Mutant(
+        "persons in several row groups are counted several times",
+        "_sources.py",
+        "return np.unique(np.concatenate(",
+        "return np.asarray(np.concatenate(",
+        f"{_PERSONS_OF_SOURCES} -k features_are",
+    ),
+    Mutant(
+        "weights in tables follow from the persons of a chunk",
+        "synthetic/tables_of_sources.py",
+        "records.of_persons(encoded.persons, self.n_persons)",
+        "records.of_persons(encoded.persons, 2**20)",
+        f"{_PERSONS_OF_SOURCES} -k columns_and_tables",
+    ),
+    Mutant(
         "marks do not see ids",
         "problems/bounding.py",
         "positions, self.weights, persons)",
@@ -397,11 +446,11 @@ MUTANTS = (
         f"{_PERSONS_OF_SOURCES} -k change",
     ),
     Mutant(
-        "a scaler takes persons of a source for records",
+        "a scaler leaves out the weights of a source",
         "problems/surveys.py",
         "is not None and name not in self.units:",
         "is not None and name not in ('user_ids', 'sample_weight'):",
-        f"{_PERSONS_OF_SOURCES} -k refuses",
+        f"{_PERSONS_OF_SOURCES} -k is_refused",
     ),
     Mutant(
         "a merge writes to what it merges",
@@ -1352,7 +1401,7 @@ MUTANTS = (
         "privacy/ledger.py",
         "return lines + _end(lines, copied=self.path)",
         "return lines + _end(lines)",
-        f"{_MOVES} 'every_call or copy_leads_back'",
+        f"{_MOVES} 'every_step or every_call or copy_leads_back'",
     ),
     Mutant(
         "ledger: a move is announced before the new file is there",
@@ -1366,7 +1415,7 @@ MUTANTS = (
         "    try:\n"
         "        ledger.move(new)\n"
         "        create_file(new, copy)\n",
-        f"{_MOVES} 'every_call or one_wins'",
+        f"{_MOVES} 'every_step or every_call or one_wins'",
     ),
     Mutant(
         "ledger: a move to a file that is there replaces it",

@@ -127,9 +127,9 @@ def test_what_is_refused(X, parameters, message):
     assert not hasattr(model, "privacy_")
 
 
-def test_persons_need_arrays():
+def test_weights_need_arrays():
     with pytest.raises(ValueError, match="in memory"):
-        DPSyntheticData(categories=CATEGORIES).fit(chunked(table()), user_ids=np.arange(3000))
+        DPSyntheticData(categories=CATEGORIES).fit(chunked(table()), sample_weight=np.ones(3000))
 
 
 def test_parquet_and_what_follows_in_pipelines(tmp_path):

@@ -93,18 +93,21 @@ def test_weights_reach_the_linear_model(ids):
 def test_costs_of_classes_shift_the_intercept(weight):
     """At no price; also of persons and of a source of chunks."""
     rare = np.where(FRAME["age"] > 70, 0, 1)
-    source = ChunkSource(lambda k: (FRAME, rare), 1)
-    for given, ids in (((FRAME, rare), None), ((FRAME, rare), IDS), ((source, None), None)):
-        plain = classifier(epsilon=5.0).fit(*given, user_ids=ids)
-        model = classifier(epsilon=5.0, class_weight=weight).fit(*given, user_ids=ids)
-        np.testing.assert_array_equal(model.model_.coef_, plain.model_.coef_)
-        assert model.privacy_.releases == plain.privacy_.releases
-        odds = plain.decision_function(FRAME) - model.decision_function(FRAME)
-        np.testing.assert_allclose(odds, odds[0])
-        shift = np.log(9.0) if weight != "balanced" else np.log(np.mean(rare) / np.mean(1 - rare))
-        assert odds[0] == pytest.approx(shift, abs=0.2)
+    given, ids, shift = (FRAME, rare), IDS, np.log(rare.mean() / (1 - rare.mean()))
+    if weight != "balanced":
+        given, ids, shift = (ChunkSource(lambda k: (FRAME, rare), 1), None), None, np.log(9.0)
+    plain = classifier(epsilon=5.0).fit(*given, user_ids=ids)
+    model = classifier(epsilon=5.0, class_weight=weight).fit(*given, user_ids=ids)
+    np.testing.assert_array_equal(model.model_.coef_, plain.model_.coef_)
+    assert model.privacy_.releases == plain.privacy_.releases
+    odds = plain.decision_function(FRAME) - model.decision_function(FRAME)
+    np.testing.assert_allclose(odds, odds[0])
+    assert odds[0] == pytest.approx(shift, abs=0.2)
+
+
+def test_costs_that_are_refused():
     with BudgetAccountant(10.0, 1e-4) as accountant:
         for wrong, message in (({5: 1.0}, "not in `classes`"), ("equal", "class_weight == 'eq")):
             with pytest.raises(ValueError, match=message):
-                classifier(class_weight=wrong).fit(FRAME, rare)
+                classifier(class_weight=wrong).fit(FRAME, Y)
     assert not accountant.entries

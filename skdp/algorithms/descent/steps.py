@@ -162,7 +162,9 @@ class Descent:
             norms = two_norms(d, rows.cancellation + bool(plan.attack)) * clip
             if rows.of_persons:
                 norms = person_rounding(rows, clip, bool(plan.attack))
-            return sums.bound(((bound + turn) * margins + norms) * largest)
+            moved = ((bound + turn) * margins + norms) * largest
+            # a person's moves enter its length, not as a part of a Euclidean norm
+            return sums.bound(2.0 * moved if rows.of_persons and plan.attack else moved)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             if plan.attack is not None:

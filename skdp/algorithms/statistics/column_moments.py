@@ -19,7 +19,13 @@ import numpy as np
 from skdp._checks import check_count
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.algorithms.statistics.columns import COLUMN_BLOCK, Columns, ColumnTotal, check_shape
+from skdp.algorithms.statistics.columns import (
+    COLUMN_BLOCK,
+    Columns,
+    ColumnTotal,
+    OfPersons,
+    check_shape,
+)
 from skdp.mechanisms import calibrated_mechanism
 from skdp.mechanisms.additive import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -104,9 +110,7 @@ class ColumnMomentsPlan(Plan):
     def run(self, data: Columns, run: Run) -> Result:
         """Release the moments; the point is means, then mean squares."""
         check_shape(data, (self.n_records, self.n_features))
-        columns, persons = data
-        shares = None if persons is None else 1.0 / np.bincount(persons)[persons]
-        total = ColumnTotal(ColumnMoments()).of(columns, shares)
+        total = OfPersons(ColumnTotal(ColumnMoments())).of(data)
         point = self.mechanism.release(total / self.n_records, run.noise)
         point[self.n_features :] /= SQUARE_WEIGHT
         return Result(point=point, plan=self)

@@ -26,13 +26,12 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.algorithms.statistics.columns import Columns, check_shape
+from skdp.algorithms.statistics.columns import Columns, OfPersons, are_of_persons, check_shape
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
-from skdp.problems.chunked_records import ChunkedRecords
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,8 @@ class QuantilesPlan(Plan):
 
     def ranks(self, data: Columns) -> tuple[np.ndarray, int]:
         """Return :class:`RanksOfGrid` of columns, and the rank that a person moves them by."""
-        columns, persons = data
-        ranks = RanksOfGrid(self.grid)
-        if isinstance(columns, ChunkedRecords):
-            return columns.chunk_total(ranks), 1
-        if persons is None:
-            return ranks(columns), 1
-        unit = 1 << (52 - self.n_records.bit_length())
-        return ranks(columns, unit // np.bincount(persons)[persons]), unit
+        unit = 1 << (52 - self.n_records.bit_length()) if are_of_persons(data) else 1
+        return OfPersons(RanksOfGrid(self.grid), unit).of(data), unit
 
     def scores(self, ranks: np.ndarray, quantile: float, unit: int = 1) -> np.ndarray:
         """Compute the distance in ranks of each candidate from a quantile: not private."""

@@ -11,9 +11,21 @@ import pytest
 from laboratory import Laboratory
 from scipy.special import expit, logsumexp
 
+from skdp.algorithms.descent import steps
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
-from skdp.problems import Attack, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+from skdp.privacy import Neighbouring, PrivacyBudget
+from skdp.problems import (
+    AdversarialRisk,
+    Attack,
+    Design,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Objective,
+    Records,
+    SoftmaxLoss,
+)
 from skdp.robust import DPAdversarialRegressor
 
 RADIUS, D = 0.15, 3
@@ -164,3 +176,33 @@ def test_attacks_add_hardly_any_noise(relation):
             model.fit(X, X[:, 0])
         scales.append(laboratory.draws[-1].mechanism.sensitivity / model.privacy_.plan["clip_norm"])
     assert scales[1] == pytest.approx(2.0 if relation == "replace_one" else 1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("of_persons", [False, True])
+def test_errors_of_margins_move_a_sum_by_what_its_noise_is_for(of_persons, monkeypatch):
+    """At a tie of squares the row turns; the length of a person's moves does so, too."""
+    records = Records(np.eye(1), 1.0, targets=np.array([0.2]))
+    relation = Neighbouring.REPLACE_ONE
+    if of_persons:
+        records, relation = records.of_persons(np.zeros(1, dtype=int)), relation.of_persons
+    objective = Objective(
+        AdversarialRisk(LOSSES["squares"], Attack(2, 1.0 / 7.0)),
+        Design.of(records),
+        neighbouring=relation,
+    )
+    plan = plan_noisy_gradient_descent(objective, PrivacyBudget(1.0, 1e-6))
+    rows, weights = CenteredRows(records, Centering.unknown(1, 1)), 20.0 * np.eye(1)
+    sums, caught = [], {}
+    monkeypatch.setattr(
+        steps, "descend", lambda _, total, bound, *rest: caught.update(t=total, b=bound) or weights
+    )
+    for error in (0.0, -1e-9):
+        offsets = np.array([0.2 - 20.0 + error])
+        steps.Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=None).release(None)
+        sums.append(caught["t"](weights, 0))
+    claims = []
+    for error in (0.0, 1e-9):
+        monkeypatch.setattr(steps, "two_margins", lambda d, size, error=error: error)
+        claims.append(caught["b"](weights))
+    moved, claimed = np.linalg.norm(sums[1] - sums[0]), claims[1] - claims[0]
+    assert 0.8 * claimed < moved <= claimed
