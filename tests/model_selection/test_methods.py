@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import BoundedScaler
-from skdp.privacy import PrivacyLeakWarning
+from skdp.privacy import BudgetAccountant, PrivacyLeakWarning
 from skdp.solvers import SklearnSolver
 
 
@@ -46,3 +46,15 @@ def test_inside_a_pipeline_with_the_packages_own_scaler(estimator):
     np.testing.assert_array_equal(pipeline[-1].coef_, by_hand.coef_)
     assert pipeline.score(X, y) > 0.6
     assert pipeline[-1].alpha_ == by_hand.alpha_
+
+
+@pytest.mark.parametrize("method", ["bilevel", "bilevel_minibatch", "hypergradient", "exponential"])
+@pytest.mark.parametrize("ids", [None, [7]])
+def test_a_single_unit_is_refused_before_it_is_charged(method, ids):
+    accountant = BudgetAccountant(10.0, 1e-3)
+    model = DPLogisticRegressionCV(
+        method=method, classes=[0, 1], data_norm=1.0, accountant=accountant
+    )
+    with pytest.raises(ValueError, match="n_samples=1, must be at least 2"):
+        model.fit(np.ones((1, 2)), [0], user_ids=ids)
+    assert not accountant.entries

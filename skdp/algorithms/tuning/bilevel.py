@@ -69,6 +69,8 @@ class BilevelTuningPlan(SplitPlan):
         check_real("penalty", self.penalty, 1e-50, 1e50)
         if self.budget.is_pure:
             raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
+        if self.objective.n_records < 2:
+            raise ValueError(f"n_samples={self.objective.n_records}, must be at least 2.")
         # lam falls in every alpha, and none moves by more than the sum of all steps
         factor = math.exp(rules.BILEVEL_STEP / (1.0 - rules.BILEVEL_DECAY))
         for end in (self.start_alpha / factor, self.start_alpha * factor):
