@@ -33,6 +33,14 @@ def planted(n, seed, d=20):
     return X, y
 
 
+def test_persons_with_several_classes_are_refused_before_they_are_charged():
+    accountant = BudgetAccountant(10.0, 1e-3)
+    model = classifier(classes=[0, 1, 2], data_norm=1.0, accountant=accountant)
+    with pytest.raises(ValueError, match="no proof for user_ids and several classes"):
+        model.fit(np.eye(4), [0, 1, 2, 0], user_ids=[1, 1, 2, 2])
+    assert not accountant.entries
+
+
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 

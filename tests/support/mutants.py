@@ -129,6 +129,13 @@ MUTANTS = (
         "tests/algorithms/preparation/test_attacked_rows.py -k errors_of_margins",
     ),
     Mutant(
+        "persons with several classes under attack",
+        "algorithms/descent/noisy_descent.py",
+        "objective.design.of_persons and objective.risk.loss.n_outputs > 1:",
+        "objective.design.of_persons and objective.risk.loss.n_outputs > 99:",
+        "tests/robust/test_adversarial_estimators.py -k several_classes_are_refused",
+    ),
+    Mutant(
         "gradients under attack that jump at a tie",
         "algorithms/preparation/attacked_rows.py",
         "raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)",
