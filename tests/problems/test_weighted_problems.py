@@ -17,6 +17,7 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
+    GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
     Objective,
@@ -28,6 +29,7 @@ from skdp.problems import (
     TiltedRisk,
     WholeSpace,
 )
+from skdp.problems.max_group_loss import max_group_loss_constants
 from skdp.solvers import SklearnSolver, solve_certified
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
@@ -199,6 +201,9 @@ def test_losses_of_others_are_moved_by_a_weight_at_most_by_their_gradient():
     diameters = [EmpiricalRisk(Steep()).constants(each, 0.1, 2.0) for each in (full, slack)]
     low, high = (each.gradient_diameter for each in diameters)
     assert high == pytest.approx(10.0 * low) == diameters[0].lipschitz
+    given = Steep(), GroupWeights((1.0,))  # the saddle problem of one group
+    of_group = [max_group_loss_constants(*given, each, 2.0, 1.0, 1.0) for each in (full, slack)]
+    assert [each.ranges[0][0] for each in of_group] == pytest.approx([low, high])
 
 
 def test_tilt_is_refused_for_weights_below_1():

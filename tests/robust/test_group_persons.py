@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from group_models import GROUPS, NAMES, X, Y
+from laboratory import Laboratory
 
 from skdp import BudgetAccountant
-from skdp.problems import Design, GroupWeights
+from skdp.problems import Design, GroupWeights, Records
+from skdp.problems.rounding import two_sums
 from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,
@@ -118,6 +120,19 @@ def test_records_of_weight_0_are_as_good_as_absent(given):
         if given.get("preparation", "auto") is None:  # in units of all records
             expected *= np.mean(~is_wrong)
         assert model.group_proportions_[0] == pytest.approx(expected, abs=0.02)
+
+
+def test_proportions_of_weights_have_the_rounding_of_their_sums():
+    model, ids = classifier(method="output", preparation=None, weight_bound=1.0), np.arange(len(X))
+    sensitivities = []
+    for given in ({}, {"sample_weight": np.ones(len(X))}, {"user_ids": ids}):
+        with Laboratory() as laboratory:
+            model.fit(X, Y, groups=GROUPS, **given)
+        sensitivities.append(laboratory.draws[0].mechanism.sensitivity)
+    records = Records(X, 1.0)
+    designs = map(Design.of, (records.with_weights(np.ones(len(X))), records.of_persons(ids)))
+    expected = [two_sums(each.n_terms, each.block_size) for each in designs]
+    assert np.subtract(sensitivities[1:], sensitivities[0]) == pytest.approx(expected, rel=1e-2)
 
 
 def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():

@@ -1048,6 +1048,20 @@ MUTANTS = (
                 "tests/preprocessing/test_persons.py -k without_a_ledger",
             ),
             (
+                "proportions of groups by rounded weights as if they were counts",
+                "algorithms/worst_group/phased_saddle.py",
+                "if design.is_weighted:",
+                "if False:",
+                "tests/robust/test_group_persons.py -k proportions_of_weights",
+            ),
+            (
+                "groups of weighted records that move by the difference of full ones",
+                "problems/max_group_loss.py",
+                "if design.is_slack:",
+                "if False:",
+                f"{_WEIGHTED} -k losses_of_others",
+            ),
+            (
                 "weights clipped at numbers of records",
                 "problems/max_group_loss.py",
                 "records.total(lambda block: block.count(block.groups, size))",
