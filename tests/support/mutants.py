@@ -179,9 +179,9 @@ MUTANTS = (
     ),
     Mutant(
         "features of tables planned by the first chunk of a source",
-        "tabular/estimators.py",
-        "sum(sizes))",
-        "sizes[-1])",
+        "_sources.py",
+        "return sum(sizes)",
+        "return sizes[-1]",
         "tests/tabular/test_fits_on_sources.py -k chunks",
     ),
     Mutant(
