@@ -979,16 +979,16 @@ MUTANTS = (
             ),
             (
                 "moments of columns that count records",
-                "algorithms/statistics/column_moments.py",
-                "shares = None if persons is None else 1.0 / np.bincount(persons)[persons]",
-                "shares = None",
+                "algorithms/statistics/columns.py",
+                "1.0 / numbers if self.unit is None",
+                "1.0 / np.ones(len(numbers)) if self.unit is None",
                 "tests/preprocessing/test_persons.py -k moments",
             ),
             (
                 "ranks that count records",
-                "algorithms/statistics/quantiles.py",
-                "unit // np.bincount(persons)[persons]",
-                "np.full(len(persons), unit)",
+                "algorithms/statistics/columns.py",
+                "else self.unit // numbers",
+                "else np.full(len(numbers), self.unit)",
                 "tests/preprocessing/test_persons.py -k rank",
             ),
             (
@@ -1741,7 +1741,7 @@ MUTANTS = (
     Mutant(
         "steps do not pay for records that are elsewhere",
         "algorithms/descent/steps.py",
-        "return sums.bound(((bound + turn) * margins + norms) * largest)",
+        "return sums.bound(2.0 * moved if rows.of_persons and plan.attack else moved)",
         "return sums.bound()",
         "tests/algorithms/descent/test_noisy_descent.py -k 'covers_rounding or grows_with'",
     ),
@@ -2016,8 +2016,8 @@ MUTANTS = (
     Mutant(
         "rounding by the released number of records",
         "algorithms/descent/steps.py",
-        "return sums.bound(((bound + turn) * margins + norms) * largest)",
-        "return sums.bound(((bound + turn) * margins + norms) * largest * plan.n_records)",
+        "return sums.bound(2.0 * moved if rows.of_persons and plan.attack else moved)",
+        "return sums.bound(moved * plan.n_records)",
         f"{_COUNTS} -k rounding",
     ),
     Mutant(
