@@ -51,6 +51,8 @@ class FinalFitPlan(Plan):
 
     def __post_init__(self) -> None:
         require_replace_one(self.objective.neighbouring, "a fit in whitened coordinates")
+        if self.objective.loss.n_outputs != 1:
+            raise ValueError("A fit in whitened coordinates is made for losses of one margin.")
         alpha, shape = np.asarray(self.alpha), (self.objective.penalties.n_groups,)
         if alpha.shape != shape or not ((alpha > 0) & (alpha < math.inf)).all():
             raise ValueError(f"alpha == {alpha}, must be {shape[0]} finite numbers > 0.")
