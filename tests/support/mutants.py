@@ -823,6 +823,14 @@ MUTANTS = (
                 f"{_PERSONS} -k 'no_release and squares'",
             ),
             (
+                "the total of weights without its noise",
+                "algorithms/preparation/centering.py",
+                "        n = self._n_records(float(sums[-1]), scale)",
+                "        sums[-1:] = records.total(statistic)[-1:]\n"
+                "        n = self._n_records(float(sums[-1]), scale)",
+                f"{_PERSONS} -k 'no_weight_below_1 and squares'",
+            ),
+            (
                 "a label for each record",
                 "algorithms/preparation/centered_rows.py",
                 "map(records.records_of, labels.members(records.n_units))",
