@@ -291,7 +291,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         tags = super().__sklearn_tags__()
         # the tag's yardstick is an accuracy of 0.83 from 300 records, out of reach of their noise
         noisy = self.group_mode in ("floored", "histogram") or self.calibration == "paper"
-        noisy = noisy or self.method in ("phased", "output") or self.mirror_variant != "plain"
+        noisy = noisy or self.method in ("phased", "output", "mirror_descent")
         noisy = noisy or self.loss == "hinge" or self._has_solver
         tags.classifier_tags.poor_score = noisy
         return tags
