@@ -29,6 +29,7 @@ _TEXT = (
     "is not numeric: encode text by declared categories, such as OneHotEncoder(categories=[...]), "
     "or all columns of a frame by skdp.TableEncoder(columns)."
 )
+_HUGE = "holds an integer beyond double precision."
 _DATES = "holds dates or times: turn them into numbers, such as days since a fixed day."
 
 
@@ -80,7 +81,7 @@ def _naming_the_column(X: Any, options: dict[str, Any]) -> Iterator[None]:
     """Add the column of X that is at fault to the errors of a validation to numbers."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         first = str(error)
         fault = None
         if options["dtype"] is not None and not first.startswith("Input y "):
@@ -130,6 +131,8 @@ def _problem(values: np.ndarray, refuse_nan: bool) -> str | None:
             values = np.array([np.nan if is_missing(v) else float(v) for v in entries])
         except (TypeError, ValueError):
             return _DATES if any(hasattr(v, "year") for v in entries) else _TEXT
+        except OverflowError:
+            return _HUGE
     if np.isinf(values).any():
         return "contains infinity."
     return "contains NaN." if refuse_nan and np.isnan(values).any() else None

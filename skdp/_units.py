@@ -151,7 +151,7 @@ def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarr
     """
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("sample_weight must be numbers.") from None
     if weights.ndim == 0:
         weights = np.full(n_samples, float(weights))

@@ -244,7 +244,7 @@ def _of_ranges(ranges: Any, X: Any) -> _Found:
 def _of_range(name: str, values: np.ndarray, low: float, high: float) -> _Found:
     try:
         values = values.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         yield "not numeric", f"{name} is not numeric ({values.dtype})"
         return
     values = values[np.isfinite(values)]
@@ -275,7 +275,7 @@ def _of_rows(data_norm: float, X: Any) -> _Found:
     for name, values in _columns(X):
         try:
             values = np.nan_to_num(values.astype(np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             yield "not numeric", f"column {name} is not numeric ({values.dtype})"
             return
         squares += values**2

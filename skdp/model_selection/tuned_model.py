@@ -163,7 +163,7 @@ class TunedLinearModel(DPLinearModel):
         """The public candidates."""
         try:
             grid = np.asarray(self.alphas, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             grid = np.empty(0)
         if grid.ndim != 1 or not grid.size or not ((grid >= 1e-100) & (grid <= 1e100)).all():
             raise ValueError(

@@ -7,6 +7,7 @@ import pytest
 from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
 from refusals import one_at_a_time
 
+from skdp.inspection import check_pipeline
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
@@ -95,7 +96,7 @@ FAMILIES = {
                     ("a", "b"), "12", {1: 2, 3: 4}, (1e-300, 1.0), (1e-3, 1e200),
                 ],
                 cv=[1, 0, 13, 101, 2.0, True, "loo"], method=["grid"], tune_share=[1.0],
-                alphas=[[], 1.0, "a", [0.0], [-1.0], [1.0, INF], [NAN], [[1.0]]],
+                alphas=[[], 1.0, "a", [0.0], [-1.0], [1.0, INF], [NAN], [[1.0]], [10**400]],
                 inner=["sgd", 1],
             ),
             *[
@@ -154,3 +155,16 @@ def test_what_is_no_parameter_of_fit_is_refused(kind):
     if "group_names" not in kind().get_params():
         with pytest.raises(TypeError, match="groups"):
             declared(kind).fit(X, y, groups=np.ones(12))
+
+
+@pytest.mark.parametrize("kind", [DPRidge, DPLogisticRegression])
+def test_integers_beyond_double_precision_are_refused(kind):
+    X, y = records(kind, n=12)
+    with pytest.raises(ValueError, match="sample_weight must be numbers"):
+        declared(kind, weight_bound=1.0).fit(X, y, sample_weight=[10**400] * 12)
+    X = X.astype(object)
+    X[3, 1] = 10**400
+    with pytest.raises(ValueError, match="Column 1 holds an integer beyond double precision"):
+        declared(kind).fit(X, y)
+    checked = check_pipeline(declared(kind, data_norm=1.0), X, y)
+    assert "column 1 is not numeric (object)" in str(checked)

@@ -334,7 +334,7 @@ def _checked_split(
         return (0.5, 0.5, 0.0) if is_record_free else (1 / 3, 1 / 3, 1 / 3)
     try:
         a, b, c = (float(part) for part in split)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         a = b = c = math.nan
     if not (a > 0 and b > 0 and c >= 0 and abs(a + b + c - 1.0) < 1e-9):
         raise ValueError(f"split == {split!r}, must be three parts with sum 1, the first two > 0.")
