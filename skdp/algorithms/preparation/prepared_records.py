@@ -197,8 +197,8 @@ class PreparedRecords(Records):
         shortened = longest / np.maximum(lengths, longest)
         norms = np.hypot(lengths * shortened, self.affine.constant)
         norms *= 1.0 + self.affine.relative_rounding
-        is_short = shortened.min(initial=1.0) == 1.0
-        return read_only_view(norms), None if is_short else read_only_view(shortened)
+        are_whole = shortened.min(initial=1.0) == 1.0
+        return read_only_view(norms), None if are_whole else read_only_view(shortened)
 
     def block(self, positions: Part, raw: bool = False) -> Any:
         scale = None if self._shortened is None else self._shortened[positions]

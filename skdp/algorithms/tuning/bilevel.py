@@ -38,9 +38,8 @@ class BilevelTuningPlan(SplitPlan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
     In a secret random order, records (or persons) at even places train and those at odd places
-    validate. What is
-    minimised is the validation loss plus the public cost of the final model's noise at alpha
-    (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
+    validate. What is minimised is the validation loss plus the public cost of the final model's
+    noise at alpha (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
 
     Parameters
     ----------

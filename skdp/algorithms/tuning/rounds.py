@@ -340,7 +340,7 @@ def plan_rounds(
     if not are_proven(objective, budget):
         raise ValueError(
             "method='rounds' is for squared_error and for log_loss, delta > 0 and at most "
-            f" {preparation_rules.LARGEST_WIDTH} features."
+            f"{preparation_rules.LARGEST_WIDTH} features."
         )
     plan = plan_prepared_output(objective, budget, candidates is not None)
     if candidates is not None:  # a temperature would undo their penalty
