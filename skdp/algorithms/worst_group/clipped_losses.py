@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from skdp.algorithms.worst_group import rules
-from skdp.problems import Loss, Objective
+from skdp.problems import EmpiricalRisk, Loss, Objective
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
 
@@ -25,6 +25,7 @@ class FirstPlan(Protocol):
     Attributes
     ----------
     objective : Objective
+    risk : EmpiricalRisk
     loss : Loss
     n_records : float
         Number that sums are divided by.
@@ -37,6 +38,8 @@ class FirstPlan(Protocol):
     @property
     def objective(self) -> Objective: ...
     @property
+    def risk(self) -> EmpiricalRisk: ...
+    @property
     def loss(self) -> Loss: ...
     @property
     def n_records(self) -> float: ...
@@ -44,6 +47,9 @@ class FirstPlan(Protocol):
     def relative_noise(self) -> float: ...
     @property
     def target_variance(self) -> float: ...
+    def alarms(self) -> tuple[str, ...]: ...
+    def remarks(self) -> tuple[str, ...]: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
 from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.report import Release
-from skdp.problems import Loss, Records, SoftmaxLoss
+from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
 from skdp.problems.rounding import two_margins
 
 
@@ -171,6 +171,8 @@ class LooksPlan(GroupPlan):
 
     Attributes
     ----------
+    plain : FirstPlan
+        Of the plain model; after a run with what was released before it.
     n_looks : int
         Looks at the losses of the groups, each followed by a model for other weights.
     mu_weighted : float
@@ -197,6 +199,7 @@ class LooksPlan(GroupPlan):
         After a run: of the groups' losses, in the last model.
     """
 
+    plain: FirstPlan
     n_looks: int
     mu_weighted: float
     mu_plain: float
@@ -211,11 +214,6 @@ class LooksPlan(GroupPlan):
     proportions: tuple[float, ...] | None
     weights: tuple[float, ...] | None = None
     weighs_groups = True
-
-    @property
-    @abstractmethod
-    def first(self) -> FirstPlan:
-        """The plan of the plain model."""
 
     @abstractmethod
     def models(self, data: Records, run: Run) -> GroupModels:
@@ -238,8 +236,12 @@ class LooksPlan(GroupPlan):
         return (*[0.5 / (self.n_looks - 1)] * (self.n_looks - 1), 0.5)
 
     @property
+    def risk(self) -> EmpiricalRisk:
+        return self.plain.risk
+
+    @property
     def loss(self) -> Loss:
-        return self.first.loss
+        return self.plain.loss
 
     @property
     def factors(self) -> tuple[float, ...] | None:
@@ -265,7 +267,7 @@ class LooksPlan(GroupPlan):
             # without a mix there is one parameter less
             n_entries = self.scale.n_entries
             if self.is_plain:  # without a mix
-                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.first) else 3)
+                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
             parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
             if self.line is not None and not self.is_plain:
                 parts.append(self.line.describe())
@@ -281,13 +283,19 @@ class LooksPlan(GroupPlan):
         """Mu of all models after the first one."""
         return self.mu_plain if self.is_plain else self.mu_weighted
 
-    def look_remarks(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        return (*self.plain.remarks(), *self._look_remarks())
+
+    def _look_remarks(self) -> tuple[str, ...]:
         """Say which of both models was released, and what noise lets one expect."""
         if self.losses is None:
             if self.is_plain:
                 return ("noise is large: classes were balanced after a fit without weights",)
             return ("classes count alike, as far as the noise of a rare class allows",)
-        error = clipped_losses(self.first).factor * self.losses.sensitivity
+        error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
         remarks = (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
@@ -297,12 +305,11 @@ class LooksPlan(GroupPlan):
             return remarks
         return (*remarks, "the worst group is a large one: the plain model was taken")
 
-    def look_numbers(self) -> dict[str, Any]:
-        """Return what a report has of the looks."""
-        numbers: dict[str, Any] = {"mu_weighted": self.mu_second, "n_looks": self.n_looks}
+    def to_dict(self) -> dict[str, Any]:
+        looks: dict[str, Any] = {"mu_weighted": self.mu_second, "n_looks": self.n_looks}
         if self.weights is not None:
-            numbers["group_weights"] = list(self.weights)
-        return numbers
+            looks["group_weights"] = list(self.weights)
+        return {**self.plain.to_dict(), **looks}
 
     def run(self, data: Records, run: Run) -> GroupResult:
         if data.in_memory:  # else they are encoded where they are read

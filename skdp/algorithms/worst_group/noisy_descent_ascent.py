@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ from skdp.algorithms.worst_group.looks import (
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Records
+from skdp.problems import Records
 from skdp.problems.group_objective import GroupObjective
 
 
@@ -49,8 +48,6 @@ class NoisyDescentAscentPlan(LooksPlan):
 
     Attributes
     ----------
-    plain : NoisyGradientDescentPlan
-        Of the first descent.
     damping_weighted : float
         Of the number of steps of the others, as in the plan of the first one.
     passes : tuple of NoisyGradientDescentPlan
@@ -60,14 +57,6 @@ class NoisyDescentAscentPlan(LooksPlan):
     plain: NoisyGradientDescentPlan
     damping_weighted: float
     passes: tuple[NoisyGradientDescentPlan, ...] = ()
-
-    @property
-    def first(self) -> NoisyGradientDescentPlan:
-        return self.plain
-
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.plain.risk
 
     @property
     def alpha(self) -> float:
@@ -86,15 +75,6 @@ class NoisyDescentAscentPlan(LooksPlan):
             name=f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
             reference=f"{THEORY}, Lemma 1",
         ).describe()
-
-    def alarms(self) -> tuple[str, ...]:
-        return self.plain.alarms()
-
-    def remarks(self) -> tuple[str, ...]:
-        return (*self.plain.remarks(), *self.look_remarks())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.plain.to_dict(), **self.look_numbers()}
 
     def models(self, data: Records, run: Run) -> DescentModels:
         return DescentModels(self, data, run)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from skdp.algorithms.worst_group.looks import (
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Records
+from skdp.problems import Loss, Records
 from skdp.problems.group_objective import GroupObjective
 
 
@@ -134,8 +133,6 @@ class WeightedStagesPlan(LooksPlan):
 
     Attributes
     ----------
-    plain : StagePlan
-        Of the preparation and of the first model.
     passes : tuple of StagePlan
         After a run: of the models after looks.
     """
@@ -152,14 +149,6 @@ class WeightedStagesPlan(LooksPlan):
         return self.plain.is_level
 
     @property
-    def first(self) -> StagePlan:
-        return self.plain
-
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.plain.risk
-
-    @property
     def plain_releases(self) -> tuple[Release, ...]:
         solves = self.plain.describe("solutions of the plain model")
         return (*self.plain.preparation.releases, solves)
@@ -170,15 +159,6 @@ class WeightedStagesPlan(LooksPlan):
             return self.passes[k].describe(name)
         part = self.mu_second * math.sqrt(self.parts[k])
         return replace(self.plain, level=Level(part)).describe(f"{name}, for the weight 1")
-
-    def alarms(self) -> tuple[str, ...]:
-        return self.plain.alarms()
-
-    def remarks(self) -> tuple[str, ...]:
-        return (*self.plain.remarks(), *self.look_remarks())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.plain.to_dict(), **self.look_numbers()}
 
     def models(self, data: Records, run: Run) -> SolvedModels:
         return SolvedModels(self, data, run)
