@@ -52,9 +52,7 @@ class Block:
 
     def weighted(self, values: np.ndarray) -> np.ndarray:
         """Multiply values of shape (m,) or (m, k) by the weights of the records."""
-        if self.shares is None:
-            return values
-        return values * (self.shares if values.ndim == 1 else self.shares[:, None])
+        return values if self.shares is None else scaled_rows(values, self.shares)
 
     def sum(self, values: np.ndarray) -> Any:
         """Sum values of shape (m,) or (m, k) over the records, with their weights."""
@@ -101,8 +99,7 @@ class Block:
         if self.intercept:
             out[:, d] = self.intercept * residuals.sum(axis=0)
         if self.scale is not None:
-            scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
-            residuals = residuals * scale
+            residuals = scaled_rows(residuals, self.scale)
         out[:, :d] = (transposed(self.matrix) @ residuals).T
         return out if self.factors is None else out * self.factors
 

@@ -13,6 +13,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.problems.block import Block
 from skdp.problems.losses import Loss
+from skdp.problems.matrices import scaled_rows
 from skdp.problems.max_group_loss import GroupWeights
 from skdp.problems.records import Records
 from skdp.problems.rounding import ROUNDING_SLACK
@@ -84,8 +85,7 @@ class GroupLinearProblem(LinearProblem):
             values, slopes = self.loss.value_and_derivative(part, block.targets)
             slopes = np.clip(np.nan_to_num(slopes, nan=0.0), -limit, limit)
             values = np.clip(np.nan_to_num(values, nan=0.0), 0.0, largest)
-            own = shares[block.groups]
-            slopes = slopes * (own if slopes.ndim == 1 else own[:, None])
+            slopes = scaled_rows(slopes, shares[block.groups])
             return block.pull_back(slopes).ravel(), np.bincount(block.groups, values, n_groups)
 
         pushed, losses = self.records.total(statistic, part=batch)

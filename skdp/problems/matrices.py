@@ -26,9 +26,9 @@ def shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
 
 
 def scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
-    """Multiply each row by a factor, in a copy."""
+    """Multiply each row of a matrix, or of an array of any shape, by a factor, in a copy."""
     if not sp.issparse(X):
-        return X * factors[:, None]
+        return X * factors.reshape(-1, *(1,) * (X.ndim - 1))
     X = X.copy()
     X.data *= np.repeat(factors, np.diff(X.indptr))
     return X

@@ -19,7 +19,7 @@ from skdp.problems.block import Block
 from skdp.problems.constants import Design
 from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
-from skdp.problems.matrices import read_only_view
+from skdp.problems.matrices import read_only_view, scaled_rows
 from skdp.problems.records import Records
 from skdp.problems.rounding import chain, two_sums
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
@@ -262,7 +262,7 @@ class MaxGroupLossProblem(SaddleProblem):
         """Return the sums of weighted gradients in x and of losses by group."""
         losses, residuals = self._losses(block, x)
         push = (y * self.multipliers)[block.groups]
-        return block.pull_back(_scaled(residuals, push)), losses
+        return block.pull_back(scaled_rows(residuals, push)), losses
 
     def _losses(self, block: Block, x: np.ndarray) -> Pair:
         """Return the sums of losses by group, and the records' residuals."""
@@ -284,7 +284,7 @@ class MaxGroupLossProblem(SaddleProblem):
         y = self.domain_y.project(free)
         push, residuals = y * self.multipliers, iter(kept)
         gradient = self.records.total(
-            lambda block: block.pull_back(_scaled(next(residuals), push[block.groups]))
+            lambda block: block.pull_back(scaled_rows(next(residuals), push[block.groups]))
         )
         value = float(y @ losses) + self.regulariser(x, y)
         return Response(y, free, gradient.ravel() / self.n_records, value)
@@ -294,7 +294,7 @@ class MaxGroupLossProblem(SaddleProblem):
 
         def curvature(block: Block) -> np.ndarray:
             second = self.loss.second_derivative(block.margins(weights), block.targets)
-            return _scaled(second, push[block.groups])
+            return scaled_rows(second, push[block.groups])
 
         return self.records.gram(curvature, self.loss.n_outputs)
 
@@ -312,8 +312,3 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def _unpack(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(self.loss.n_outputs, self.records.width)
-
-
-def _scaled(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Multiply each record's numbers, of any shape, by its factor."""
-    return values * factors.reshape(-1, *(1,) * (values.ndim - 1))

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems.matrices import scaled_rows
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.rounding import ROUNDING_SLACK
@@ -308,22 +309,17 @@ class FactoredLoss(ClippedLoss):
         return targets[:, 2] * self.own.value(margins, targets[:, :2])
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return _times(targets[:, 2], self.own.derivative(margins, targets[:, :2]))
+        return scaled_rows(self.own.derivative(margins, targets[:, :2]), targets[:, 2])
 
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         factors = targets[:, 2]
         value, derivative = self.own.value_and_derivative(margins, targets[:, :2])
-        return factors * value, _times(factors, derivative)
+        return factors * value, scaled_rows(derivative, factors)
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return _times(targets[:, 2], self.own.second_derivative(margins, targets[:, :2]))
-
-
-def _times(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Multiply the numbers of each record, of any shape, by its factor."""
-    return values * factors.reshape(-1, *(1,) * (values.ndim - 1))
+        return scaled_rows(self.own.second_derivative(margins, targets[:, :2]), targets[:, 2])
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from skdp.algorithms.preparation import rules
 from skdp.problems import Records
 from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords
-from skdp.problems.matrices import read_only_view
+from skdp.problems.matrices import read_only_view, scaled_rows
 from skdp.problems.records import MOST_ROWS, Part
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
@@ -87,9 +87,7 @@ class PreparedBlock:
     scale: np.ndarray | None
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
-        if self.scale is None:
-            return values
-        return values * (self.scale if values.ndim == 1 else self.scale[:, None])
+        return values if self.scale is None else scaled_rows(values, self.scale)
 
     @property
     def positions(self) -> slice | np.ndarray:
