@@ -372,7 +372,7 @@ def event_from_dict(values: Mapping[str, Any]) -> PrivacyEvent:
     TypeError, ValueError
         If this version of the package does not know such an event.
     """
-    kinds = {kind.kind: kind for kind in _subclasses(PrivacyEvent)}
+    kinds = {kind.kind: kind for kind in subclasses(PrivacyEvent)}
     if values.get("type") not in kinds:
         raise ValueError(f"Unknown event {values.get('type')!r}.")
     kind: Any = kinds[values["type"]]
@@ -386,10 +386,11 @@ def _event_or_value(value: Any) -> Any:
     return [_event_or_value(part) for part in value] if isinstance(value, list) else value
 
 
-def _subclasses(kind: Any) -> Iterator[Any]:
+def subclasses(kind: Any) -> Iterator[Any]:
+    """Yield the classes below a class."""
     for each in kind.__subclasses__():
         yield each
-        yield from _subclasses(each)
+        yield from subclasses(each)
 
 
 def _check_event(event: object) -> None:

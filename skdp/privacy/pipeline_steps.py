@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sklearn.pipeline import Pipeline
 
+from skdp.privacy.events import subclasses
 from skdp.privacy.report import PrivacyLeakWarning
 
 
@@ -278,7 +279,7 @@ def _running_pipelines() -> Iterator[tuple[Pipeline, int]]:
     With each the position of the step that runs, :data:`_UNKNOWN` in methods that do not tell.
     """
     own = set(_fit_methods(Pipeline))
-    methods = own.union(*map(_fit_methods, _subclasses(Pipeline)))
+    methods = own.union(*map(_fit_methods, subclasses(Pipeline)))
     positions: dict[int, int] = {}
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
@@ -291,12 +292,6 @@ def _running_pipelines() -> Iterator[tuple[Pipeline, int]]:
                 last = len(running.steps) - 1 if code in own else _UNKNOWN
                 yield running, positions.setdefault(id(running), last)
         frame = frame.f_back
-
-
-def _subclasses(kind: Any) -> Iterator[Any]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _subclasses(each)
 
 
 def _fit_methods(kind: Any) -> Iterator[CodeType]:

@@ -314,23 +314,13 @@ class Records:
             part = csr_view(part, data, part.indices[entries], pointers - pointers[0])
         else:
             part = part[positions].astype(np.float64, copy=False)
-        targets = None if self.targets is None else self.targets[positions]
-        groups = None if self.groups is None else self.groups[positions]
-        lengths = None if self.lengths is None else self.lengths[positions]
-        shares = None if self.shares is None else self.shares[positions]
-        persons = None if self.persons is None else self.persons[positions]
-        return Block(
-            positions,
-            part,
-            scale,
-            self.intercept,
-            targets,
-            groups,
-            self.factors,
-            lengths,
-            shares,
-            persons,
-        )
+        columns = self._columns(positions, "targets", "groups", "lengths", "shares", "persons")
+        return Block(positions, part, scale, self.intercept, factors=self.factors, **columns)
+
+    def _columns(self, positions: slice | np.ndarray, *names: str) -> dict[str, Any]:
+        """Return entries of columns by their names; None for those that there are not."""
+        columns = {name: getattr(self, name) for name in names}
+        return {k: None if column is None else column[positions] for k, column in columns.items()}
 
     def _rows(self, positions: slice | np.ndarray) -> Matrix:
         """Return rows of the records as they are stored."""

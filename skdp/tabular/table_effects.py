@@ -5,7 +5,6 @@ Functions of released coefficients and of declarations alone: docs/theory/tabula
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -217,12 +216,3 @@ class TableEffects:
             if j != k:
                 total += phi @ (self._block(k, j) @ self._means[j])
         return np.asarray(total)
-
-    def sum_of(self, values: Sequence[Any]) -> np.ndarray:
-        """Return the sum of all effects for rows that were read, with the constant."""
-        total = np.full(values[0].shape[0], self.constant)
-        for k, read in enumerate(values):
-            total += self.effect(k, read)
-        for i, j in combinations(range(len(self.parts)), 2):
-            total += self.pair_effect(i, j, (values[i], values[j]))
-        return total

@@ -1,5 +1,7 @@
 """Effects of models of tables: they sum to the margin, and are functions of what was released."""
 
+from itertools import combinations
+
 import matplotlib as mpl
 import matplotlib.pyplot
 import numpy as np
@@ -69,7 +71,10 @@ def test_effects_sum_to_the_margin(plan, pairs):
     short = np.linalg.norm(features.unbounded(values), axis=1) < 1.0 - 1e-9
     assert short.mean() > 0.9
     margin = encoder.transform(X) @ coef + 0.3
-    np.testing.assert_allclose(effects.sum_of(values)[short], margin[short], rtol=0, atol=1e-10)
+    total = effects.constant + sum(effects.effect(k, each) for k, each in enumerate(values))
+    for i, j in combinations(range(len(values)), 2):
+        total += effects.pair_effect(i, j, (values[i], values[j]))
+    np.testing.assert_allclose(total[short], margin[short], rtol=0, atol=1e-10)
 
 
 def test_effects_have_mean_zero_on_the_grid():
