@@ -25,11 +25,7 @@ from skdp._estimator import (
     warn_inferred,
 )
 from skdp._records import validate_records
-from skdp._sources import (
-    ChunkCheck,
-    LabelCodes,
-    distinct_labels,
-)
+from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
 from skdp._types import Self
 from skdp._units import (
     NO_WEIGHT_BOUND,

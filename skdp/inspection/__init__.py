@@ -8,11 +8,7 @@ holder, declarations that do not fit the records.
 """
 
 from skdp.inspection.fit_plan import FitPlan, PlannedRelease, plan_fit
-from skdp.inspection.partial_effect import (
-    PartialEffect,
-    PartialEffectDisplay,
-    feature_importance,
-)
+from skdp.inspection.partial_effect import PartialEffect, PartialEffectDisplay, feature_importance
 from skdp.inspection.pipeline_check import Finding, PipelineCheck, check_pipeline
 from skdp.inspection.privacy_utility import PrivacyUtilityDisplay
 

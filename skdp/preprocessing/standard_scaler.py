@@ -18,11 +18,7 @@ from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
 from skdp.algorithms.statistics.columns import are_of_persons
 from skdp.data.collections import over_chunks
 from skdp.preprocessing.columns_of_sources import unit_columns
-from skdp.preprocessing.ranges import (
-    check_ranges,
-    middle_and_half,
-    validated_inverse,
-)
+from skdp.preprocessing.ranges import check_ranges, middle_and_half, validated_inverse
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 

@@ -39,13 +39,7 @@ from skdp.privacy.events import (
     common_relation,
     event_from_dict,
 )
-from skdp.privacy.ledger_files import (
-    Identity,
-    LedgerError,
-    LockedFile,
-    create_file,
-    locked_file,
-)
+from skdp.privacy.ledger_files import Identity, LedgerError, LockedFile, create_file, locked_file
 
 _VERSION = 2
 #: More than any header has.

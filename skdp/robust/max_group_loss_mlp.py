@@ -19,14 +19,7 @@ from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    LogisticLoss,
-    Loss,
-    Records,
-    SoftmaxLoss,
-)
+from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_model import GroupedModel, Groups

@@ -9,13 +9,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skdp._checks import shown
-from skdp.solvers.base import (
-    BaseSolver,
-    CallableSaddleSolver,
-    CallableSolver,
-    SaddleSolver,
-    Solver,
-)
+from skdp.solvers.base import BaseSolver, CallableSaddleSolver, CallableSolver, SaddleSolver, Solver
 
 #: Solvers of minimisation problems, and of saddle problems, by name.
 SOLVERS: dict[str, type[Solver]] = {}

@@ -11,13 +11,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, check_option, check_real
-from skdp._estimator import (
-    PrivateEstimator,
-    randomness,
-    refuse_fit_params,
-    staged,
-    warn_inferred,
-)
+from skdp._estimator import PrivateEstimator, randomness, refuse_fit_params, staged, warn_inferred
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose

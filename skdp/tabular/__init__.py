@@ -5,12 +5,7 @@
 writes declarations to fill in, and :func:`check_columns` compares them with records.
 """
 
-from skdp.tabular.column_checks import (
-    ColumnFinding,
-    ColumnReport,
-    check_columns,
-    describe_columns,
-)
+from skdp.tabular.column_checks import ColumnFinding, ColumnReport, check_columns, describe_columns
 from skdp.tabular.columns import Category, Date, Flag, Number, Text
 from skdp.tabular.estimators import DPTabularClassifier, DPTabularRegressor
 from skdp.tabular.feature_plan import FeaturePlan

@@ -24,13 +24,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from skdp._checks import check_bool, check_count, check_real, shown
 from skdp._records import is_missing
 from skdp.preprocessing.ranges import to_unit_interval
-from skdp.tabular.frames import (
-    date_of,
-    dates_of,
-    level_text,
-    numbers_of,
-    objects,
-)
+from skdp.tabular.frames import date_of, dates_of, level_text, numbers_of, objects
 
 #: A category or a text counts as at most this many features when a plan is made.
 _MOST_COUNTED = 64

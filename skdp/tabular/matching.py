@@ -10,9 +10,7 @@ import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
 from skdp.tabular.columns import Category, Declaration, Flag, Number, Part, Text, _is_real
-from skdp.tabular.frames import (
-    Table,
-)
+from skdp.tabular.frames import Table
 
 _EXPECTED = "(low, high), a list of categories, Number, Category, Flag, Date or Text"
 

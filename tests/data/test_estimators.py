@@ -11,13 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLogisticRegression, DPRidge
-from skdp.data import (
-    ArrayRecords,
-    ChunkSource,
-    DataError,
-    ParquetRecords,
-    RecordsChangedError,
-)
+from skdp.data import ArrayRecords, ChunkSource, DataError, ParquetRecords, RecordsChangedError
 from skdp.data.collections import first_rows
 from skdp.preprocessing import (
     BoundedScaler,

@@ -15,12 +15,7 @@ from sent_objects import leaves
 
 from skdp.data import ChunkSource, ParquetRecords, RecordSource
 from skdp.data.sources import merge_tree
-from skdp.linear_model import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,

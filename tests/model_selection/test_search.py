@@ -36,12 +36,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.charges import Prepaid, charge
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.privacy.selection import (
-    DrawsLaw,
-    selection_epsilon,
-    selection_mu,
-    selection_pure_epsilon,
-)
+from skdp.privacy.selection import DrawsLaw, selection_epsilon, selection_mu, selection_pure_epsilon
 
 
 def classification(n=2000, seed=0):

@@ -19,14 +19,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    GroupWeights,
-    LogisticLoss,
-    Records,
-    SoftmaxLoss,
-)
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 RELATIONS = pytest.mark.parametrize("relation", RECORD_RELATIONS)

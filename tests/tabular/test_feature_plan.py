@@ -6,12 +6,7 @@ from hypothesis import given
 
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.tabular import Category, Date, FeaturePlan, Text
-from skdp.tabular.feature_plan import (
-    effective_size,
-    feature_bound,
-    plan_features,
-    pure_size,
-)
+from skdp.tabular.feature_plan import effective_size, feature_bound, plan_features, pure_size
 
 sizes = st.floats(0.0, 1e6)
 

@@ -19,21 +19,11 @@ from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TuningObjective
-from skdp.algorithms.tuning.sufficient_statistics import (
-    MomentsTuningPlan,
-    SufficientStatisticsPlan,
-)
+from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan, SufficientStatisticsPlan
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import (
-    HalfSquaredLoss,
-    LogisticLoss,
-    Loss,
-    Objective,
-    PenaltyGroups,
-    Records,
-)
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, Objective, PenaltyGroups, Records
 
 #: Range of a penalty that is chosen, in units of the squared norm of the rows.
 _RANGE = 1e-6, 1e6

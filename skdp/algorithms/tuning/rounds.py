@@ -34,14 +34,7 @@ from skdp.algorithms.tuning.positive_factor import PositiveFactor
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import (
-    ROUNDING_SLACK,
-    Ball,
-    EmpiricalRisk,
-    Objective,
-    PenaltyGroups,
-    Records,
-)
+from skdp.problems import ROUNDING_SLACK, Ball, EmpiricalRisk, Objective, PenaltyGroups, Records
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
 from skdp.problems.slope_clipped import clipped

@@ -23,11 +23,7 @@ from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import (
-    ClippedLossTerms,
-    FirstPlan,
-    clipped_losses,
-)
+from skdp.algorithms.worst_group.clipped_losses import ClippedLossTerms, FirstPlan, clipped_losses
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones, has_shift
 from skdp.algorithms.worst_group.group_weights import (

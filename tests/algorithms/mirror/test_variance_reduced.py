@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 from plain_noise import seeded
 
-from skdp.algorithms import (
-    Run,
-    plan_variance_reduced_frank_wolfe,
-    variance_reduced_frank_wolfe,
-)
+from skdp.algorithms import Run, plan_variance_reduced_frank_wolfe, variance_reduced_frank_wolfe
 from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.mirror.variance_reduced import distance
 from skdp.mechanisms import SoftmaxMechanism

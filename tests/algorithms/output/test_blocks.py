@@ -7,11 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdp.algorithms.output import rules
-from skdp.algorithms.output.blocks import (
-    assign_blocks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp.algorithms.output.blocks import assign_blocks, block_sizes, spawn_generators
 from skdp.mechanisms import NoiseSource
 
 FALSE_ALARM = 1e-6

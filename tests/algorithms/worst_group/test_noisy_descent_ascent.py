@@ -8,14 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from noisy_group_runs import (
-    ADD,
-    RELATIONS,
-    REPLACE,
-    design_of,
-    planned,
-    records_of,
-)
+from noisy_group_runs import ADD, RELATIONS, REPLACE, design_of, planned, records_of
 from plain_noise import seeded
 from scipy.optimize import minimize
 from scipy.special import expit

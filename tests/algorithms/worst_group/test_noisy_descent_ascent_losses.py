@@ -6,12 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from noisy_group_runs import (
-    ADD,
-    REPLACE,
-    planned,
-    records_of,
-)
+from noisy_group_runs import ADD, REPLACE, planned, records_of
 
 from skdp import DPRidge
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
