@@ -29,35 +29,31 @@ from skdp import (
 # --- the same as others ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("k", "method", "tilt"),
-    [
-        (2, "output", 0.0),
-        (3, "output", 0.0),
-        (2, "output", 0.5),
-        (3, "output", 0.5),
-        (2, "phased", 0.0),
-        (3, "phased", 0.0),
-        (2, "exponential", 0.0),
-    ],
-)
-def test_log_loss_is_logistic_regression(k, method, tilt):
-    X, y = classification(k=k, d=2)
-    parameters = {
-        "delta": 0.0 if method == "exponential" else 1e-6,
-        "coef_norm": 1.0,
-        "method": method,
-        "tilt": tilt,
-        "classes": range(k),
-        "random_state": 3,
-    }
-    ours = DPLinearClassifier(**parameters).fit(X, y)
-    theirs = DPLogisticRegression(**parameters).fit(X, y)
+def fitted_alike(kinds, X, y, **parameters):
+    """The two estimators, which release the same."""
+    delta = 0.0 if parameters["method"] == "exponential" else 1e-6
+    ours, theirs = (kind(delta=delta, random_state=3, **parameters).fit(X, y) for kind in kinds)
     np.testing.assert_array_equal(ours.coef_, theirs.coef_)
     np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
+    assert ours.privacy_ == theirs.privacy_
+    return ours, theirs
+
+
+LOG_LOSSES = [
+    (2, "output", 0.0), (3, "output", 0.0), (2, "output", 0.5), (3, "output", 0.5),
+    (2, "phased", 0.0), (3, "phased", 0.0), (2, "exponential", 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("k", "method", "tilt"), LOG_LOSSES)
+def test_log_loss_is_logistic_regression(k, method, tilt):
+    X, y = classification(k=k, d=2)
+    ours, theirs = fitted_alike(
+        (DPLinearClassifier, DPLogisticRegression), X, y,
+        method=method, tilt=tilt, coef_norm=1.0, classes=range(k),
+    )  # fmt: skip
     np.testing.assert_array_equal(ours.predict_proba(X), theirs.predict_proba(X))
     np.testing.assert_array_equal(ours.predict_log_proba(X), theirs.predict_log_proba(X))
-    assert ours.privacy_ == theirs.privacy_
 
 
 @pytest.mark.parametrize(
@@ -65,19 +61,8 @@ def test_log_loss_is_logistic_regression(k, method, tilt):
 )
 def test_squared_error_is_ridge(method, tilt):
     X, y = regression(d=2)
-    parameters = {
-        "delta": 0.0 if method == "exponential" else 1e-6,
-        "coef_norm": 3.0,
-        "method": method,
-        "tilt": tilt,
-        "target_range": RANGE,
-        "random_state": 3,
-    }
-    ours = DPLinearRegressor(**parameters).fit(X, y)
-    theirs = DPRidge(**parameters).fit(X, y)
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-    assert ours.intercept_ == theirs.intercept_
-    assert ours.privacy_ == theirs.privacy_
+    kinds = (DPLinearRegressor, DPRidge)
+    fitted_alike(kinds, X, y, method=method, tilt=tilt, coef_norm=3.0, target_range=RANGE)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
