@@ -85,16 +85,22 @@ def test_certificate_of_what_is_not_finite():
         assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
 
 
+def attempts(solver, problem, exact):
+    """The solvers that a solution took, which is certified and as close as it says."""
+    accuracy = max(1e-5 * problem.constants.localisation,
+                   0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
+    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+    return [attempt.solver for attempt in found.attempts]
+
+
 @pytest.mark.mostly("slow", 25)
 @places
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 @pytest.mark.parametrize("mu", [(1.0, 1.0), (0.25, 0.5), (256.0, 0.125)])
 def test_every_solver_reaches_the_accuracy(solver, place, mu):
     problem, exact = chosen(place, *mu, n=64)
-    accuracy = 1e-5 * problem.constants.localisation
-    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
-    assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
-    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+    assert attempts(solver, problem, exact) == [repr(solver)]
 
 
 @pytest.mark.mostly("slow", 33)
@@ -104,11 +110,7 @@ def test_every_solver_reaches_the_accuracy(solver, place, mu):
 def test_condition_numbers(solver, place, exponents):
     """lt from 1.1 to 1e6, to half of the least accuracy of a plan, which is what is asked for."""
     problem, exact = chosen(place, *(2.0**e for e in exponents))
-    accuracy = max(1e-5 * problem.constants.localisation,
-                   0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
-    assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
-    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+    assert attempts(solver, problem, exact) == [repr(solver)]
 
 
 #: The others with a limit that is soon reached: what they leave is finished by the gate.
@@ -126,11 +128,7 @@ SHORT = [
 def test_gate_around_every_solver(solver, place, exponents):
     """lt from 1e2 to 1e6: certified, and not below the distance, whoever found it."""
     problem, exact = chosen(place, *(2.0**e for e in exponents), n=16)
-    accuracy = max(1e-5 * problem.constants.localisation,
-                   0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
-    assert found.attempts[0].solver == repr(solver)
-    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+    assert attempts(solver, problem, exact)[0] == repr(solver)
 
 
 @pytest.mark.slow
