@@ -124,47 +124,33 @@ def test_events_are_frozen():
         event.noise_multiplier = 0.5
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
-def test_noise_multiplier_is_checked(value):
-    with pytest.raises(ValueError, match="noise_multiplier"):
-        GaussianEvent(value, REPLACE_ONE)
-
-
-@pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
-@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
-def test_epsilon_is_checked(kind, value):
-    with pytest.raises(ValueError, match="epsilon"):
-        kind(value, REPLACE_ONE)
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
-def test_sampling_probability_is_checked(value):
-    with pytest.raises(ValueError, match="sampling_probability"):
-        PoissonSampledEvent(value, PureEvent(1.0, REPLACE_ONE))
-    with pytest.raises(ValueError, match="sampling_probability"):
-        PoissonSampledSumEvent(value, GaussianEvent(1.0, REPLACE_ONE), 1.0)
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
-def test_record_multiplier_is_checked(value):
-    with pytest.raises(ValueError, match="record_multiplier"):
-        PoissonSampledSumEvent(0.5, GaussianEvent(1.0, REPLACE_ONE), value)
+ONE = GaussianEvent(1.0, REPLACE_ONE)
+NOT_POSITIVE = [0.0, -1.0, math.inf, math.nan]
+NO_PROBABILITY = [-0.1, 1.1, math.nan]
 
 
 @pytest.mark.parametrize(
-    "part", [1.0, PureEvent(1.0, REPLACE_ONE), RepeatedEvent(GaussianEvent(1.0, REPLACE_ONE), 1)]
+    ("event", "name", "values"),
+    [
+        (ONE, "noise_multiplier", NOT_POSITIVE),
+        (PureEvent(1.0, REPLACE_ONE), "epsilon", NOT_POSITIVE[1:]),
+        (ExponentialMechanismEvent(1.0, REPLACE_ONE), "epsilon", NOT_POSITIVE[1:]),
+        (PoissonSampledEvent(0.5, ONE), "sampling_probability", NO_PROBABILITY),
+        (PoissonSampledSumEvent(0.5, ONE, 1.0), "sampling_probability", NO_PROBABILITY),
+        (PoissonSampledSumEvent(0.5, ONE, 1.0), "record_multiplier", NOT_POSITIVE),
+        (RepeatedEvent(ONE, 1), "count", [-1, 1.5, math.nan]),
+    ],
 )
+def test_numbers_are_checked(event, name, values):
+    for value in values:
+        with pytest.raises(ValueError, match=name):
+            dataclasses.replace(event, **{name: value})
+
+
+@pytest.mark.parametrize("part", [1.0, PureEvent(1.0, REPLACE_ONE), RepeatedEvent(ONE, 1)])
 def test_a_sampled_sum_is_gaussian(part):
     with pytest.raises(TypeError, match="GaussianEvent"):
         PoissonSampledSumEvent(0.5, part, 1.0)
-
-
-@pytest.mark.parametrize("value", [-1, 1.5, math.nan])
-def test_count_is_checked(value):
-    with pytest.raises(ValueError, match="count"):
-        RepeatedEvent(PureEvent(1.0, REPLACE_ONE), value)
-    with pytest.raises(ValueError, match="count"):
-        flatten_event(PureEvent(1.0, REPLACE_ONE), value)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +259,9 @@ def test_flatten_counts_leaves_in_order_of_appearance():
     assert flatten_event(event, 2) == ((pure, 6), (gaussian, 14), (sampled, 2))
     assert flatten_event(ComposedEvent([])) == ()
     assert flatten_event(event, 0) == ()
+    for count in (-1, 1.5, math.nan):
+        with pytest.raises(ValueError, match="count"):
+            flatten_event(event, count)
 
 
 @given(st.lists(events_under(REPLACE_ONE), max_size=3), st.integers(0, 4))
