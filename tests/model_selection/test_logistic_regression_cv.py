@@ -97,6 +97,22 @@ def test_bounds_of_records_are_enforced(container):
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("folds", [None, 4])
+@pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
+def test_large_budgets_and_tiny_bounds(kind, folds):
+    """Few records, huge epsilon, weak penalties: matrices are singular to the last bit."""
+    X = np.random.default_rng(0).normal(size=(16, 4))
+    X = {"zero": 0.0 * X, "equal": np.tile(X[0], (16, 1)), "normal": X}[kind]
+    y = np.where(X[:, 0] > 0, 1, -1)
+    for epsilon, delta in ((1e6, 1e-6), (1e12, 0.0)):
+        model = DPLogisticRegressionCV(
+            epsilon, delta, classes=[-1, 1], cv=folds, data_norm=1.0, alpha_bounds=(1e-90, 1e-80),
+            random_state=0,
+        )  # fmt: skip
+        assert np.isfinite(model.fit(X, y).coef_).all()
+
+
 # ------------------------------------------------------------------------------------------ quality
 
 
