@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -49,10 +48,8 @@ class TabularModel(PrivateEstimator):
     columns_left: ColumnsLeft
     n_public: int | None
     weight_bound: float | None
-
-    @abstractmethod
-    def _linear_model(self) -> PrivateModel:
-        """Make the model of the encoded rows."""
+    #: Kind of the model of the encoded rows, which gets all parameters that it shares.
+    _linear_kind: ClassVar[type[DPLogisticRegression | DPRidge]]
 
     def fit(
         self,
@@ -169,7 +166,10 @@ class TabularModel(PrivateEstimator):
         """Check the parameters and make the linear model."""
         check_option("features", self.features, get_args(TableFeatures))
         check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
-        linear = self._linear_model()
+        linear = self._linear_kind(data_norm=1.0)
+        given = self.get_params(deep=False)
+        shared = given.keys() & linear.get_params(deep=False).keys()
+        linear.set_params(**{name: given[name] for name in shared})
         linear._check_parameters()
         return linear
 
@@ -327,6 +327,8 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     True
     """
 
+    _linear_kind = DPLogisticRegression
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -359,21 +361,6 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _linear_model(self) -> PrivateModel:
-        return DPLogisticRegression(
-            self.epsilon,
-            self.delta,
-            data_norm=1.0,
-            classes=self.classes,
-            class_weight=self.class_weight,
-            neighbouring=self.neighbouring,
-            n_public=self.n_public,
-            weight_bound=self.weight_bound,
-            accountant=self.accountant,
-            random_state=self.random_state,
-            verbose=self.verbose,
-        )
 
     @property
     def classes_(self) -> np.ndarray:
@@ -511,6 +498,8 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     True
     """
 
+    _linear_kind = DPRidge
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -541,20 +530,6 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _linear_model(self) -> PrivateModel:
-        return DPRidge(
-            self.epsilon,
-            self.delta,
-            data_norm=1.0,
-            target_range=self.target_range,
-            neighbouring=self.neighbouring,
-            n_public=self.n_public,
-            weight_bound=self.weight_bound,
-            accountant=self.accountant,
-            random_state=self.random_state,
-            verbose=self.verbose,
-        )
 
     @over_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
