@@ -37,13 +37,7 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
 from skdp.privacy.pure_releases import mixed_epsilon
-from skdp.privacy.rounding import (
-    ceil_float,
-    ceil_reciprocal,
-    ceil_sqrt,
-    floor_difference,
-    floor_quotient,
-)
+from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_float
 
 _Part = tuple[PrivacyEvent, int]
 Leaves = tuple[_Part, ...]
@@ -324,7 +318,7 @@ def tightest_epsilon(
     if lost > delta:
         return math.inf
     if lost:
-        delta = floor_difference(float(delta), lost)
+        delta = floor_float(Fraction(float(delta)) - lost)
     dropped, reduced = _reduce(event, drop=True), _reduce(event)
     best = _unsampled_epsilon(dropped, delta, enough)
     if reduced == dropped or best <= enough:
@@ -496,12 +490,13 @@ def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
     sampled = [part for part in leaves if isinstance(part[0], PoissonSampledEvent)]
     rest = [part for part in leaves if part not in sampled]
     number = sum(count for _, count in sampled)
-    share = floor_quotient(delta, Fraction(number + bool(rest)))
+    share = floor_float(Fraction(delta) / (number + bool(rest)))
     epsilons = [(tightest_epsilon(_composed(rest), share), 1)]
     for leaf, count in sampled:
         assert isinstance(leaf, PoissonSampledEvent)
         if leaf.sampling_probability > 0.0:
-            inner_delta = min(1.0, floor_quotient(share, Fraction(leaf.sampling_probability)))
+            largest = Fraction(share) / Fraction(leaf.sampling_probability)
+            inner_delta = min(1.0, floor_float(largest))
             inner = tightest_epsilon(leaf.event, inner_delta)
             epsilons.append((_amplify(inner, leaf.sampling_probability), count))
     if any(epsilon == math.inf for epsilon, _ in epsilons):
@@ -543,7 +538,7 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
     rest = _composed(part for part in leaves if not isinstance(part[0], done))
     # distance of two Gaussians, noise, options and number
     gaussian: list[tuple[float, float, dict[str, Any], int]] = [
-        (mu, floor_quotient(1.0, Fraction(mu)), options, count)
+        (mu, floor_float(1 / Fraction(mu)), options, count)
         for mu, options, count in (*sampled, (_mu(rest), {}, 1))
         if mu > 0.0
     ]

@@ -20,6 +20,12 @@ def ceil_float(value: Fraction) -> float:
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
+def floor_float(value: Fraction) -> float:
+    """Largest float that is not above `value` >= 0."""
+    rounded = ceil_float(value)
+    return rounded if rounded == value else math.nextafter(rounded, 0.0)
+
+
 def ceil_sqrt(value: Fraction) -> float:
     """Return the square root of `value` >= 0 rounded up, exact where the root is a float.
 
@@ -44,17 +50,3 @@ def ceil_reciprocal(value: float) -> Fraction:
     if Fraction(quotient) * Fraction(mantissa) < 1:
         quotient = math.nextafter(quotient, math.inf)
     return Fraction(quotient) / Fraction(2) ** exponent
-
-
-def floor_quotient(value: float, divisor: Fraction) -> float:
-    """Return ``value / divisor`` rounded down, for a finite value >= 0 and a divisor > 0."""
-    exact = Fraction(value) / divisor
-    rounded = ceil_float(exact)
-    return rounded if rounded == exact else math.nextafter(rounded, 0.0)
-
-
-def floor_difference(value: float, subtrahend: Fraction) -> float:
-    """Return ``value - subtrahend`` >= 0 rounded down."""
-    exact = Fraction(value) - subtrahend
-    rounded = ceil_float(exact)
-    return rounded if rounded == exact else math.nextafter(rounded, 0.0)

@@ -29,7 +29,7 @@ from skdp.privacy.events import (
     RepeatedEvent,
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, pure_mu
-from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
+from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_float
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -83,10 +83,10 @@ def test_a_reciprocal_is_above_by_a_rounding_error_at_most(value):
 
 
 @given(SIZES, FRACTIONS)
-def test_a_quotient_is_the_next_float_below(value, divisor):
+def test_a_number_is_rounded_down_to_the_next_float_below(value, divisor):
     exact = Fraction(value) / divisor
-    quotient = floor_quotient(value, divisor)
-    assert 0.0 <= quotient <= exact < math.nextafter(quotient, math.inf)
+    rounded = floor_float(exact)
+    assert 0.0 <= rounded <= exact < math.nextafter(rounded, math.inf)
 
 
 # --- what adds ---------------------------------------------------------------------------------
