@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -222,82 +223,67 @@ def _tables() -> list[Case]:
 
 
 def _linear() -> list[Case]:
-    losses: list[tuple[str, type, int, dict[str, Any]]] = [
-        ("logistic", DPLogisticRegression, 2, {}),
-        ("multinomial", DPLogisticRegression, 3, {}),
-        ("ridge", DPRidge, 0, {}),
-        ("hinge", DPLinearClassifier, 2, {"loss": "hinge"}),
-        ("smoothed hinge", DPLinearClassifier, 3, {"loss": "smoothed_hinge"}),
-        ("huber", DPLinearRegressor, 0, {"loss": "huber"}),
-        ("quantile", DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.3}),
-    ]
-    cases = []
-    for name, estimator, n_classes, loss in losses:
-        printed: dict[str, Any] = {"method": "output", "preparation": None}
-        for delta in (0.0, 0.01):
-            for kind, parameters in {
-                "output": printed,
-                "output, no intercept": {**printed, "fit_intercept": False},
-                "output, alpha 0": {**printed, "alpha": 0, "coef_norm": 2.0},
-                "add/remove": {**printed, "neighbouring": "add_remove", "n_public": 8},
-                "auto, population": {"objective": "population", "alpha": 0.1},
-            }.items():
-                if name not in ("logistic", "ridge", "multinomial") and kind != "output":
-                    continue
-                title = f"{name}, {kind}, delta {delta:g}"
-                shape: dict[str, Any] = {"n_classes": n_classes}
-                cases.append(
-                    Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape)
-                )
-        for delta in (0.0, 0.01):
-            for kind, parameters in {
-                "objective": {},
-                "objective, no intercept": {"fit_intercept": False, "epsilon": 30.0},
-                "objective, add/remove": {"neighbouring": "add_remove", "n_public": 8},
-            }.items():
-                if name in ("ridge", "smoothed hinge") or (
-                    name not in ("logistic", "multinomial") and kind != "objective"
-                ):
-                    continue
-                title = f"{name}, {kind}, delta {delta:g}"
-                parameters = {"method": "objective", "delta": delta, **loss, **parameters}
-                cases.append(Case(title, estimator, parameters, n_classes=n_classes))
-        for kind, parameters in {
+    """Each method: its first kind with all losses that it serves, the other kinds with some."""
+    losses: dict[str, tuple[type, int, dict[str, Any]]] = {
+        "logistic": (DPLogisticRegression, 2, {}),
+        "multinomial": (DPLogisticRegression, 3, {}),
+        "ridge": (DPRidge, 0, {}),
+        "hinge": (DPLinearClassifier, 2, {"loss": "hinge"}),
+        "smoothed hinge": (DPLinearClassifier, 3, {"loss": "smoothed_hinge"}),
+        "huber": (DPLinearRegressor, 0, {"loss": "huber"}),
+        "quantile": (DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.3}),
+    }
+    both = ["logistic", "ridge"]
+    perturbed = ["logistic", "multinomial", "hinge", "huber", "quantile"]
+    prepared = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
+    deltas = (0.0, 0.01)
+    no_intercept = {"fit_intercept": False}
+    penalised = {"alpha": 0.3, **no_intercept}
+    add_remove = {"neighbouring": "add_remove", "n_public": 8}
+    little_noise = {"epsilon": 1e4, "n": 12}
+    printed = {"method": "output", "preparation": None}
+    # title, values of delta, losses of the first kind and of the others, what all kinds share
+    families: list[tuple[str, Any, Any, Any, dict[str, Any], dict[str, dict[str, Any]]]] = [
+        ("{}, {}, delta {:g}", deltas, losses, ["multinomial", *both], {}, {
+            "output": printed,
+            "output, no intercept": printed | no_intercept,
+            "output, alpha 0": printed | {"alpha": 0, "coef_norm": 2.0},
+            "add/remove": printed | add_remove,
+            "auto, population": {"objective": "population", "alpha": 0.1},
+        }),
+        ("{}, {}, delta {:g}", deltas, perturbed, perturbed[:2], {"method": "objective"}, {
+            "objective": {},
+            "objective, no intercept": {"epsilon": 30.0, **no_intercept},
+            "objective, add/remove": add_remove,
+        }),
+        ("{}, gradient, {}", [0.01], losses, losses, {"method": "gradient"}, {
             "replace-one": {},
-            "no intercept": {"fit_intercept": False},
-            "add/remove": {"neighbouring": "add_remove", "n_public": 8},
-            "little noise": {"epsilon": 1e4, "n": 12},
+            "no intercept": no_intercept,
+            "add/remove": add_remove,
+            "little noise": little_noise,
             "alpha": {"alpha": 0.3},
-        }.items():
-            parameters = {"method": "gradient", "delta": 0.01, **loss, **parameters}
-            n = parameters.pop("n", 8)
-            title = f"{name}, gradient, {kind}"
-            cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
-        for kind, parameters in {
+        }),
+        ("{}, prepared, {}", [0.01], prepared, both, {"method": "output"}, {
             "replace-one": {},
-            "alpha, no intercept": {"alpha": 0.3, "fit_intercept": False},
-            "add/remove": {"neighbouring": "add_remove", "n_public": 8},
-            "little noise": {"epsilon": 1e4, "n": 12, "coef_norm": 1.0},
-        }.items():
-            if n_classes > 2 or (kind != "replace-one" and name not in ("logistic", "ridge")):
-                continue
-            parameters = {"method": "output", "delta": 0.01, **loss, **parameters}
-            n, title = parameters.pop("n", 8), f"{name}, prepared, {kind}"
-            cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
-        if name not in ("logistic", "ridge"):
-            continue
-        for delta in (0.0, 0.01):
-            for kind, parameters in {
-                "replace-one": {},
-                "alpha": {"alpha": 0.3, "fit_intercept": False},
-                "add/remove": {"neighbouring": "add_remove", "n_public": 6},
-                "little noise": {"epsilon": 1e5, "neighbouring": "add_remove", "n_public": 8},
-            }.items():
-                if kind == "little noise" and delta == 0:
-                    continue
-                parameters = {"method": "statistics", "delta": delta, **parameters}
-                title = f"{name}, statistics, {kind}, delta {delta:g}"
-                cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+            "alpha, no intercept": penalised,
+            "add/remove": add_remove,
+            "little noise": little_noise | {"coef_norm": 1.0},
+        }),
+        ("{}, statistics, {}, delta {:g}", deltas, both, both, {"method": "statistics"}, {
+            "replace-one": {}, "alpha": penalised, "add/remove": add_remove | {"n_public": 6},
+        }),
+        ("{}, statistics, {}, delta {:g}", [0.01], both, both, {"method": "statistics"}, {
+            "little noise": add_remove | {"epsilon": 1e5},
+        }),
+    ]  # fmt: skip
+    cases = []
+    for title, values, first, others, shared, kinds in families:
+        for number, (kind, parameters) in enumerate(kinds.items()):
+            for name, delta in itertools.product(others if number else first, values):
+                estimator, n_classes, loss = losses[name]
+                given = {"delta": delta, **shared, **loss, **parameters}
+                n, title_of_kind = given.pop("n", 8), title.format(name, kind, delta)
+                cases.append(Case(title_of_kind, estimator, given, n=n, n_classes=n_classes))
     return cases
 
 
