@@ -179,13 +179,3 @@ def _move(ledger: Ledger, new: str, rest: bytes | None) -> None:
         if ledger.file.read() == before:
             os.unlink(new)
         raise
-
-
-__all__ = [
-    "MovedLedgerError",
-    "found",
-    "move_ledger",
-    "repair",
-    "resolve",
-    "spendable",
-]
