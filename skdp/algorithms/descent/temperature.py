@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -55,6 +56,7 @@ class TemperatureDerivatives:
     unit: float
     spread: float
     has_shift: bool
+    needs_norms: ClassVar[bool] = False
 
     def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
         scores = block.margins(self.weights)

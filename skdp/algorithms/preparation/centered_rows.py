@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
 _LONGER = 4
+#: For statistics with a false attribute `needs_norms`.
+_NO_NORMS = np.empty(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,11 +185,6 @@ class CenteredRows(CenteredRecords):
     centering : Centering
     has_threads : bool, default=True
         Whether threads share sparse rows, whose products have none.
-
-    Attributes
-    ----------
-    norms : list of list of ndarray
-        Upper bounds on the norms of A, for each block and part of it.
     """
 
     def __init__(self, records: Records, centering: Centering, has_threads: bool = True) -> None:
@@ -195,17 +193,25 @@ class CenteredRows(CenteredRecords):
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
         self._all = self._kept(self._slices(records.n_records))
-        self._all_norms = [self._norms(block) for block in self._made(self._all)]
         self._parts: list[Any] = []
-        self.norms: list[list[np.ndarray]] = []
+        self._norms_of_parts: list[list[np.ndarray]] | None = None
         self._undivided()
+
+    @cached_property
+    def _all_norms(self) -> list[np.ndarray]:
+        return [self._norms(block) for block in self._made(self._all)]
+
+    @property
+    def norms(self) -> list[list[np.ndarray]]:
+        """Upper bounds on the norms of A, for each block and part of it."""
+        return [self._all_norms] if self._norms_of_parts is None else self._norms_of_parts
 
     def divide(self, n_blocks: int, noise: NoiseSource) -> None:
         """Divide the records into blocks by independent secret labels (docs/theory/order.md).
 
         Rows of a block are gathered whenever they are needed, but those of a CSR matrix once.
         """
-        if n_blocks == len(self.norms):
+        if n_blocks == len(self._parts):
             return
         if n_blocks == 1:
             self._undivided()
@@ -214,16 +220,16 @@ class CenteredRows(CenteredRecords):
         labels = SecretLabels(n_blocks, noise)
         blocks = map(records.records_of, labels.members(records.n_units))
         parts = [[block[part] for part in self._of_persons(block)] for block in blocks]
-        self.norms = [[norms[positions] for positions in block] for block in parts]
+        self._norms_of_parts = [[norms[positions] for positions in block] for block in parts]
         self._parts = [self._kept(block) if self._threads else block for block in parts]
 
     def _undivided(self) -> None:
         """Make all records one block, whose parts end with a person."""
-        parts, norms = self._all, self._all_norms
+        self._parts, self._norms_of_parts = [self._all], None
         if self.of_persons:
-            of_records, slices = np.concatenate(norms), self._of_persons(slice(None))
-            parts, norms = self._kept(slices), [of_records[part] for part in slices]
-        self._parts, self.norms = [parts], [norms]
+            norms, slices = np.concatenate(self._all_norms), self._of_persons(slice(None))
+            self._parts = [self._kept(slices)]
+            self._norms_of_parts = [[norms[part] for part in slices]]
 
     def _slices(self, n: int) -> list[slice]:
         """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
@@ -264,7 +270,9 @@ class CenteredRows(CenteredRecords):
         return self._sum(statistic, self._parts[k], self.norms[k])
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
-        return self._sum(statistic, self._all, self._all_norms)
+        if getattr(statistic, "needs_norms", True):
+            return self._sum(statistic, self._all, self._all_norms)
+        return self._sum(statistic, self._all, [_NO_NORMS] * len(self._all))
 
     def _sum(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,6 +75,7 @@ class ProjectedMoments:
 
     of_features: sp.csr_array
     of_constant: np.ndarray
+    needs_norms: ClassVar[bool] = False
 
     def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
         projected = block.matrix @ self.of_features

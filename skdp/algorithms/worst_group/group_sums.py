@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class GroupTotals:
 
     n_groups: int
     terms: Callable[[Block], Sequence[np.ndarray]]
+    needs_norms: ClassVar[bool] = False
 
     def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
         return np.stack(
