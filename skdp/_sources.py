@@ -89,13 +89,10 @@ class LabelCodes:
     def __call__(self, y: Any) -> np.ndarray:
         labels, k = plain_labels(np.asarray(y)), len(self.classes)
         are_whole = labels.dtype.kind in "iu" and self.classes.dtype.kind in "iu"
-        if (
-            are_whole
-            and np.array_equal(self.classes, np.arange(k))
-            and labels.min(initial=0) >= 0
-            and labels.max(initial=0) < k
-        ):
-            return labels.astype(self.nothing.dtype)  # they are their codes
+        if are_whole and np.array_equal(self.classes, np.arange(k)):
+            unsigned = labels.view(labels.dtype.str.replace("i", "u"))  # -1 is a large number
+            if unsigned.max(initial=0) < k:
+                return labels.astype(self.nothing.dtype)  # they are their codes
         codes = encode(labels, self.classes, _UNKNOWN_LABELS + _mismatch(labels, self.classes))
         return codes.astype(self.nothing.dtype, copy=False)
 
