@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
 
-#: Numbers in a chunk, about: 16 MB of doubles.
-_CHUNK_NUMBERS = 1 << 21
+#: Numbers in a chunk, about: 16 MB of doubles, and 8 MB of those that are read into memory.
+_CHUNK_NUMBERS, _READ_NUMBERS = 1 << 21, 1 << 20
 #: Rows that a chunk has at least.
 _LEAST_ROWS = 1024
 #: Options of memory that no other process sees; Windows has no others.
@@ -40,7 +40,8 @@ class ArrayRecords(RecordSource):
         Whose record each is, and its weight. Records of a person stand beside each other; chunks
         then end with a person.
     chunk_rows : int, optional
-        Rows of a chunk; by default a power of two, for about 16 MB of doubles.
+        Rows of a chunk; by default a power of two, for about 16 MB of doubles; without `mapped`
+        for 8 MB.
     mapped : bool, default=True
         Map files into memory instead of reading chunks. A system that limits the mapped pages of a
         process needs False.
@@ -78,7 +79,8 @@ class ArrayRecords(RecordSource):
             raise ValueError(f"{', '.join(lengths)} must have equal lengths, got {lengths}.")
         if chunk_rows is None:
             # a power of two: the labels of records are made in stretches of as many
-            wanted = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
+            numbers = _CHUNK_NUMBERS if mapped else _READ_NUMBERS
+            wanted = max(_LEAST_ROWS, numbers // max(shape[1], 1))
             chunk_rows = 1 << round(math.log2(wanted))
         elif chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
