@@ -19,8 +19,8 @@ from skdp.mechanisms.noise_source import NoiseSource
 
 #: Positions whose labels are made together.
 _SEGMENT = 1 << 16
-#: Segments of one key that a process keeps, 16 MB: steps need the same labels again and again.
-_MOST_KEPT = 1 << 8
+#: Segments of one key that a process keeps, 16 MB: steps need the same members again and again.
+_MOST_KEPT = 1 << 7
 
 
 def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
@@ -51,7 +51,7 @@ class KeyedLabels:
     """Labels of positions by a key; for the processes that read the records of a fit.
 
     Labels of any stretch of positions are made when they are needed, by a cryptographic hash
-    function. Those of the first positions are kept as long as the object is.
+    function. The members of the first positions are kept as long as the object is.
     """
 
     n_labels: int
@@ -59,17 +59,33 @@ class KeyedLabels:
 
     def of(self, start: int, stop: int) -> np.ndarray:
         """Return the labels of the positions from `start` to `stop`, as uint8."""
-        segments = range(start // _SEGMENT, -(-stop // _SEGMENT))
-        parts = [self._kept(number) for number in segments]
-        labels = parts[0] if len(parts) == 1 else np.concatenate([_NO_LABELS, *parts])
+        segments = _segments(start, stop)
+        labels = np.concatenate([_NO_LABELS, *map(self._segment, segments)])
         first = start - segments.start * _SEGMENT
         return labels[first : first + stop - start]
 
-    def _kept(self, number: int) -> np.ndarray:
+    def members(self, label: int, start: int, stop: int) -> np.ndarray:
+        """Return the positions with a label from `start` to `stop`, in increasing order."""
+        parts = [np.empty(0, dtype=np.int64)]
+        for number in _segments(start, stop):
+            order, edges = self._kept(number)
+            part = order[edges[label] : edges[label + 1]].astype(np.int64)
+            part += number * _SEGMENT
+            parts.append(part)
+        members = np.concatenate(parts)
+        first, last = np.searchsorted(members, [start, stop])
+        return members[first:last]
+
+    def _kept(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         kept = _KEPT.setdefault(self, {})
-        if number not in kept and len(kept) < _MOST_KEPT:
-            kept[number] = self._segment(number)
-        return kept[number] if number in kept else self._segment(number)
+        if number in kept:
+            return kept[number]
+        labels = self._segment(number)
+        order = np.argsort(labels, kind="stable").astype(np.uint16)
+        edges = np.cumsum(np.bincount(labels + 1, minlength=self.n_labels + 1))
+        if len(kept) < _MOST_KEPT:
+            kept[number] = order, edges
+        return order, edges
 
     def _segment(self, number: int) -> np.ndarray:
         stream = hashlib.shake_256(self.key + number.to_bytes(8, "little"))
@@ -77,9 +93,16 @@ class KeyedLabels:
         return (words * np.uint32(self.n_labels) >> np.uint32(16)).astype(np.uint8)
 
 
+def _segments(start: int, stop: int) -> range:
+    return range(start // _SEGMENT, -(-stop // _SEGMENT))
+
+
 _NO_LABELS = np.empty(0, dtype=np.uint8)
-#: Labels by segment; they are no part of the object, which is sent to workers.
-_KEPT: weakref.WeakKeyDictionary[KeyedLabels, dict[int, np.ndarray]] = weakref.WeakKeyDictionary()
+#: By segment, the positions in it sorted by labels, and where each label starts among them. They
+#: are no part of the object, which is sent to workers.
+_KEPT: weakref.WeakKeyDictionary[KeyedLabels, dict[int, tuple[np.ndarray, np.ndarray]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class SecretLabels:

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, column_or_1d
 
 from skdp._records import refuse_without_values
 from skdp.data.sources import Chunk
-from skdp.problems.marks import MarkKey
+from skdp.problems.marks import MarkKey, Positions
 from skdp.problems.records import Records
 
 
@@ -56,7 +56,7 @@ class Encoded(NamedTuple):
         assert self.persons is None
         return Encoded(*(None if column is None else column[rows] for column in self))
 
-    def marks(self, key: MarkKey, positions: np.ndarray) -> np.ndarray:
+    def marks(self, key: MarkKey, positions: Positions) -> np.ndarray:
         """Return the marks of the records."""
         persons = None
         if self.persons is not None:

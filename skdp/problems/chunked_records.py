@@ -9,7 +9,7 @@ every record once (docs/theory/scale.md).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from skdp.data.sources import (
 from skdp.problems.block import Block
 from skdp.problems.bounding import Bounding, Encoded
 from skdp.problems.losses import Loss
-from skdp.problems.marks import MODULUS, MarkKey, total_mark
+from skdp.problems.marks import MODULUS, MarkKey, Positions, total_mark
 from skdp.problems.records import Part, Records
 from skdp.problems.surveys import Survey
 
@@ -45,8 +45,8 @@ class Labels(Protocol):
     def n_labels(self) -> int:
         """Number of labels, which are 0, ..., n_labels - 1."""
 
-    def of(self, start: int, stop: int) -> np.ndarray:
-        """Return the labels of the positions from `start` to `stop`."""
+    def members(self, label: int, start: int, stop: int) -> np.ndarray:
+        """Return the positions with a label from `start` to `stop`, in increasing order."""
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,24 @@ class ChunkTask:
                 [self._partial(encoded.piece(part), positions[part]) for part in _pieces(encoded.X)]
             )
 
-    def _read(self, k: int, source: RecordSource) -> tuple[Chunk, np.ndarray]:
+    def _read(self, k: int, source: RecordSource) -> tuple[Chunk, Positions]:
         """Return the records of a chunk that the sum is over, and their positions."""
         start, stop = self.starts[k], self.starts[k + 1]
         if start == stop:
-            return Chunk(None), np.arange(0)
+            return Chunk(None), range(0)
         if self.labels is None:
-            return source.read(k), np.arange(start, stop)
+            return source.read(k), range(start, stop)
         if self.person_starts is None:
-            rows = np.flatnonzero(self.labels.of(start, stop) == self.label)
-            return source.read(k, rows) if len(rows) else Chunk(None), start + rows
+            positions = self.labels.members(self.label, start, stop)
+            if not len(positions):
+                return Chunk(None), positions
+            return source.read(k, positions - start), positions
         chunk, persons = source.read(k), self.person_starts[k : k + 2]
-        labels = _labels_of_persons(self.labels, self.bounding, chunk, stop - start, *persons)
-        rows = np.flatnonzero(labels == self.label)
+        codes = _codes_of_persons(self.bounding, chunk, stop - start, *persons)
+        rows = _rows_of_persons(self.labels, self.label, codes, *persons)
         return chunk.take(rows), start + rows
 
-    def _partial(self, encoded: Encoded, positions: np.ndarray) -> Partial:
+    def _partial(self, encoded: Encoded, positions: Positions) -> Partial:
         mark = total_mark(encoded.marks(self.key, positions))
         return Partial(len(positions), mark, self.function(self.bounding.records(encoded)))
 
@@ -152,36 +154,49 @@ class LabelTask:
     name: str = "skdp"
 
     def __call__(self, k: int, source: RecordSource) -> Partial:
-        start, stop, n_labels = self.starts[k], self.starts[k + 1], self.labels.n_labels
+        start, stop = self.starts[k], self.starts[k + 1]
         if start == stop:
             return Partial(0, 0, None)
         with without_warnings():
-            chunk, positions = source.read(k), np.arange(start, stop)
+            chunk, positions = source.read(k), range(start, stop)
             encoded = self.bounding.encoded(chunk)
             _check_length(encoded.X, positions)
             marks = encoded.marks(self.key, positions)
-            if self.person_starts is None:
-                labels = self.labels.of(start, stop)
-            else:
-                persons = self.person_starts[k : k + 2]
-                labels = _labels_of_persons(self.labels, self.bounding, chunk, len(marks), *persons)
-            of_labels = np.zeros(n_labels, dtype=np.uint64)
-            np.add.at(of_labels, labels, marks)
-            counts = np.bincount(labels, minlength=n_labels)
+            parts = [marks[rows] for rows in self._rows(k, chunk)]
+            counts = np.array([len(part) for part in parts])
+            of_labels = np.array([total_mark(part) for part in parts], dtype=np.uint64)
             return Partial(len(positions), total_mark(marks), (counts, of_labels))
 
+    def _rows(self, k: int, chunk: Chunk) -> Iterator[np.ndarray]:
+        """Yield the records of each label, by their places in the chunk."""
+        labels, (start, stop) = self.labels, self.starts[k : k + 2]
+        if self.person_starts is None:
+            return (labels.members(i, start, stop) - start for i in range(labels.n_labels))
+        persons = self.person_starts[k : k + 2]
+        codes = _codes_of_persons(self.bounding, chunk, stop - start, *persons)
+        return (_rows_of_persons(labels, i, codes, *persons) for i in range(labels.n_labels))
 
-def _labels_of_persons(
-    labels: Labels, bounding: Bounding, chunk: Chunk, n: int, first: int, stop: int
+
+def _codes_of_persons(
+    bounding: Bounding, chunk: Chunk, n: int, first: int, last: int
 ) -> np.ndarray:
-    """Return the label of the person of each of the n records of a chunk."""
+    """Return the number in the chunk of the person of each of its n records."""
     if chunk.user_ids is None or len(chunk.user_ids) != n:
         raise RecordsChangedError("A chunk has other user_ids than before.")
     assert bounding.persons is not None
     ids, codes = bounding.persons(chunk.user_ids, n)
-    if len(ids) != stop - first:
+    if len(ids) != last - first:
         raise RecordsChangedError("A chunk has another number of persons than before.")
-    return labels.of(first, stop)[codes]
+    return codes
+
+
+def _rows_of_persons(
+    labels: Labels, label: int, codes: np.ndarray, first: int, last: int
+) -> np.ndarray:
+    """Return the records of a chunk whose person, one of `first` to `last`, has a label."""
+    are_members = np.zeros(last - first, dtype=bool)
+    are_members[labels.members(label, first, last) - first] = True
+    return np.flatnonzero(are_members[codes])
 
 
 def _pieces(X: Any) -> list[slice]:
@@ -192,7 +207,7 @@ def _pieces(X: Any) -> list[slice]:
     return [slice(piece.start, piece.stop) for piece in pieces]
 
 
-def _check_length(X: Any, positions: np.ndarray) -> None:
+def _check_length(X: Any, positions: Positions) -> None:
     if X.shape[0] != len(positions):
         raise RecordsChangedError("A chunk has another number of records than before.")
 

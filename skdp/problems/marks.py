@@ -16,14 +16,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+#: Of records: consecutive ones as a range, which takes no memory.
+Positions = range | np.ndarray
 #: Numbers of a mark are modulo 2**64.
 MODULUS = 1 << 64
 #: Bytes of rows of X that are folded at once, and rows whose sums are turned into marks at once:
 #: what is made of them stays in the cache.
 _PIECE, _ROWS = 1 << 19, 1 << 14
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_MIX = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+_LAST_SHIFT = np.uint64(31)
 _HALF, _ONE = np.uint64(32), np.uint64(1)
 
 
@@ -49,7 +54,7 @@ class MarkKey:
         return np.array(hashes, dtype="S16")
 
     def marks(
-        self, X: Any, targets: Any, groups: Any, positions: np.ndarray, *others: Any
+        self, X: Any, targets: Any, groups: Any, positions: Positions, *others: Any
     ) -> np.ndarray:
         """Return the number of each record, shape (m,) of uint64.
 
@@ -58,7 +63,7 @@ class MarkKey:
         X : ndarray or CSR matrix of shape (m, d), float64 or float32
         targets, groups : ndarray of shape (m,) or None
             Numbers or codes.
-        positions : ndarray of int, shape (m,)
+        positions : range of consecutive ones, or ndarray of int, shape (m,)
             Of the records in the source.
         *others : ndarray of shape (m,) or None
             Up to two more columns.
@@ -74,7 +79,7 @@ class MarkKey:
                 if column is not None:
                     values += factor * (_folded(column[part]) + _ONE)
             values ^= values >> _HALF
-            places = _odd(self.of_positions, positions[part].astype(np.uint64) + _ONE)
+            places = _odd(self.of_positions, _numbers(positions[part]), first=1)
             np.multiply(places, values, out=marks[part])
         return marks
 
@@ -84,14 +89,21 @@ def total_mark(marks: np.ndarray) -> int:
     return int(marks.sum(dtype=np.uint64))
 
 
-def _odd(key: int, counters: np.ndarray) -> np.ndarray:
-    """Return odd numbers of 64 bits, those of the generator splitmix64 at some counters."""
+def _numbers(positions: Positions) -> np.ndarray:
+    if isinstance(positions, range):
+        return np.arange(positions.start, positions.stop, dtype=np.uint64)
+    return positions.astype(np.uint64)
+
+
+def _odd(key: int, counters: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return odd numbers of 64 bits, those of the generator splitmix64 at ``first + counters``."""
     mixed = counters * _GOLDEN
-    mixed += np.uint64(key)
+    mixed += np.uint64((key + first * int(_GOLDEN)) % MODULUS)
     shifted = np.empty_like(mixed)
-    for shift, factor in zip(_SHIFTS, (*_MIX, _ONE), strict=True):
+    for shift, factor in _MIX:
         mixed ^= np.right_shift(mixed, shift, out=shifted)
         mixed *= factor
+    mixed ^= np.right_shift(mixed, _LAST_SHIFT, out=shifted)
     mixed |= _ONE
     return mixed
 

@@ -143,7 +143,7 @@ class SurveyTask:
             if encoded.ids is not None:
                 persons = self.key.of_ids(encoded.ids)
             if self.starts is not None:
-                positions = np.arange(self.starts[k], self.starts[k + 1])
+                positions = range(self.starts[k], self.starts[k + 1])
                 mark = total_mark(encoded.marks(self.key, positions))
         return Seen(
             sizes=(n,),

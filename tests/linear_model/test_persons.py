@@ -252,8 +252,7 @@ def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
             return KnownLabels(labels.n_labels, number, int(shift))
 
         def members(labels, number, known=known):
-            given = known(labels, number).of(0, number)
-            return [np.flatnonzero(given == k) for k in range(labels.n_labels)]
+            return [known(labels).members(k, 0, number) for k in range(labels.n_labels)]
 
         def order(number, noise, is_second=is_second):
             assert number == N_PERSONS

@@ -62,21 +62,21 @@ def test_labels_are_a_function_of_the_position_and_of_the_key():
     assert abs(agree - 200_000 / 12) < 5 * 124
 
 
-def test_labels_are_kept_for_as_long_as_their_key(monkeypatch):
+def test_members_are_kept_for_as_long_as_their_key(monkeypatch):
     """Those of the first positions; in the process, and not in what is sent to another one."""
     monkeypatch.setattr(secret_order, "_MOST_KEPT", 2)
     labels = SecretLabels(12, seeded(2)).for_readers()
-    whole = labels.of(0, 300_000)
+    whole = labels.members(5, 0, 300_000)
     made = []
     make = secret_order.KeyedLabels._segment
     monkeypatch.setattr(
         secret_order.KeyedLabels, "_segment", lambda self, k: made.append(k) or make(self, k)
     )
-    np.testing.assert_array_equal(labels.of(0, 300_000), whole)
+    np.testing.assert_array_equal(labels.members(5, 0, 300_000), whole)
     assert made == [2, 3, 4]
     other = pickle.loads(pickle.dumps(labels))
     assert vars(other) == vars(labels) == {"n_labels": 12, "key": labels.key}
-    np.testing.assert_array_equal(other.of(0, 300_000), whole)
+    np.testing.assert_array_equal(other.members(5, 0, 300_000), whole)
     assert made[3:] == [0, 1, 2, 3, 4]
     del labels, other
     gc.collect()
@@ -90,6 +90,16 @@ def test_members_are_a_partition():
     for label, positions in enumerate(members):
         np.testing.assert_array_equal(positions, np.flatnonzero(labels.of(0, 1000) == label))
     assert [len(each) for each in SecretLabels(5, seeded(4)).members(0)] == [0] * 5
+
+
+@pytest.mark.parametrize("stretch", [(0, 0), (5, 5), (0, 1), (65_535, 65_537), (70_000, 199_999)])
+@pytest.mark.parametrize("n_labels", [1, 12, 255])
+def test_members_of_a_stretch_are_those_of_its_labels(n_labels, stretch):
+    labels = SecretLabels(n_labels, seeded(4)).for_readers()
+    own = labels.of(*stretch)
+    for label in range(n_labels):
+        places = stretch[0] + np.flatnonzero(own == label)
+        np.testing.assert_array_equal(labels.members(label, *stretch), places)
 
 
 def test_the_key_stays_in_the_process():

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -46,7 +47,12 @@ class KnownLabels:
     n_units: int
     shift: int
 
-    def of(self, start: int, stop: int) -> np.ndarray:
-        """Return the labels of the places from `start` to `stop`."""
-        given = SecretLabels(self.n_labels, seeded(7)).of(0, self.n_units)
-        return np.roll(given, -self.shift)[start:stop]
+    def members(self, label: int, start: int, stop: int) -> np.ndarray:
+        """Return the places with a label from `start` to `stop`."""
+        labels = np.roll(_given(self.n_labels, self.n_units), -self.shift)[start:stop]
+        return start + np.flatnonzero(labels == label)
+
+
+@cache
+def _given(n_labels: int, n_units: int) -> np.ndarray:
+    return SecretLabels(n_labels, seeded(7)).of(0, n_units)
