@@ -241,7 +241,9 @@ class LogisticLoss(ZeroOneLoss):
         """Return ``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
         tail += 1.0
         np.reciprocal(tail, out=tail)  # sigmoid(|z|)
-        tail = np.where(margins < 0, 1.0 - tail, tail)
+        tail -= 0.5
+        np.copysign(tail, margins, out=tail)  # signs in random order: faster than np.where
+        tail += 0.5
         tail -= targets
         return tail
 
