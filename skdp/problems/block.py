@@ -172,6 +172,8 @@ class Block:
             return (X.T @ scaled_rows(X, weights)).toarray()
         if not weights.size or weights.min() < 0:
             return X.T @ scaled_rows(X, weights)
+        if not rough and (weights == 1.0).all():
+            return X.T @ X
         roots = np.sqrt(weights)[:, None]
         if rough:
             with np.errstate(over="ignore", invalid="ignore"):

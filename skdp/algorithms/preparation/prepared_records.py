@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from skdp.algorithms.preparation import rules
 from skdp.problems import Records
 from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords
+from skdp.problems.loss_sums import GradientSum
 from skdp.problems.matrices import read_only_view, scaled_rows
 from skdp.problems.records import MOST_ROWS, Part
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
@@ -55,6 +57,19 @@ class AffineMap:
             raw_norm=size * (1.0 + float(np.linalg.norm(mean))),
             largest_norm=rules.LARGEST_NORM,
         )
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of prepared rows, none of which is shortened, into weights of ``(x, 1)``."""
+        d = len(self.matrix)
+        out = weights[:, :d] @ self.matrix
+        if self.constant:
+            out[:, d] += self.constant * weights[:, d]
+        return np.asarray(out)
+
+    def sums(self, sums: np.ndarray) -> np.ndarray:
+        """Turn sums of ``r (x, 1)`` into those of prepared rows, none of which is shortened."""
+        out = sums @ self.matrix.T
+        return np.column_stack([out, self.constant * sums[:, -1]]) if self.constant else out
 
     @property
     def norm_bound(self) -> float:
@@ -124,10 +139,12 @@ class PreparedBlock:
         """As :meth:`skdp.problems.block.Block.gram`."""
         matrix, constant = self.affine.matrix, self.affine.constant
         scaled = self._scaled(weights)
-        gram = matrix @ self.inner.gram(self._scaled(scaled), rough) @ matrix.T
+        inner = self.inner.gram(self._scaled(scaled), rough)
+        gram = matrix @ inner @ matrix.T
         if not constant:
             return gram
-        cross = constant * (self.inner.pull_back(scaled) @ matrix.T)
+        sums = inner[-1:] if self.scale is None else self.inner.pull_back(scaled)
+        cross = constant * (sums @ matrix.T)
         corner = np.array([[constant**2 * self.inner.sum(weights)]])
         return np.block([[gram, cross.T], [cross, corner]])
 
@@ -189,7 +206,8 @@ class PreparedRecords(Records):
         matrix, lengths = self.affine.matrix, np.empty(self.n_records)
         for start in range(0, self.n_records, self.block_size):
             part = slice(start, min(start + self.block_size, self.n_records))
-            whitened = super().block(part).rows() @ matrix.T
+            whitened = super().block(part).margins(matrix)
+            whitened = whitened.reshape(part.stop - start, len(matrix))  # of one feature, too
             lengths[part] = np.sqrt(np.einsum("ij,ij->i", whitened, whitened))
         longest = self.affine.largest_norm
         shortened = longest / np.maximum(lengths, longest)
@@ -201,6 +219,19 @@ class PreparedRecords(Records):
     def block(self, positions: Part, raw: bool = False) -> Any:
         scale = None if self._shortened is None else self._shortened[positions]
         return PreparedBlock(super().block(positions, raw), self.affine, scale)
+
+    def total(
+        self, statistic: Callable[[Any], Any], raw: bool = False, part: Part = slice(None)
+    ) -> Any:
+        if not isinstance(statistic, GradientSum) or self._shortened is not None:
+            return super().total(statistic, raw, part)
+        # the map is linear: weights are mapped once, and the sum
+        of_rows = GradientSum(statistic.loss, self.affine.weights(statistic.weights))
+
+        def of_inner(block: Any) -> np.ndarray:
+            return of_rows(block.inner)
+
+        return self.affine.sums(super().total(of_inner, raw, part))
 
     def take(self, positions: Part, view: bool = False) -> PreparedRecords:
         part = super().take(positions, view)
