@@ -72,6 +72,11 @@ class SolutionPath:
         self.inverse = Secants(inverse)
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 
+    def correct(self, hessian: np.ndarray) -> None:
+        """Guess by ``H + alpha`` at a point from now on."""
+        inverse = np.linalg.inv(hessian)
+        self.inverse = Secants(lambda gradient: np.asarray(inverse @ gradient))
+
     def start(self, pull: np.ndarray) -> np.ndarray | None:
         """Guess the minimiser for the center ``pull / alpha``; None for the first one."""
         if self._last is None:

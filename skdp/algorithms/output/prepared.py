@@ -21,6 +21,7 @@ from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperatu
 from skdp.algorithms.descent.shares import class_shares
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
+from skdp.algorithms.output.expansion import ROUNDING, Expansion, can_expand
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
@@ -51,6 +52,10 @@ from skdp.solvers.secants import SolutionPath
 #: Largest noise of whitened weights up to which the method was level with planned noisy gradient
 #: descent: above it a fit warns; and up to which it was better than others that use a solver.
 _LEVEL, _BEST = 0.15, 0.5
+#: Dimension up to which a Hessian takes less time than the gradients that it saves; the solves
+#: before which squares are expanded, if weights have moved too far for the last expansion; and that
+#: before which there is a Hessian of other losses, whose curvatures change at first.
+_LARGEST_HESSIAN, _EXPANDED_BEFORE, _HESSIAN_BEFORE = 64, (1, 2, 4, 8), 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -475,6 +480,7 @@ class PreparedOutputPlan(Plan):
             weights = start
             origin = origin if factors is None else curvature.rotated(start)
         counted, least_moved, n_solves = 0.0, math.inf, self.n_solves
+        expansion = None
         for t in range(1, n_solves + 1):
             norm = float(np.linalg.norm(weights))
             size = objective.design.size_ratio * clip * largest
@@ -487,7 +493,10 @@ class PreparedOutputPlan(Plan):
                 Ball(radius),
                 n_public=n_public,
                 center=weights.ravel(),
+                expansion=expansion,
             )
+            problem.learn(path, t)
+            expansion = problem.expansion
             _, accuracy, sensitivity = solution_sensitivity(
                 problem.constants, objective.neighbouring
             )
@@ -572,7 +581,10 @@ def carried_noise(n_solves: int, stays: float) -> float:
 
 
 class PreparedProblem(FiniteSumProblem):
-    """Clipped slopes on prepared rows, whose rounding is that of the map from raw ones."""
+    """Clipped slopes on prepared rows, whose rounding is that of the map from raw ones.
+
+    Gradients near the point of an `expansion` come from it.
+    """
 
     def __init__(
         self,
@@ -580,12 +592,69 @@ class PreparedProblem(FiniteSumProblem):
         affine: AffineMap,
         loss: ClippedLoss,
         *arguments: Any,
+        expansion: Expansion | None = None,
         **options: Any,
     ) -> None:
         super().__init__(records, loss, *arguments, **options)
+        self.expansion = expansion
+        self._rounding_factor = 1.0 if expansion is None else ROUNDING
+        self._row_norm = affine.raw_norm + affine.constant
+        self._margins_rounding = _margins_rounding(self.constants, affine, loss)
         self.constants = replace(
             self.constants, additional_rounding=_map_rounding(self.constants, affine, loss)
         )
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        others = self._others(w)
+        if others is None or self.expansion is None:
+            return super().gradient(w)
+        return self.expansion.gradient(w, others) + self.penalty_gradient(w)
+
+    def gradient_rounding(self, w: np.ndarray) -> float:
+        return self._rounding_factor * super().gradient_rounding(w)
+
+    def learn(self, path: SolutionPath, t: int) -> None:
+        """Form the Hessian at the center before solve t, where it saves more than it takes.
+
+        Squares with clipped slopes are expanded there.
+        """
+        assert self.center is not None
+        if self.dimension > _LARGEST_HESSIAN:
+            return
+        if not can_expand(self.records, self.loss):
+            if t == _HESSIAN_BEFORE:
+                path.correct(self.rough_hessian(self.center))
+        elif t in _EXPANDED_BEFORE and self._others(self.center) is None:
+            hessian = self.expand(self.center).hessian.copy()
+            hessian.flat[:: self.dimension + 1] += self.alpha
+            path.correct(hessian)
+
+    def _others(self, w: np.ndarray) -> np.ndarray | None:
+        if self.expansion is None:
+            return None
+        return self.expansion.near(w, super().gradient_rounding(w))
+
+    def expand(self, point: np.ndarray) -> Expansion:
+        """Expand the mean loss around a point, for gradients near it."""
+        self.expansion = Expansion(
+            self, point, self._margins_rounding, self._row_norm, self.expansion
+        )
+        self._rounding_factor = ROUNDING
+        return self.expansion
+
+    def for_solver(self) -> PreparedProblem:
+        other = super().for_solver()
+        assert isinstance(other, PreparedProblem)
+        other.expansion = None  # it proves certificates, and cannot be reached by solvers
+        return other
+
+
+def _margins_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedLoss) -> float:
+    """Bound the error of a margin; docs/theory/preparation.md, 6."""
+    several = 0.0 if loss.n_outputs == 1 else 4.0 * loss.loss.n_margins**1.5
+    size = (affine.raw_norm + affine.constant) * constants.radius
+    size += float(np.linalg.norm(loss.offset)) + max(loss.loss.target_bound, 1.0)
+    return 4.0 * (constants.row_width + 8 + several) * EPS * size
 
 
 def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedLoss) -> float:
@@ -593,9 +662,7 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     d, raw = constants.row_width, affine.raw_norm + affine.constant
     steep = loss.clip / affine.least_norm  # bound on a slope
     several = 0.0 if loss.n_outputs == 1 else 4.0 * loss.loss.n_margins**1.5
-    margins = 4.0 * (d + 8 + several) * EPS
-    offset = float(np.linalg.norm(loss.offset))
-    margins *= raw * constants.radius + offset + max(loss.loss.target_bound, 1.0)
+    margins = _margins_rounding(constants, affine, loss)
     additions = chain(constants.most_terms, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
+from skdp.algorithms.output.expansion import ROUNDING
 from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
 from skdp.algorithms.preparation.centered_rows import sum_rounding
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
@@ -25,6 +26,7 @@ from skdp.problems import (
     Ball,
     Design,
     EmpiricalRisk,
+    FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
@@ -330,19 +332,22 @@ def test_solvers_agree_within_their_certificates(name, solver):
     assert first.plan.event == plan.event
 
 
-@pytest.mark.parametrize("name", ["squares", "log loss", "classes"])
-def test_solves_start_where_those_before_them_say(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "most"), [("squares", 1.0), ("huber", 2.25), ("log loss", 2.75), ("classes", 4.0)]
+)
+def test_solves_take_few_passes(name, most, monkeypatch):
+    """They start where those before them say; squares are expanded."""
     X, y = table(2000, loss=name)
     data, passes = Records(X, 1.0, 0.3, targets=y), []
     objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data))
     plan = plan_prepared_output(objective, PrivacyBudget(1.0, 1e-6))
-    gradient = PreparedProblem.gradient
+    gradient = FiniteSumProblem.gradient
     monkeypatch.setattr(PreparedProblem, "value_and_gradient", None)  # no search for a step
     monkeypatch.setattr(
-        PreparedProblem, "gradient", lambda *given: passes.append(1) or gradient(*given)
+        FiniteSumProblem, "gradient", lambda *given: passes.append(1) or gradient(*given)
     )
     plan.run(data, Run("lbfgs", noise=Silent(0.1)))
-    assert len(passes) <= 4.0 * plan.n_solves
+    assert len(passes) <= most * plan.n_solves
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -447,20 +452,17 @@ def test_no_noise_makes_a_fit_fail(name):
         assert np.isfinite(plan.run(data, Run(noise=noise)).point).all()
 
 
-@pytest.mark.parametrize("longest", [4.0, 1e9])
-@pytest.mark.parametrize("intercept", [0.3, 0.0])
-@pytest.mark.parametrize("name", ALL)
-def test_gradients_are_within_their_rounding(name, intercept, longest):
+def problem_and_exact_gradient(name, intercept, longest, clip=None):
     """Rows far from the origin and short ones, in extended precision beside double precision."""
     X, y = table(500, loss=name)
     X[:250] *= 1e-3
     data = Records(X, 1.0, intercept, targets=y)
     objective = Objective(EmpiricalRisk(ALL[name]), Design.of(data))
     plan = plan_prepared_output(objective, PrivacyBudget(3.0, 1e-3))
-    prepared, worst = plan.preparation.prepare(data, Silent()), 0.0
+    prepared, clip = plan.preparation.prepare(data, Silent()), clip or plan.clip
     rows = PreparedRecords(data, dataclasses.replace(prepared.affine, largest_norm=longest))
-    rows = rows.with_limits(plan.clip)
-    loss = clipped(ALL[name], prepared.centering.offsets, plan.clip)
+    rows = rows.with_limits(clip)
+    loss = clipped(ALL[name], prepared.centering.offsets, clip)
     problem = PreparedProblem(rows, prepared.affine, loss, 0.05, Ball(5.0))
     k = loss.n_outputs
     long = np.longdouble
@@ -469,19 +471,57 @@ def test_gradients_are_within_their_rounding(name, intercept, longest):
     exact = whitened * shortened[:, None]
     if intercept:
         exact = np.column_stack([exact, np.full(len(X), long(prepared.affine.constant))])
-    limits = plan.clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.affine.least_norm))
-    for seed in range(20):
-        w = np.random.default_rng(seed).standard_normal(k * rows.width)
-        w *= 5.0 / np.linalg.norm(w)
+    limits = clip / np.maximum(np.sqrt((exact**2).sum(axis=1)), long(rows.affine.least_norm))
+
+    def gradient(w):
         margins = exact @ w.reshape(k, -1).T
         margins = margins[:, 0] if k == 1 else margins
         slopes = loss.derivative(margins, np.column_stack([y.astype(long), limits]))
-        slopes = slopes.reshape(len(X), k)
-        gradient = (slopes.T @ exact).ravel() / len(X) + 0.05 * w.astype(long)
+        return (slopes.reshape(len(X), k).T @ exact).ravel() / len(X) + 0.05 * w.astype(long)
+
+    return problem, gradient
+
+
+def distance(found, exact):
+    return float(np.sqrt(((found - exact) ** 2).sum()))
+
+
+@pytest.mark.parametrize("longest", [4.0, 1e9])
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+@pytest.mark.parametrize("name", ALL)
+def test_gradients_are_within_their_rounding(name, intercept, longest):
+    problem, exact = problem_and_exact_gradient(name, intercept, longest)
+    worst = 0.0
+    for seed in range(20):
+        w = np.random.default_rng(seed).standard_normal(problem.dimension)
+        w *= 5.0 / np.linalg.norm(w)
+        gradient = exact(w)
         for found in (problem.gradient(w), problem.value_and_gradient(w)[1]):
-            error = float(np.sqrt(((found - gradient) ** 2).sum()))
-            worst = max(worst, error / problem.constants.gradient_rounding)
+            worst = max(worst, distance(found, gradient) / problem.constants.gradient_rounding)
     assert 0.0 < worst <= 1.0
+
+
+@pytest.mark.parametrize("longest", [1.5, 1e9])
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+def test_expanded_gradients_are_those_of_the_problem(intercept, longest):
+    """Around points that follow each other, with clipped slopes and with kinks on the way."""
+    problem, exact = problem_and_exact_gradient("squares", intercept, longest, clip=0.1)
+    d, worst, n_others = problem.dimension, 0.0, []
+    rng, point = np.random.default_rng(0), np.zeros(d)
+    for length in (0.1, 1.0, 0.03, 0.01, 0.03):
+        expansion = problem.expand(point)
+        hessian = problem.hessian(point) - 0.05 * np.eye(d)
+        assert expansion.hessian == pytest.approx(hessian, rel=1e-12, abs=1e-14)
+        for scale in (1e-3, 0.01, 0.03, 0.1, 0.3):
+            w = point + scale * rng.standard_normal(d)
+            others = expansion.near(w, problem.gradient_rounding(w) / ROUNDING)
+            n_others += [] if others is None else [len(others)]
+            error = distance(problem.gradient(w), exact(w))
+            worst = max(worst, error / problem.gradient_rounding(w))
+        point = point + length * rng.standard_normal(d)
+    assert 0.0 < worst <= 1.0
+    assert 5 < len(n_others) < 25 and 0 < max(n_others) <= 500 / 8
+    assert problem.for_solver().expansion is None
 
 
 def test_rounding_of_the_map_is_for_all_records_that_there_may_be():
