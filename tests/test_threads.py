@@ -1,7 +1,5 @@
 """Sums over parts of sparse rows in threads: the same numbers, without a word."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 

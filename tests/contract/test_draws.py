@@ -10,8 +10,6 @@ Fits run in a :class:`laboratory.Laboratory`. What is compared:
 No test here depends on chance.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

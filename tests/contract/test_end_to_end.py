@@ -6,8 +6,6 @@ draws without additive noise must have the probabilities that their events are p
 here depends on chance.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

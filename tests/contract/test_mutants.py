@@ -1,7 +1,5 @@
 """Defects to plant are kept up to date; tests/support/mutants.py plants them and runs tests."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Parts of bounded rows are as bounded as the whole: phases, folds and roles are made of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

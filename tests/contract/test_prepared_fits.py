@@ -1,7 +1,5 @@
 """Whole fits on prepared rows, draw by draw: noise, neighbours, and nothing beside releases."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

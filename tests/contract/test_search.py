@@ -6,8 +6,6 @@ differ in one record a fit ends in the same way: it returns, or raises one and t
 it then also raises for ordinary records. Warnings are equal, and none comes from numerical work.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from extreme_cases import extreme_records, neighbour, outcome, random_case

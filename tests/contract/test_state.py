@@ -5,8 +5,6 @@ second fit is that of the first. Then the whole state is equal to the last bit: 
 plans, reports, what a pickle holds. Warnings and what is printed are equal without such help.
 """
 
-from __future__ import annotations
-
 import enum
 import pickle
 import warnings

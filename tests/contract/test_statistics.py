@@ -5,8 +5,6 @@ is a frozen dataclass of a module, so it can be sent to where the records are, a
 same to the last bit.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import re

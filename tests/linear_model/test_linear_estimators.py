@@ -1,7 +1,5 @@
 """DPLinearClassifier and DPLinearRegressor: penalties, tilts, layouts, errors."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """DPLinearClassifier and DPLinearRegressor: solutions with next to no noise, and uses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ of Dvoretzky, Kiefer, Wolfowitz and Massart (:func:`assert_law`). Seeded tests e
 always fail; their rate is stated for those who change a seed.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -7,8 +7,6 @@ one. Seeded: a test always passes or always fails. With R fits a seen deviation 
 probability of less than 1e-3 (R = 150: three to five standard errors from .8 and from 1.25).
 """
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Add/remove with a public number of records that is wrong by a factor of two."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 That the whole state of a fit follows from its releases: tests/contract/test_state.py.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import re

@@ -4,8 +4,6 @@ The attacked number is ``plan.exact_sensitivity``, from which the noise of the e
 Climbs with solutions of their own: test_sensitivity_search_losses.py.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -7,8 +7,6 @@ its distance to the solution. The bounds of both answers are subtracted from eac
 assertion has a tolerance that a violation could hide behind, and no unfinished solve can fake one.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """DPLogisticRegressionCV by noisy gradients and moments: groups, bounds, quality."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

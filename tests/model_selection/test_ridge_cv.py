@@ -1,7 +1,5 @@
 """DPRidgeCV on released moments: groups, bounds, units, quality."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

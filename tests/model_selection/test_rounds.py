@@ -1,7 +1,5 @@
 """The default of the self-tuning models: which method is taken, and how good it is."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

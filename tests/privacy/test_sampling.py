@@ -1,7 +1,5 @@
 """Accounting of Poisson samples, and of sums over them under replace-one."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """The smallest proven epsilon: exact losses, mixed totals, and plain addition."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import sys

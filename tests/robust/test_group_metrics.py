@@ -1,7 +1,5 @@
 """Scores and losses of the worst group, alone and in searches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn import config_context

@@ -1,7 +1,5 @@
 """The estimators for the worst group: groups in columns, pipelines and searches."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The estimators for the worst group: parameters, groups, targets, warnings, reports."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -1,7 +1,5 @@
 """The estimators for the worst group: quality and minimax value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from group_models import GROUPS, MODES, NAMES, X, Y, classifier, conflicting, every_model, regressor

@@ -1,7 +1,5 @@
 """Bilevel problems with closed forms, and inner algorithms that replay points."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Objectives and plans of noisy gradient descent for public numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One fit of each kind: estimator, method, way of the groups, relation, and kind of delta."""
 
-from __future__ import annotations
-
 from fit_cases import CASES
 
 

@@ -1,7 +1,5 @@
 """Estimators for the worst group, and data whose groups disagree."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ and how many of those the ledger does not know. A process appends a line to a fi
 algorithm begins to read the records, and one when it ends. The killer counts the lines.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Linear models of every loss, and data for them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

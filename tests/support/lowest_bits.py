@@ -4,8 +4,6 @@
 precision and for releases on the grid.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

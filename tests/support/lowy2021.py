@@ -1,7 +1,5 @@
 """Published noise scales of Lowy and Razaviyayn (2021), and the exact delta of a movement."""
 
-from __future__ import annotations
-
 import math
 
 from scipy.special import log_ndtr, ndtr

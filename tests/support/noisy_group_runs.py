@@ -1,7 +1,5 @@
 """Runs of the methods with looks at the worst group, and what every run must keep."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

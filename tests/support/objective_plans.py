@@ -1,7 +1,5 @@
 """Plans of objective perturbation, and the log density of its releases."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

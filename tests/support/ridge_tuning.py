@@ -1,7 +1,5 @@
 """Runs of the tuning on released second moments, and exact moments to compare with."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Bilevel optimisation: law and audit of the outer noise, and sampling."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Bilevel optimisation: accounting, the leak, errata."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Objective perturbation: its numbers, the algorithm, and whole fits."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Objective perturbation: its theorems on exact densities and by search."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ As in test_errata_lowy2021.py, whose notation this module shares, each printed f
 in a function ``printed_...``.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -3,8 +3,6 @@
 Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tuning on released second moments: the estimated risk, and models without noise."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -4,8 +4,6 @@ Seeded tests either always pass or always fail; the rate of false alarms is stat
 change a seed.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

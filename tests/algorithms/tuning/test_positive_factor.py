@@ -1,7 +1,5 @@
 """Factorisations that succeed for every finite matrix."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

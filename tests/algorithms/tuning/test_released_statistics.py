@@ -1,7 +1,5 @@
 """Released statistics as a method: the tuned models' releases, for both neighbouring relations."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

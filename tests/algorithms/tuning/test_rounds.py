@@ -1,7 +1,5 @@
 """Rounds on prepared rows: noise, neighbours, limits without noise, the choice of a penalty."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

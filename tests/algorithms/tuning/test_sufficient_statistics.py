@@ -1,7 +1,5 @@
 """Tuning on released second moments: the proofs of docs/theory/tuning.md, attacked."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Classes as groups: equal weights as far as noise allows, and log odds of equal classes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Planned noisy descent for the worst group: draws, lemmas, weights, fallbacks, quality."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from itertools import product

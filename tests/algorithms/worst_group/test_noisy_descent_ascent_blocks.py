@@ -1,7 +1,5 @@
 """Weighted descents on blocks of records: their number, and what a record of a block pays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kept_order import in_turn

@@ -1,7 +1,5 @@
 """Planned noisy descent for the worst group: losses of numeric targets, and hinges."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs of planned noisy descent for the worst group, draw by draw: all losses and matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from laboratory import Laboratory

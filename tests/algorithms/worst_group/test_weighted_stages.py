@@ -1,7 +1,5 @@
 """Weighted stages of the worst group: draws, Lemma 7, the choice between them and the saddle."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
