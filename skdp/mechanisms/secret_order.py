@@ -26,17 +26,8 @@ _MOST_KEPT = 1 << 7
 def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
     """Draw a uniformly random order (Lemma 1 of docs/theory/order.md).
 
-    The ranks of random 64-bit words; words that are not all different are drawn again.
-
-    Parameters
-    ----------
-    n_records : int
-    noise : NoiseSource
-
-    Returns
-    -------
-    ndarray of int, shape (n_records,)
-        Every position once.
+    It holds every position once: the ranks of random 64-bit words, which are drawn again if they
+    are not all different.
     """
     while True:
         words = noise.words(n_records)

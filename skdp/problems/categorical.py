@@ -131,10 +131,6 @@ class CategoricalRecords:
         one count up by 1 and one down by 1, or nothing; replacing one person moves counts by the
         difference of two distributions on the cells.
 
-        Parameters
-        ----------
-        columns : sequence of int
-
         Returns
         -------
         counts : ndarray of shape ``tuple(sizes[c] for c in columns)``

@@ -71,12 +71,7 @@ class Groups(ABC):
 
 
 class MarginalGroups(Groups):
-    """Marginals of up to some number of columns.
-
-    Parameters
-    ----------
-    workload : Marginals
-    """
+    """Marginals of up to some number of columns."""
 
     sensitivity, distance, largest = math.sqrt(2.0), 2.0, 1.0
 
@@ -119,12 +114,7 @@ class MarginalGroups(Groups):
 
 
 class MatrixGroups(Groups):
-    """The rows of a matrix of queries, one by one.
-
-    Parameters
-    ----------
-    workload : QueryMatrix
-    """
+    """The rows of a matrix of queries, one by one."""
 
     first = ()
 

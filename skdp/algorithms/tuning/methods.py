@@ -181,10 +181,6 @@ def tune(
         Solver, randomness and noise.
     **options
         Further parameters of the plan of the method.
-
-    Returns
-    -------
-    TunedResult
     """
     objective = TuningObjective.of(records, loss, penalties)
     plan = TUNING_METHODS[method].plan(objective=objective, budget=budget, **options)

@@ -123,10 +123,6 @@ def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: n
         Log losses under the plain model; None looks at the weights alone.
     weights, proportions : ndarray of shape (n_groups,)
         Both of sum 1.
-
-    Returns
-    -------
-    bool
     """
     if (weights / proportions).max() < rules.LEAST_FACTOR:
         return True

@@ -81,14 +81,7 @@ class NoisyDescentAscentPlan(LooksPlan):
 
 
 class DescentModels(GroupModels):
-    """The plain descent, and weighted ones from the model before them.
-
-    Parameters
-    ----------
-    plan : NoisyDescentAscentPlan
-    data : Records
-    run : Run
-    """
+    """The plain descent, and weighted ones from the model before them."""
 
     def __init__(self, plan: NoisyDescentAscentPlan, data: Records, run: Run) -> None:
         self._plan, self._run = plan, run

@@ -172,14 +172,7 @@ class SolvedModel(Model):
 
 
 class SolvedModels(GroupModels):
-    """The plain model and weighted ones, each from solves around the one before it.
-
-    Parameters
-    ----------
-    plan : WeightedStagesPlan
-    data : Records
-    run : Run
-    """
+    """The plain model and weighted ones, each from solves around the one before it."""
 
     def __init__(self, plan: WeightedStagesPlan, data: Records, run: Run) -> None:
         plan.objective.design.check(data)
