@@ -19,7 +19,6 @@ from local_cluster import (
     ends_the_process,
     key_of_the_task,
     kill_worker,
-    new_client,
     reduce_inside_a_worker,
     restore,
     sums,
@@ -162,26 +161,6 @@ def test_a_task_that_ends_its_workers_is_named(own_client, files, allowed):
     own_client.run_on_scheduler(set_failures, allowed)
     with pytest.raises(DataError, match=rf"Chunks \d+ to \d+ ended {allowed + 1} workers"):
         DaskRecords(files, client=own_client).reduce(ends_the_process, added)
-
-
-@pytest.mark.slow
-def test_a_closed_cluster_is_an_error(files, tmp_path):
-    def close():
-        while not list(tmp_path.glob("begun-*")):
-            time.sleep(0.01)
-        other.cluster.close()
-
-    with new_client(set_as_default=False) as other:
-        source = DaskRecords(files, client=other)
-        closer = Thread(target=close)
-        closer.start()
-        start = time.monotonic()
-        with pytest.raises(DataError, match="closed or lost"):
-            source.reduce(Slow(tmp_path, 0.5), added)
-        assert time.monotonic() - start < 60
-        closer.join()
-        with pytest.raises(DataError, match="closed or lost"):
-            source.reduce(sums, added)
 
 
 def test_two_reductions_at_once(client, files, expected, tmp_path):

@@ -1,7 +1,8 @@
 """Fits on a Dask cluster are those in memory, also when workers are killed meanwhile."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Timer
+from threading import Thread, Timer
 
 import dask
 import dask.array as da
@@ -10,7 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
-from local_cluster import FailingOnce, in_another_order, kill_worker, restore
+from local_cluster import (
+    FailingOnce,
+    Slow,
+    UntilShared,
+    in_another_order,
+    kill_worker,
+    new_client,
+    restore,
+)
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -19,6 +28,7 @@ from skdp.data.dask import DaskRecords
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
+from skdp.privacy import BudgetAccountant
 from skdp.robust import DPMaxGroupLossClassifier
 
 N, D = 4000, 3
@@ -129,6 +139,67 @@ def test_two_threads_of_this_process(table, files):
     with Client(**local, dashboard_address=None, set_as_default=False) as threads:
         found = MODELS["logistic"]().fit(DaskRecords(files, client=threads))
     assert_same(found, in_memory("logistic", table))
+
+
+class OnOneWorker(DaskRecords):
+    """All tasks of the second pass are given to one worker."""
+
+    def reduce(self, task, merge):
+        if task.pass_number != 2:
+            return super().reduce(task, merge)
+        first = next(iter(self.client.scheduler_info()["workers"]))
+        with dask.annotate(workers=[first], allow_other_workers=True):
+            self.task = UntilShared(self.folder, task)
+            return super().reduce(self.task, merge)
+
+
+def test_stolen_tasks_change_nothing(client, table, files, tmp_path):
+    """The other worker steals some, or the first one would wait for it."""
+    source = OnOneWorker(files, client=client, tasks_per_thread=8)
+    source.folder = tmp_path
+    assert_same(MODELS["tuned"]().fit(source), in_memory("tuned", table))
+    assert len(source.task.workers()) == 2
+
+
+class Closing(DaskRecords):
+    """The cluster is closed while tasks of a pass run."""
+
+    def reduce(self, task, merge):
+        self.n_passes = task.pass_number
+        if task.pass_number != self.number:
+            return super().reduce(task, merge)
+        closer = Thread(target=self._close)
+        closer.start()
+        try:
+            return super().reduce(Slow(self.folder, 0.5, task), merge)
+        finally:
+            closer.join()
+
+    def _close(self):
+        while not list(self.folder.glob("begun-*")):
+            time.sleep(0.01)
+        self.client.cluster.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_a_cluster_that_is_closed_ends_a_fit(place, table, files, tmp_path):
+    passes = []
+    files.progress = lambda number, *_: passes.append(number)
+    MODELS["logistic"]().fit(files)
+    accountant = BudgetAccountant(50.0, 1e-5)
+    model = MODELS["logistic"]().set_params(accountant=accountant)
+    with new_client(set_as_default=False) as other:
+        source = Closing(files, client=other)
+        source.number = {"first": 1, "middle": passes[-1] // 2, "last": passes[-1]}[place]
+        source.folder, start = tmp_path, time.monotonic()
+        with pytest.raises(DataError, match="closed or lost"):
+            model.fit(source)
+        assert time.monotonic() - start < 60
+        assert source.n_passes == source.number and not hasattr(model, "coef_")
+        assert (accountant.total().epsilon == 0.0) == (place == "first")
+        with pytest.raises(DataError, match="closed or lost"):
+            model.fit(source)  # before a pass
 
 
 class Lost(DaskRecords):

@@ -435,6 +435,36 @@ def test_no_release_of_chunks_moves_by_more(name, relation, monkeypatch, on_file
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
+@pytest.fixture
+def on_cluster(client):
+    """Fit on partitions of a cluster between persons, of which one is empty."""
+    array = pytest.importorskip("dask.array")
+    cluster = pytest.importorskip("skdp.data.dask")
+
+    def fit(model, X, y, user_ids, sample_weight):
+        sizes = np.diff([0, *np.searchsorted(user_ids, [100, 100, 101, 300, 999])]).tolist()
+        columns = {"y": y, "user_ids": user_ids, "sample_weight": sample_weight, "X": X}
+        parts = {
+            name: array.from_array(column, chunks=(tuple(sizes), D)[: column.ndim])
+            for name, column in columns.items()
+        }
+        return model.fit(cluster.DaskRecords(**parts, client=client))
+
+    return fit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "relation", "n_blocks"),
+    [("two classes", "replace_one", 3), ("squares", "add_remove", 1)],
+)
+def test_no_release_of_partitions_moves_by_more(name, relation, n_blocks, monkeypatch, on_cluster):
+    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
+    model, tables = declared(name, relation), neighbours(np.random.default_rng(5), relation, True)
+    assert 0.25 < max(moves(model, tables, monkeypatch, fit=on_cluster)) <= 1.0
+    assert model.privacy_.plan["n_blocks"] == n_blocks
+
+
 def test_phases_have_persons(monkeypatch):
     """Lemma C: one phase changes, by one person; phases by the rank of the id all change."""
     given = {"method": "phased", "calibration": "paper", "alpha": 10.0, "coef_norm": 0.1}

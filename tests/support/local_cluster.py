@@ -78,15 +78,33 @@ def in_another_order(X):
 
 
 class Slow:
-    """The sums, after some time, with a file for each chunk that was begun."""
+    """A task, after some time, with a file for each chunk that was begun."""
 
-    def __init__(self, folder, seconds):
-        self.folder, self.seconds = Path(folder), seconds
+    def __init__(self, folder, seconds, task=sums):
+        self.folder, self.seconds, self.task = Path(folder), seconds, task
 
     def __call__(self, k, source):
         (self.folder / f"begun-{k}").touch()
         time.sleep(self.seconds)
-        return sums(k, source)
+        return self.task(k, source)
+
+
+class UntilShared:
+    """A task that waits until two workers have begun with it, up to 30 seconds."""
+
+    def __init__(self, folder, task):
+        self.folder, self.task = Path(folder), task
+
+    def __call__(self, k, source):
+        (self.folder / f"worker-{os.getpid()}").touch()
+        end = time.monotonic() + 30.0
+        while len(self.workers()) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.task(k, source)
+
+    def workers(self):
+        """Return what the workers left that have begun."""
+        return list(self.folder.glob("worker-*"))
 
 
 class FailingOnce:
