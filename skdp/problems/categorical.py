@@ -94,7 +94,10 @@ class CategoricalRecords:
         return replace(self, shares=shares, n_persons=n_persons)
 
     def weighted(
-        self, weights: np.ndarray, persons: np.ndarray | None = None
+        self,
+        weights: np.ndarray,
+        persons: np.ndarray | None = None,
+        n_units: int | None = None,
     ) -> CategoricalRecords:
         """Weigh the records; those of a person by 1 over the number that have a weight, too.
 
@@ -106,8 +109,11 @@ class CategoricalRecords:
             In [0, 1].
         persons : ndarray of int, shape (n_records,), optional
             As of :meth:`of_persons`. Default: every record is a unit of its own.
+        n_units : int, optional
+            Number of units of the table that these are records of. Default: of these.
         """
-        n_units = len(weights) if persons is None else int(persons.max()) + 1
+        if n_units is None:
+            n_units = len(weights) if persons is None else int(persons.max()) + 1
         unit = 1 << (_COUNT_BITS - n_units.bit_length())
         numbers = np.ones(len(weights))
         if persons is not None:

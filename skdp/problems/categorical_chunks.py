@@ -49,6 +49,11 @@ class CategoricalChunks:
         return self._records.n_units
 
     @property
+    def is_slack(self) -> bool:
+        """Whether the weights of a unit may add up to less than 1."""
+        return self._records.is_weighted
+
+    @property
     def has_persons(self) -> bool:
         """Whether it is known whose record each is."""
         return self._records.has_persons

@@ -282,6 +282,11 @@ class ChunkedRecords:
         return self._survey.person_starts is not None
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether the source has weights of records."""
+        return self._survey.is_weighted
+
+    @property
     def n_units(self) -> int:
         """As of :class:`Records`."""
         persons = self._survey.person_starts

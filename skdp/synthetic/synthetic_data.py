@@ -173,8 +173,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features), or RecordSource
-            Every value must be among the categories of its column. Of a source or a Dask
-            collection, marginals are counted chunk by chunk.
+            Every value must be among the categories of its column. Of a source, which holds all
+            that follows, or a Dask collection, marginals are counted chunk by chunk.
         y : None
             Ignored.
         user_ids : array-like of shape (n_samples,), str or None, default=None
@@ -213,9 +213,10 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
         is_list = isinstance(X, (list, tuple))
-        source = as_source(X, user_ids=user_ids)
+        source = as_source(X, user_ids=user_ids, sample_weight=sample_weight)
         if source is not None:
-            self._check_chunked(sample_weight)
+            if self.calibration == "paper":
+                raise ValueError("calibration='paper' needs all records in memory.")
             X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
@@ -237,16 +238,16 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         )
         relation = Neighbouring(self.neighbouring)
         is_slack = sample_weight is not None
+        bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
         records: Any
         if source is not None:
-            records = coded_chunks(source, categories, self._names, allow_nan)
-            of_persons = records.has_persons
+            records = coded_chunks(source, categories, self._names, allow_nan, bound)
+            of_persons, is_slack = records.has_persons, records.is_slack
         else:
             records = CategoricalRecords(encode(X, categories, self._names), sizes)
             of_persons = user_ids is not None
             persons = person_codes(user_ids, X.shape[0]) if of_persons else None
             if is_slack:
-                bound = 1.0 if self.weight_bound is None else float(self.weight_bound)
                 weights = record_weights(sample_weight, bound, X.shape[0])
                 records = records.weighted(weights, persons)
             elif persons is not None:
@@ -280,13 +281,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             plan={"n_categories": list(sizes), **plan.to_dict()},
             remarks=plan.remarks(),
         )
-
-    def _check_chunked(self, sample_weight: Any) -> None:
-        """Refuse what needs all records in memory."""
-        if sample_weight is not None:
-            raise ValueError("sample_weight of DPSyntheticData need all records in memory.")
-        if self.calibration == "paper":
-            raise ValueError("calibration='paper' needs all records in memory.")
 
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""

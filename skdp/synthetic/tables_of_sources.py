@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp._units import distinct_persons
+from skdp._units import ClippedWeights, distinct_persons
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
 from skdp.problems.bounding import Bounding, Encoded
@@ -41,23 +41,34 @@ class TableCheck:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodedTable(Bounding):
-    """Values as the positions of their categories; nothing else."""
+    """Values as the positions of their categories, with weights and persons; nothing else.
+
+    Attributes
+    ----------
+    n_units : int or None
+        Number of persons, or of records, of the whole source; None before it is known.
+    """
 
     categories: Categories
     names: tuple[Any, ...]
-    n_persons: int | None = None
+    n_units: int | None = None
     data_norm: float = 1.0
     intercept: float = 0.0
     targets: Any = None
 
     def encoded(self, chunk: Chunk) -> Encoded:
-        return self.of_persons(chunk, encode(chunk.X, self.categories, self.names))
+        encoded = self.of_persons(chunk, encode(chunk.X, self.categories, self.names))
+        if chunk.sample_weight is None or self.weights is None:
+            return encoded
+        return encoded._replace(weights=self.weights(chunk.sample_weight))
 
     def records(self, encoded: Encoded) -> Any:
         records = CategoricalRecords(encoded.X, tuple(map(len, self.categories)))
-        if encoded.persons is None:
-            return records
-        return records.of_persons(encoded.persons, self.n_persons)
+        if encoded.weights is not None:
+            return records.weighted(encoded.weights, encoded.persons, self.n_units)
+        if encoded.persons is not None:
+            return records.of_persons(encoded.persons, self.n_units)
+        return records
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,11 @@ def inferred_from_source(source: RecordSource, names: tuple[Any, ...]) -> Catego
 
 
 def coded_chunks(
-    source: RecordSource, categories: Categories, names: tuple[Any, ...], allow_nan: bool
+    source: RecordSource,
+    categories: Categories,
+    names: tuple[Any, ...],
+    allow_nan: bool,
+    weight_bound: float,
 ) -> CategoricalChunks:
     """Survey a source; return its records as codes."""
     has_names = source.feature_names
@@ -99,14 +114,19 @@ def coded_chunks(
         has_names,
         check=TableCheck(allow_nan),
         has_targets=False,
-        units=("user_ids",),
+        units=("user_ids", "sample_weight"),
         name=_NAME,
     )
-    bounding = CodedTable(categories=categories, names=names, persons=distinct_persons)
+    weights = ClippedWeights(weight_bound)
+    bounding = CodedTable(
+        categories=categories, names=names, weights=weights, persons=distinct_persons
+    )
     survey = surveyor.survey(bounding)
-    if survey.person_starts is None:
-        bounding = replace(bounding, persons=None)
-    else:
-        bounding = replace(bounding, n_persons=survey.person_starts[-1])
+    bounding = replace(
+        bounding,
+        weights=weights if survey.is_weighted else None,
+        persons=None if survey.person_starts is None else distinct_persons,
+        n_units=(survey.person_starts or survey.starts)[-1],
+    )
     records = ChunkedRecords(source, survey, bounding, _NAME)
     return CategoricalChunks(records, tuple(map(len, categories)))

@@ -291,7 +291,6 @@ def test_features_are_planned_by_persons_in_several_row_groups(tmp_path):
 
 REFUSED = {
     "weights of columns": lambda source: OTHERS["scaler"][0].fit(source),
-    "weights of tables": lambda source: OTHERS["table"][0].fit(source),
     "caps without ids": lambda source: make("squares, caps").fit(
         ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
     ),

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from skdp.data import ChunkSource, RecordsChangedError
+from skdp.data import Chunk, ChunkSource, RecordsChangedError
 from skdp.mechanisms import NoiseSource
 from skdp.problems import categorical_chunks
 from skdp.synthetic import DPSyntheticData
@@ -127,9 +128,41 @@ def test_what_is_refused(X, parameters, message):
     assert not hasattr(model, "privacy_")
 
 
-def test_weights_need_arrays():
-    with pytest.raises(ValueError, match="in memory"):
-        DPSyntheticData(categories=CATEGORIES).fit(chunked(table()), sample_weight=np.ones(3000))
+WEIGHTS = np.random.default_rng(2).uniform(0.0, 1.3, 3000)
+IDS = np.sort(np.random.default_rng(3).integers(0, 700, 3000))
+
+
+def weighted(weights=WEIGHTS, ids=None):
+    edges = EDGES if ids is None else np.searchsorted(ids, [0, 200, 200, 201, 600, 700])
+    parts = Chunk(table(), sample_weight=weights, user_ids=ids)
+    return ChunkSource(lambda k: parts.take(slice(*edges[k : k + 2])), 5)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 8.0])  # rounds, and all pairs
+@pytest.mark.parametrize("ids", [None, IDS], ids=["records", "persons"])
+def test_weights_are_those_in_memory(epsilon, ids):
+    weights = np.where(WEIGHTS < 0.1, 0.0, WEIGHTS)
+    model = DPSyntheticData(epsilon, categories=CATEGORIES, weight_bound=1.2, random_state=0)
+    expected = clone(model).fit(table(), user_ids=ids, sample_weight=weights)
+    assert_same(model.fit(weighted(weights, ids)), expected)
+    assert model.privacy_.unit == ("record" if ids is None else "user")
+
+
+def test_weights_that_are_refused():
+    model = DPSyntheticData(categories=CATEGORIES, weight_bound=1.0)
+    with pytest.raises(ValueError, match="A source holds"):
+        model.fit(weighted(), sample_weight=WEIGHTS)
+    with pytest.raises(ValueError, match="chunk 4: sample_weight must be finite and >= 0"):
+        model.fit(weighted(np.where(np.arange(3000) == 2500, -0.123, WEIGHTS)))
+    with pytest.raises(ValueError, match="has no proof for weights"):
+        clone(model).set_params(method="mirror_descent").fit(weighted())
+    with pytest.warns(UserWarning, match="weight_bound was not declared"):
+        clone(model).set_params(weight_bound=None).fit(weighted())
+    weights = WEIGHTS.copy()
+    source = weighted(weights)
+    source.progress = lambda *_: weights.__setitem__(7, np.nextafter(weights[7], 2.0))
+    with pytest.raises(RecordsChangedError, match="pass 3"):
+        model.fit(source)
 
 
 def test_parquet_and_what_follows_in_pipelines(tmp_path):
