@@ -43,7 +43,7 @@ class Expansion:
     row_norm : float
         Bound on the norms of rows before they are shortened, constant included.
     before : Expansion, optional
-        Of the same records around another point, whose Hessian is corrected if few bends differ.
+        Of the same records around another point, whose Hessian is corrected where bends differ.
 
     Attributes
     ----------
@@ -65,41 +65,41 @@ class Expansion:
         self._bends = np.empty(problem.n_records, dtype=bool)  # 0 or 1: second derivatives
         loss, norms, weights = self._loss, self._records.norms, point[None, :]
 
-        def statistic(block: Any) -> np.ndarray:
-            margins, targets = block.margins(weights), block.targets
-            self._bends[block.positions] = loss.second_derivative(margins, targets)
+        def statistic(block: Any) -> tuple[np.ndarray, ...]:
+            targets = block.targets
+            margins = block.margins(weights) if point.any() else np.zeros(len(targets))
+            bends = loss.second_derivative(margins, targets)
+            self._bends[block.positions] = bends
             slack = np.abs(margins + loss.offset - targets[:, 0])
             slack -= targets[:, 1]
             np.abs(slack, out=slack)
             slack -= margins_rounding
             slack /= norms[block.positions]
             self._radii[block.positions] = slack
-            return block.pull_back(loss.derivative(margins, targets))
+            sums = block.pull_back(loss.derivative(margins, targets))
+            return (sums, block.gram(bends)) if before is None else (sums,)
 
-        self._gradient = self._records.total(statistic).ravel() / self._n
+        gradient, *hessian = self._records.total(statistic)
+        self._gradient = gradient.ravel() / self._n
         constants = problem.constants
         additions = chain(constants.most_terms, constants.block_size)
         products = 0.51 * additions + (constants.row_width + 8.0) ** 2
         self._rounding = constants.gradient_rounding
         self._hessian_rounding = 2.0 * EPS * constants.size_ratio * products * row_norm**2
-        self.hessian = self._hessian(before)
+        self.hessian = hessian[0] / self._n if before is None else self._corrected(before)
 
-    def _hessian(self, before: Expansion | None) -> np.ndarray:
-        weights = self._bends.astype(np.float64)
-        positions: Any = slice(None)
-        known: Any = 0.0
-        if before is not None:
-            changes = weights - before._bends
-            changed = np.flatnonzero(changes)
-            if len(changed) <= _LARGEST_PART * len(changes):
-                self._hessian_rounding += before._hessian_rounding
-                if not len(changed):
-                    return before.hessian
-                weights, positions, known = changes, changed, before.hessian
-        total = self._records.total(
-            lambda block: block.gram(weights[block.positions]), part=positions
-        )
-        return np.asarray(known + total / self._n)
+    def _corrected(self, before: Expansion) -> np.ndarray:
+        """Return the Hessian by another one, whose bends differ."""
+        known, positions = before.hessian, np.flatnonzero(self._bends != before._bends)
+        self._hessian_rounding += before._hessian_rounding
+        if not len(positions):
+            return known
+
+        def statistic(block: Any) -> np.ndarray:
+            bends = self._bends[block.positions].astype(np.float64)
+            return np.asarray(block.gram(bends - before._bends[block.positions]))
+
+        return np.asarray(known + self._records.total(statistic, part=positions) / self._n)
 
     def near(self, w: np.ndarray, rounding: float) -> np.ndarray | None:
         """Return the positions of the records that may have met a kink on the way to `w`.
