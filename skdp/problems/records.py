@@ -41,8 +41,8 @@ Part = slice | np.ndarray
 _BLOCK_BYTES = 1 << 19
 #: Rows of one block: the bounds keep Python's overhead and the rounding error small.
 _MIN_BLOCK, MOST_ROWS = 256, 1 << 14
-#: Numbers in a block of rows for matrices of second moments: 16 MB.
-_GRAM_NUMBERS = 1 << 21
+#: Numbers in a block of rows for matrices of second moments: 4 MB, which stay in a cache.
+_GRAM_NUMBERS = 1 << 19
 #: Bytes of doubles up to which rows in single precision are copied.
 _DOUBLED = 1 << 26
 #: Norms of rows whose products are far from the ends of single precision.
