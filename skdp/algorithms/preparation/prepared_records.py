@@ -156,6 +156,16 @@ class PreparedBlock:
         return np.column_stack([rows, np.full(len(rows), self.affine.constant)])
 
 
+@dataclass(frozen=True)
+class OfRawRows:
+    """Sum of gradients over the rows ``(x, 1)`` of prepared records."""
+
+    terms: GradientSum
+
+    def __call__(self, block: Any) -> np.ndarray:
+        return self.terms(block.inner)
+
+
 class PreparedRecords(Records):
     """View bounded records as prepared rows ``(b, constant)``.
 
@@ -227,11 +237,7 @@ class PreparedRecords(Records):
             return super().total(statistic, raw, part)
         # the map is linear: weights are mapped once, and the sum
         of_rows = GradientSum(statistic.loss, self.affine.weights(statistic.weights))
-
-        def of_inner(block: Any) -> np.ndarray:
-            return of_rows(block.inner)
-
-        return self.affine.sums(super().total(of_inner, raw, part))
+        return self.affine.sums(super().total(OfRawRows(of_rows), raw, part))
 
     def take(self, positions: Part, view: bool = False) -> PreparedRecords:
         part = super().take(positions, view)
