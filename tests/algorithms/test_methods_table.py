@@ -16,6 +16,7 @@ from skdp.problems import Objective
 NAMES = (
     "output",
     "phased",
+    "rounds",
     "gradient",
     "statistics",
     "objective",

@@ -18,13 +18,9 @@ from scipy.special import expit, gammaincinv
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.temperature import TemperatureNoise
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.calibration import normal_law
 from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
-from skdp.algorithms.preparation.penalty import (
-    Spectrum,
-    normal_law,
-    normal_slopes,
-    typical_curvatures,
-)
+from skdp.algorithms.preparation.penalty import Spectrum, normal_slopes, typical_curvatures
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
 from skdp.problems import Design, Loss
 

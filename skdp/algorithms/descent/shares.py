@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import expit
 
 from skdp.algorithms.descent import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering
 from skdp.problems import Loss, SoftmaxLoss
 
 
@@ -64,6 +66,54 @@ def expected_reliability(
         law = (law * ((1.0 / (likely @ law)) @ likely) + uniform) / (len(values) + 1.0)
     posterior = likely * law
     return np.asarray((posterior @ reliability(grid, half)) / posterior.sum(axis=1))
+
+
+def kept_of_columns(
+    learnt: np.ndarray,
+    variances: np.ndarray,
+    moments: np.ndarray,
+    deviation: float,
+    *,
+    centering: Centering,
+    loss: Loss,
+    noise: float,
+    n_records: float,
+    is_squared: bool,
+) -> np.ndarray:
+    """Return the part of the weights of each column that is kept, shape (n_outputs, n_features).
+
+    The weight of a column is mostly noise if all noise together exceeds what the records of the
+    column can say, unless it is larger than noise alone makes it. Their number has noise, too: what
+    is kept is its mean given the released moments of all columns. Of squares the weights of columns
+    of small variance matter, too: a column has at least as many records as rows of norm 1 need for
+    its mean.
+
+    Parameters
+    ----------
+    learnt, variances : ndarray of shape (n_outputs, n_features)
+        Weights of centered rows, and the variances of their noise.
+    moments : ndarray of shape (n_features,)
+        Second moments, as released.
+    deviation : float
+        Of their noise.
+    centering : Centering
+    loss : Loss
+    noise : float
+        Of a mean of numbers up to 1, with the whole budget.
+    n_records : float
+    is_squared : bool
+        Whether errors are squared.
+    """
+    sampled = rules.HALF_SAMPLED / n_records if loss.has_odds else 0.0
+    half = math.hypot(rules.HALF_RELIABLE * noise, sampled)
+    parts = expected_reliability(moments, deviation, half)
+    if is_squared and centering.mean.any():
+        of_means = centering.errors[0] * centering.scale
+        by_means = expected_reliability(centering.mean, of_means, half, is_signed=True)
+        parts = np.maximum(parts, by_means)
+    of_noise = variances + (sampled / (np.maximum(moments, 0.0) + deviation)) ** 2
+    limit = rules.NOISE_DEVIATIONS**2 * of_noise / np.maximum(learnt**2, 1e-300)
+    return np.asarray(np.maximum(parts, 1.0 - limit))
 
 
 def balanced(

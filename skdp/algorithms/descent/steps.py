@@ -5,7 +5,6 @@ Theory: docs/theory/noisy_gradient_descent.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.schedule import descend
-from skdp.algorithms.descent.shares import expected_reliability
+from skdp.algorithms.descent.shares import kept_of_columns
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves, attacked_sum
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, clipped_sum, person_rounding
@@ -74,33 +73,26 @@ class Descent:
     def reliability(self, learnt: np.ndarray) -> np.ndarray:
         """Return the part of what the steps learnt that is kept, shape of the weights.
 
-        The weight of a column is mostly noise if all noise together exceeds what the records of
-        the column can say, unless it is larger than noise alone makes it. Their number has noise,
-        too: what is kept is its mean given the released moments of all columns. All is kept for the
-        constant, and where second moments were not released. Of squares the weights of columns of
-        small variance matter, too: a column has at least as many records as rows of norm 1 need
-        for its mean.
+        All is kept for the constant, and where second moments were not released.
         """
         plan, known = self.plan, self.preconditioner
         kept = np.ones_like(learnt)
         if known is None:
             return kept
         d, n = plan.objective.design.n_features, plan.n_records
-        moments, error = known.of_columns[:d], known.deviation(plan.ridge)
-        hidden = rules.HALF_RELIABLE * plan.objective.neighbouring.n_changes / plan.mu
-        sampled = rules.HALF_SAMPLED if plan.loss.has_odds else 0.0
-        half = math.hypot(hidden, sampled) / n
-        parts = expected_reliability(moments, error, half)
-        centering = self.rows.centering
-        if plan.is_squared and centering.mean.any():
-            of_means = centering.errors[0] * centering.scale
-            by_means = expected_reliability(centering.mean, of_means, half, is_signed=True)
-            parts = np.maximum(parts, by_means)
         unit = plan.sensitivity * plan.n_blocks / n
         noise = plan.schedule.average_variance(0.0, unit) * (known.matrix(plan.floor) ** 2).sum(0)
-        noise = noise[:d] + (sampled / (n * (np.maximum(moments, 0.0) + error))) ** 2
-        squares = np.maximum(learnt[:, :d] ** 2, 1e-300)
-        kept[:, :d] = np.maximum(parts, 1.0 - rules.NOISE_DEVIATIONS**2 * noise / squares)
+        kept[:, :d] = kept_of_columns(
+            learnt[:, :d],
+            noise[:d],
+            known.of_columns[:d],
+            known.deviation(plan.ridge),
+            centering=self.rows.centering,
+            loss=plan.loss,
+            noise=plan.objective.neighbouring.n_changes / (n * plan.mu),
+            n_records=n,
+            is_squared=plan.is_squared,
+        )
         return kept
 
     def release(

@@ -9,6 +9,7 @@ afterwards with the released moments, which costs nothing. Theory: docs/theory/p
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.descent.noise import clipped_curvature, row_squares, sampling_noise
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
-from skdp.algorithms.descent.shares import class_shares
+from skdp.algorithms.descent.shares import class_shares, kept_of_columns
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.expansion import ROUNDING, Expansion, can_expand
@@ -26,6 +27,7 @@ from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.calibration import ConstantModel
 from skdp.algorithms.preparation.centered_noise import centered_noise
 from skdp.algorithms.preparation.levels import Level
 from skdp.algorithms.preparation.penalty import (
@@ -36,7 +38,7 @@ from skdp.algorithms.preparation.penalty import (
 )
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
-from skdp.algorithms.preparation.undo import Curvature, LeftNoise, shrunk
+from skdp.algorithms.preparation.undo import Average, Curvature, LeftNoise, shrunk
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -66,7 +68,10 @@ class Solved:
     ----------
     weights : ndarray of shape (n_outputs, width)
         Of prepared rows, shrunk by their noise.
+    average : Average
+        Of the undone solutions.
     curvature : Curvature
+        At these weights, for log odds.
     mean, variances, shrunk : ndarray of shape (n_outputs, width)
         The average in coordinates of the curvature's directions, the variances of its noise, and
         what shrinkage makes of it.
@@ -75,6 +80,7 @@ class Solved:
     """
 
     weights: np.ndarray
+    average: Average
     curvature: Curvature
     mean: np.ndarray
     variances: np.ndarray
@@ -175,19 +181,16 @@ class PreparedOutputPlan(Plan):
         return np.linalg.eigh(bends.reshape(len(self.odds), -1))
 
     @property
-    def _relative_bends(self) -> np.ndarray:
-        """The same over those of classes of equal sizes."""
-        n_margins = self.risk.loss.n_margins
-        return np.asarray(self._bends[0] * (n_margins if n_margins > 1 else 4.0))
-
-    @property
     def shares(self) -> np.ndarray:
         """Second derivatives that clipping leaves on average, in the directions of outputs."""
         loss = self.risk.loss
         if not loss.has_odds:
             return np.full(loss.n_outputs, typical_curvature(loss, self.spread, self._slope))
-        shares = self._bends[0] * math.sqrt(min(self._slope, 1.0))
-        return np.maximum(shares, rules.LEAST_CURVATURE)
+        return self._left_by_clipping(self._bends[0])
+
+    def _left_by_clipping(self, bends: np.ndarray) -> np.ndarray:
+        """Second derivatives of log odds that clipping leaves of those of the loss."""
+        return np.maximum(bends * math.sqrt(min(self._slope, 1.0)), rules.LEAST_CURVATURE)
 
     @property
     def _step(self) -> float:
@@ -224,13 +227,11 @@ class PreparedOutputPlan(Plan):
             constant=prepared.affine.constant,
         )
 
-    @property
-    def _needs_many(self) -> bool:
-        """Whether there is more than little noise, relative to what tells classes apart."""
-        effective = self.weights_noise
-        if self.risk.loss.has_odds:
-            effective /= float(self._relative_bends.mean())
-        return effective > rules.LITTLE_NOISE
+    def _shape_at(self, curvature: Curvature, bends: np.ndarray) -> Curvature:
+        """Return the same for mean second derivatives of log odds: margins make them flatter."""
+        values, outputs = np.linalg.eigh(bends)
+        shares = self._left_by_clipping(values) / self._step
+        return replace(curvature, shares=shares, outputs=outputs)
 
     @property
     def n_solves(self) -> int:
@@ -242,16 +243,32 @@ class PreparedOutputPlan(Plan):
         return self._relative_penalty * float(self._undone_shares.mean()) * self.curvature
 
     @property
+    def _power(self) -> float:
+        """Power of its number by which a solve counts."""
+        return self._solves[2]
+
+    @property
     def _relative_penalty(self) -> float:
         """The same in units of the mean curvature."""
         return self._solves[1]
 
     @property
-    def _solves(self) -> tuple[int, float]:
-        """Their number, and the penalty in units of the mean curvature."""
+    def _solves(self) -> tuple[int, float, float]:
+        """Their number, the penalty in units of the mean curvature, and how later ones count."""
         if self.level.is_pure:  # epsilons add, so that many cost much
             return rules.PURE_SOLVES[self.weights_noise > rules.PURE_LITTLE_NOISE]
-        return rules.SOLVES[self._needs_many], rules.PENALTIES[self._needs_many]
+        return (rules.SOLVES_OF_ODDS if self.risk.loss.has_odds else rules.SOLVES)[self._row]
+
+    @property
+    def _row(self) -> int:
+        """Row of the tables of solves."""
+        noise = self.weights_noise
+        if not self.risk.loss.has_odds:
+            return int(noise > rules.LITTLE_NOISE)
+        # relative to what tells classes apart, 1 for classes of equal sizes
+        n_margins = self.risk.loss.n_margins
+        noise /= float(self._bends[0].mean()) * (n_margins if n_margins > 1 else 4.0)
+        return bisect_left(rules.NOISES_OF_ODDS, noise)
 
     @property
     def mechanism(self) -> AdditiveMechanism:
@@ -314,7 +331,7 @@ class PreparedOutputPlan(Plan):
         planned = curvature.shares * self.curvature
         stays = 1.0 - self._undone(planned) / self._undone(own)
         stays = (stays * shrinkage).tolist()
-        return np.array([carried_noise(self.n_solves, each) for each in stays])
+        return np.array([carried_noise(self.n_solves, each, self._power) for each in stays])
 
     def _undone(self, curvature: np.ndarray) -> np.ndarray:
         """What the noise of a release is multiplied by for some curvatures of outputs."""
@@ -378,6 +395,8 @@ class PreparedOutputPlan(Plan):
                 plan = replace(plan, class_shares=tuple(shares.tolist()))
             weights, left, plan = plan._solved(data, prepared, run)
             centered = prepared.centered_weights(weights)
+            kept = self._kept(prepared, left, centered)
+            centered[:, : kept.shape[1]] *= kept
             factor, shift, offsets = 1.0, 0.0, prepared.centering.offsets
             if self.temperature is not None:
                 if self.risk.loss.has_odds and self._noise > rules.FACTOR_NOISE:
@@ -416,6 +435,7 @@ class PreparedOutputPlan(Plan):
                 to_scores=np.asarray(self.risk.loss.class_weights(np.eye(len(raw)))),
                 tempered=tempered,
                 offset_variance=plan._constant_variance,
+                kept=kept,
                 moments_noise=(
                     self.preparation.moments_noise(prepared.centering)
                     if self.objective.is_penalised
@@ -423,6 +443,37 @@ class PreparedOutputPlan(Plan):
                 ),
             )
             return Result(point=point, plan=plan, noise=noise)
+
+    def _kept(self, prepared: Preparation, left: LeftNoise, centered: np.ndarray) -> np.ndarray:
+        """Return what is kept of the weights of each feature, shape (n_outputs, n_features)."""
+        d = len(prepared.moments)
+        if prepared.columns is None:
+            return np.ones((len(centered), d))
+        # where no record has a column its noise is that of all solves
+        squares = (left.functions @ prepared.whitener) ** 2
+        squares *= carried_noise(self.n_solves, 1.0, self._power)
+        moments, deviation = prepared.columns
+        return kept_of_columns(
+            centered[:, :d],
+            left.outputs**2 @ (left.variances @ squares),
+            moments,
+            deviation,
+            centering=prepared.centering,
+            loss=self.risk.loss,
+            noise=self._noise,
+            n_records=self.objective.design.n_records,
+            is_squared=self.is_squared and not self._has_kink,
+        )
+
+    def _view(self, affine: AffineMap, factors: np.ndarray | None = None) -> ClippedSlopes:
+        """Return the view of records as prepared rows, with factors of the losses of groups."""
+        steepest = largest_residual(self.risk.loss) if self.risk.loss.has_odds else None
+        return ClippedSlopes(affine=affine, clip=self.clip, factors=factors, steepest=steepest)
+
+    def _clipped(self, offsets: np.ndarray, has_factors: bool = False) -> ClippedLoss:
+        """Return the loss of that view."""
+        loss = clipped(self.risk.loss, offsets, self.clip)
+        return loss.with_factors() if has_factors or self.risk.loss.has_odds else loss
 
     def _solved(
         self, data: Records, prepared: Preparation, run: Run
@@ -464,24 +515,25 @@ class PreparedOutputPlan(Plan):
         n_public = objective.design.n_records if nominal else None
         largest = 1.0 if factors is None else float(factors.max())
         relative = None if factors is None else factors / largest
-        rows = ClippedSlopes(affine=prepared.affine, clip=clip, factors=relative).of(data)
+        rows = self._view(prepared.affine, relative).of(data)
         offsets = prepared.centering.offsets if offsets is None else offsets
-        loss = clipped(self.risk.loss, offsets, clip)
-        if factors is not None:
-            loss = loss.with_factors()
+        loss = self._clipped(offsets, factors is not None)
         curvature = self._shape_of_loss(prepared)
         # solves are of sums over the public number, moments of means over the released one
         public = objective.design.n_records
         part = (prepared.centering.n_records or public) / public
-        undoing, shape = curvature.factors(alpha / part), (loss.n_outputs, rows.width)
+        shape = (loss.n_outputs, rows.width)
         path = SolutionPath(curvature.inverse(alpha / part, part / largest))
-        weights, total, origin = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        weights, origin = np.zeros(shape), np.zeros(shape)
         if start is not None:
             weights = start
             origin = origin if factors is None else curvature.rotated(start)
-        counted, least_moved, n_solves = 0.0, math.inf, self.n_solves
+        constant = None if factors is not None else self.constant_model(offsets, curvature)
+        average, least_moved, n_solves = Average(shape), math.inf, self.n_solves
         expansion = None
         for t in range(1, n_solves + 1):
+            if t > 1 and constant is not None:
+                curvature = self._shape_at(curvature, constant.curvature)
             norm = float(np.linalg.norm(weights))
             size = objective.design.size_ratio * clip * largest
             radius = (norm + size / alpha) * (1.0 + 1e-9)
@@ -504,15 +556,16 @@ class PreparedOutputPlan(Plan):
             mechanism = self.level.part(1.0 / n_solves).mechanism(float(sensitivity))
             noisy = solve_and_release(problem, accuracy, mechanism, run, project=False, path=path)
             noisy = noisy.reshape(shape)
+            undoing = curvature.factors(alpha / part)
             undone = weights + curvature.rotated_back(undoing * curvature.rotated(noisy - weights))
-            total, counted = total + t * undone, counted + t
-            squares = sum(s * s for s in range(1, t + 1)) / counted**2
-            variances = (mechanism.deviation(noisy.size) * undoing) ** 2 * squares
-            mean = curvature.rotated(total / counted)
-            beta = origin + self.shrunk(mean - origin, variances, curvature)
+            deviations = mechanism.deviation(noisy.size) * undoing
+            average.add(undone, deviations, curvature, float(t**self._power))
+            mean, variances = average.at(curvature)
+            beta = origin + self.shrunk(mean - origin, variances, curvature, constant)
             weights = curvature.rotated_back(beta)
         return Solved(
             weights=weights,
+            average=average,
             curvature=curvature,
             mean=mean,
             variances=variances,
@@ -520,8 +573,17 @@ class PreparedOutputPlan(Plan):
             sensitivity=least_moved,
         )
 
+    def constant_model(self, offsets: np.ndarray, curvature: Curvature) -> ConstantModel | None:
+        """Return what the constant is shrunk to: log odds with an intercept alone have one."""
+        is_known = self.risk.loss.has_odds and curvature.constant
+        return ConstantModel(self.risk.loss, offsets) if is_known else None
+
     def shrunk(
-        self, weights: np.ndarray, variances: np.ndarray, curvature: Curvature
+        self,
+        weights: np.ndarray,
+        variances: np.ndarray,
+        curvature: Curvature,
+        constant: ConstantModel | None = None,
     ) -> np.ndarray:
         """Shrink weights by their noise, in coordinates of the directions."""
         return shrunk(
@@ -531,6 +593,7 @@ class PreparedOutputPlan(Plan):
             cap=self._cap,
             least=self._least_prior,
             constant_variance=self._constant_variance,
+            constant=None if constant is None else constant.around(curvature),
         )[0]
 
     @property
@@ -564,19 +627,21 @@ class PreparedOutputPlan(Plan):
         return np.asarray((deviation / np.maximum(self._bends[0], 0.05)) ** 2)
 
 
-def carried_noise(n_solves: int, stays: float) -> float:
+def carried_noise(n_solves: int, stays: float, power: float) -> float:
     """Variance of an average of solves by that of one whose solves forget the point before them.
 
-    Solve t returns `stays` times the average of those before it, and noise; it has the weight t.
+    Solve t returns `stays` times the average of those before it, and noise; it has the weight
+    ``t**power``.
     """
     stays = min(max(stays, -1.0), 0.95)
     average, total, counted = np.zeros(n_solves), np.zeros(n_solves), 0.0
-    for t in range(n_solves):
+    counts = np.arange(1.0, n_solves + 1.0) ** power
+    for t, count in enumerate(counts.tolist()):
         solve = stays * average
         solve[t] += 1.0
-        total, counted = total + (t + 1.0) * solve, counted + t + 1.0
+        total, counted = total + count * solve, counted + count
         average = total / counted
-    plain = np.arange(1.0, n_solves + 1.0) / counted
+    plain = counts / counted
     return float((average**2).sum() / (plain**2).sum())
 
 
@@ -666,8 +731,8 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     additions = chain(constants.most_terms, constants.block_size)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
-    # the last EPS is that of the factors of groups
-    errors += (2.0 * affine.relative_rounding + (several + 1.0) * EPS) * loss.clip
+    # the last 3 EPS are those of factors of losses, which limits are divided by
+    errors += (2.0 * affine.relative_rounding + (several + 3.0) * EPS) * loss.clip
     return float(constants.size_ratio * errors)
 
 

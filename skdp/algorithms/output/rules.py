@@ -32,17 +32,20 @@ SADDLE_STEP, SADDLE_ACCURACY, SADDLE_EVALUATIONS = 3.0, 0.02, 200
 #: accuracy beyond double precision.
 WEAKEST = 1e-7
 
-#: Prepared rows: noise g of whitened weights up to which few solves do; the number of solves and
-#: their penalty in units of the mean curvature, with little noise and with more. Many solves with a
-#: large penalty see the clipped slopes at better and better points, and no solve has to be exact
-#: where curvatures are hardly known.
-LITTLE_NOISE, SOLVES, PENALTIES = 0.004, (6, 16), (4.0, 16.0)
+#: Prepared rows: noise g of whitened weights up to which few solves do; with less noise and with
+#: more the number of solves, their penalty in units of the mean curvature, and the power of its
+#: number by which a solve counts. Many solves with a large penalty see the clipped slopes at better
+#: and better points, and no solve has to be exact where curvatures are hardly known.
+LITTLE_NOISE, SOLVES = 0.004, ((6, 4.0, 0.5), (16, 16.0, 0.5))
+#: The same for log odds, with two such noises. Their curvature changes from solve to solve: late
+#: ones count for more where noise allows it.
+NOISES_OF_ODDS, SOLVES_OF_ODDS = (0.004, 0.03), ((8, 1.0, 4), (16, 4.0, 2), (16, 16.0, 1))
 #: Noise of margins from which on steps are shorter than Newton's, of numbers and of classes, and
 #: the shortest step: less noise in directions with much variance, where most of the signal is.
 FULL_STEPS_NOISE, SHORTEST_STEP = (0.05, 0.15), 0.5
 #: The same limit for pure privacy, and the number of solves with their penalty. With a penalty of
 #: at most the mean curvature no direction overshoots twice as far, whatever its second moment is.
-PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 1.0), (1, 4.0))
+PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 1.0, 1), (1, 4.0, 1))
 #: The noise of whitened weights above which less of them is kept: of numbers, of classes.
 MUCH_NOISE = (0.5, 1.5)
 #: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.

@@ -30,6 +30,7 @@ def centered_noise(
     to_scores: np.ndarray,
     tempered: TemperatureNoise | None,
     offset_variance: np.ndarray,
+    kept: np.ndarray,
     moments_noise: tuple[float, float] | None,
 ) -> WeightNoise:
     """Return the covariance of the coefficients of a model of prepared rows.
@@ -46,6 +47,8 @@ def centered_noise(
         Of the release that found the factor.
     offset_variance : ndarray of shape (k,)
         Of the margins of a constant model, which the weight of the constant corrects in part.
+    kept : ndarray of shape (k, n_features)
+        Part of the weights of each column that was kept.
     moments_noise : tuple of two floats or None
         Deviation and relative error of the moments, as of :meth:`Spectrum.penalty_noise`; None
         without a penalty.
@@ -54,7 +57,7 @@ def centered_noise(
     d, k = len(rows.shift), len(raw)
     square = max(float((raw[:, :d] ** 2).sum()), 1e-300)
     factor = float((raw[:, :d] * scaled[:, :d]).sum()) / square
-    functions = factor * left.functions @ prepared.whitener
+    functions = factor * (left.functions @ prepared.whitener) * kept.mean(axis=0)
     constant = left.constant * (factor * prepared.affine.constant) ** 2
     constant = constant + (1.0 - left.kept) ** 2 * offset_variance * rows.has_intercept
     mixed = np.zeros((0, k, d))

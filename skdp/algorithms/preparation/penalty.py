@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.calibration import ConstantModel
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
@@ -21,15 +22,8 @@ from skdp.problems.multiclass_losses import OneVsRestLoss
 
 #: What is said of it in reports.
 AFTER_RELEASES = "alpha and coef_norm enter after the releases, as if the solution had had them"
-#: Nodes and weights of a normal law, and the number of draws of several margins, with their
-#: opposites.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_DRAWS = 500
 #: Steps to the fixed point of curvature and weights, and the change that is none.
 _STEPS, _NO_CHANGE = 100, 1e-9
-#: Largest change of log odds in one of them.
-_LONGEST = 1.0
 #: Log of an alpha that leaves nothing of any weights, and the least curvature.
 _LARGEST, _FLATTEST = 600.0, 1e-12
 
@@ -231,14 +225,12 @@ class _Shrinkage:
     ) -> None:
         self.loss, self.moments = loss, moments
         self.offsets = offsets if first is None else first
-        self._nodes, self._shares = normal_law(len(weights))
         self.first_curvature, k = 1.0, len(weights)
         if loss.has_odds:
-            covariance = np.zeros((k, k))
-            if first is None:
-                covariance = (weights * moments) @ weights.T
-            self._rate, curvature = self._means(self.offsets, covariance)
-            self.first_curvature = max(float(np.trace(curvature)) / k, _FLATTEST)
+            covariance = (weights * moments) @ weights.T if first is None else None
+            self._constant = ConstantModel(loss, self.offsets, covariance)
+            curvature = float(np.trace(self._constant.curvature)) / k
+            self.first_curvature = max(curvature, _FLATTEST)
             self.offsets, self._curvature = self._calibrated(offsets, weights)
         else:
             self._curvature = typical_curvature(loss, spread) * np.eye(k)
@@ -259,39 +251,13 @@ class _Shrinkage:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return offsets that leave the mean probabilities, and the curvature there."""
         covariance = (weights * self.moments) @ weights.T
-        for _ in range(_STEPS):
-            rate, curvature = self._means(offsets, covariance)
-            step = np.linalg.lstsq(curvature, self._rate - rate, rcond=1e-9)[0]
-            offsets = offsets + np.clip(step, -_LONGEST, _LONGEST)
-            if np.abs(step).max() <= _NO_CHANGE:
-                break
-        return offsets, curvature
+        return self._constant.offsets(covariance, offsets)
 
     def _solved(self, curvature: np.ndarray, alpha: float) -> np.ndarray:
         """Solve ``C w h + alpha w = score`` direction by direction."""
         values, vectors = np.linalg.eigh(curvature)
         scales = np.maximum(values, _FLATTEST)[:, None] * self.moments + alpha
         return np.asarray(vectors @ ((vectors.T @ self._score) / scales))
-
-    def _means(self, offsets: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean first and second derivative for normal margins, and target 0."""
-        values, vectors = np.linalg.eigh(covariance)
-        margins = offsets + self._nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
-        k = len(offsets)
-        targets = np.zeros(len(margins), dtype=np.intp)
-        margins = margins[:, 0] if k == 1 else margins
-        first = self.loss.derivative(margins, targets).reshape(-1, k)
-        second = self.loss.second_derivative(margins, targets).reshape(-1, k * k)
-        return self._shares @ first, (self._shares @ second).reshape(k, k)
-
-
-def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes of a normal law of k margins, shape (m, k), and their weights."""
-    if k == 1:
-        return _NODES[:, None], _WEIGHTS
-    draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((_DRAWS, k)))  # public
-    draws *= math.sqrt(_DRAWS)
-    return np.concatenate([draws, -draws]), np.full(2 * _DRAWS, 0.5 / _DRAWS)
 
 
 def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -> float:

@@ -42,6 +42,8 @@ class Preparation:
     whitener : ndarray of shape (n_features, n_features)
     spectrum : Spectrum
         Second moments of centered rows.
+    columns : tuple of ndarray of shape (n_features,) and float, or None
+        Those of the features, as released, and the deviation of their noise.
     """
 
     centering: Centering
@@ -52,6 +54,7 @@ class Preparation:
     rows: CenteredRecords
     whitener: np.ndarray
     spectrum: Spectrum
+    columns: tuple[np.ndarray, float] | None
 
     def centered_weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of prepared rows, one row per output, into those of the centered ones."""
@@ -114,11 +117,13 @@ class PreparationPlan:
             spread = self.spread.release(records, offset, noise, counted)
         rows = centered(records, centering)
         whitener, moments, directions = np.eye(d), np.full(d, 1.0 / d), np.eye(d)
-        spectrum = Spectrum.public(d)
+        spectrum, columns = Spectrum.public(d), None
         if self.moments is not None:
             matrix = self.moments.release(rows, noise)[:d, :d]
             unit = self.moments.noise
             factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
+            deviation, _ = self.moments_noise(centering)
+            columns = factor * np.diag(matrix), factor * deviation
             values, directions = np.linalg.eigh(factor * matrix)
             values, floor = np.maximum(values, 0.0), rules.RIDGE * unit * factor
             known = np.maximum(values / (values + floor), rules.LEAST_KNOWN)
@@ -137,6 +142,7 @@ class PreparationPlan:
             rows=rows,
             whitener=whitener,
             spectrum=spectrum,
+            columns=columns,
         )
 
 

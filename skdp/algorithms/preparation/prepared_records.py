@@ -196,18 +196,27 @@ class PreparedRecords(Records):
     def norm_bound(self) -> float:
         return self.affine.norm_bound
 
-    def with_limits(self, clip: float, factors: np.ndarray | None = None) -> PreparedRecords:
+    def with_limits(
+        self, clip: float, factors: np.ndarray | None = None, steepest: float | None = None
+    ) -> PreparedRecords:
         """Put the largest slope of each record, which clips its gradient, beside its target.
 
-        And, if there are any, the factor of its group.
+        And, if there are any, the factor of its loss; parameters as of :class:`ClippedSlopes`.
         """
         other = copy.copy(self)
         # each column is read by itself
-        columns = np.empty((self.n_records, 2 + (factors is not None)), order="F")
+        n_columns = 2 if factors is None and steepest is None else 3
+        columns = np.empty((self.n_records, n_columns), order="F")
         columns[:, 0] = self.targets
-        columns[:, 1] = clip / np.maximum(self.norms, self.affine.least_norm)
+        norms = np.maximum(self.norms, self.affine.least_norm)
+        columns[:, 1] = clip / norms
         if factors is not None:
             columns[:, 2] = factors[self.groups]
+        if steepest is not None:
+            shorter = np.minimum(rules.LONG_ROW / norms, 1.0) ** 2
+            smaller = np.maximum(shorter, np.minimum(columns[:, 1] / steepest, 1.0))
+            columns[:, 1] /= smaller
+            columns[:, 2] = smaller if factors is None else smaller * columns[:, 2]
         other.targets = read_only_view(columns)
         return other
 
@@ -252,15 +261,28 @@ class PreparedRecords(Records):
 class ClippedSlopes:
     """View bounded records as prepared rows, with limits on the norm of a gradient.
 
-    `factors` are those of the losses of groups, each at most 1; None: there are none.
+    Attributes
+    ----------
+    affine : AffineMap
+    clip : float
+        The limit.
+    factors : ndarray of shape (n_groups,), optional
+        Of the losses of the groups, each at most 1.
+    steepest : float, optional
+        Largest length of the derivative of the loss. If it is given, losses of long rows have
+        factors that are smaller, so that their slopes are clipped less, those of the longest rows
+        not at all: a clipped slope is small where one of few classes is rare.
     """
 
     affine: AffineMap
     clip: float
     factors: np.ndarray | None = None
+    steepest: float | None = None
 
     def __call__(self, records: Records) -> PreparedRecords:
-        return PreparedRecords(records, self.affine).with_limits(self.clip, self.factors)
+        return PreparedRecords(records, self.affine).with_limits(
+            self.clip, self.factors, self.steepest
+        )
 
     def of(self, records: Records | ChunkedRecords) -> Any:
         """View records in memory, or those of every chunk where it is read."""

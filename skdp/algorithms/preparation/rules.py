@@ -63,8 +63,10 @@ PENALISED_MOMENT = 0.5
 #: Penalty over the curvature of an average direction from which on it needs second moments, and
 #: spectral norm of their noise up to which they are then released.
 SHRUNK, PENALTY_NOISE = 0.05, 0.2
+#: Norm of a prepared row from which on losses of log odds have smaller factors.
+LONG_ROW = 1.5
 #: Largest norm of a whitened row, whose mean square is about 1: longer ones are shortened.
-LARGEST_NORM = 4.0
+LARGEST_NORM = 16.0
 #: Least second moment of a direction over the largest one where shrinkage is undone, and that of
 #: directions in which the squared weights are compared with their noise.
 LEAST_MOMENT, COMPARED_MOMENT = 1.0 / 3.0, 0.5

@@ -48,6 +48,11 @@ class Curvature:
         own = np.append(own, self.constant**2) if self.constant else own
         return np.asarray(self.shares[:, None] * own)
 
+    def covariance(self, weights: np.ndarray) -> np.ndarray:
+        """Covariance of the margins of weights, shape (n_outputs, n_outputs)."""
+        turned = weights[:, : len(self.moments)] @ self.directions
+        return np.asarray((turned * self.moments) @ turned.T)
+
     def rotated(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights into coordinates of the directions, and the constant's."""
         d = len(self.moments)
@@ -75,6 +80,35 @@ class Curvature:
             return np.ravel(self.outputs @ (blocks @ turned[:, :, None])[:, :, 0])
 
         return apply
+
+
+class Average:
+    """A weighted average of noisy weights, each in directions of outputs of its own.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``(n_outputs, width)``.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._counted, self._total = 0.0, np.zeros(shape)
+        #: Covariance of the outputs of each weight.
+        self._noise = np.zeros((shape[1], shape[0], shape[0]))
+
+    def add(
+        self, weights: np.ndarray, deviations: np.ndarray, curvature: Curvature, counts: float
+    ) -> None:
+        """Add weights, and the deviations of their noise in coordinates of a curvature."""
+        self._total, self._counted = self._total + counts * weights, self._counted + counts
+        factors = curvature.outputs * (counts * deviations).T[:, None, :]
+        self._noise += factors @ factors.transpose(0, 2, 1)
+
+    def at(self, curvature: Curvature) -> tuple[np.ndarray, np.ndarray]:
+        """Return the average and the variances of its noise, in coordinates of a curvature."""
+        outputs = curvature.outputs
+        variances = np.einsum("ba,jbc,ca->aj", outputs, self._noise, outputs)
+        return curvature.rotated(self._total / self._counted), variances / self._counted**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +177,7 @@ def shrunk(
     cap: float,
     least: float,
     constant_variance: np.ndarray,
+    constant: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink weights by their noise (empirical Bayes), all in coordinates of the directions.
 
@@ -160,6 +195,8 @@ def shrunk(
         Least prior variance over the mean variance of the noise.
     constant_variance : ndarray of shape (n_outputs,)
         Variance of the margins of a constant model, from the noise of the offsets.
+    constant : callable ``weights of the features -> margins``, optional
+        What the weight of the constant is shrunk to, margins of shape (n_outputs,). Default: 0.
 
     Returns
     -------
@@ -178,5 +215,8 @@ def shrunk(
     out[:, :d] *= prior / (prior + variances[:, :d])
     if curvature.constant:
         noise = variances[:, d] * curvature.constant**2
+        center = 0.0 if constant is None else constant(out[:, :d]) / curvature.constant
+        out[:, d] -= center
         out[:, d] *= constant_variance / (constant_variance + noise)
+        out[:, d] += center
     return out, curvature.floored[:, :d] * variances[:, :d] / prior

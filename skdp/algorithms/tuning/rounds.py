@@ -24,9 +24,9 @@ from skdp.algorithms.output.prepared import (
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation import rules as preparation_rules
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES
 from skdp.algorithms.preparation.plan import Preparation
-from skdp.algorithms.preparation.prepared_records import ClippedSlopes
-from skdp.algorithms.preparation.undo import LeftNoise, shrunk
+from skdp.algorithms.preparation.undo import Average, LeftNoise, shrunk
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import Risk, search_alpha
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
@@ -37,7 +37,6 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Ball, EmpiricalRisk, Objective, PenaltyGroups, Records
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
-from skdp.problems.slope_clipped import clipped
 
 #: Largest noisy gradient, beyond which computations could overflow.
 _LONGEST = 1e50
@@ -71,29 +70,13 @@ class RoundsPlan(PreparedOutputPlan):
         return min(rules.CLIP_OF_ODDS * super().clip, 1.0)
 
     @property
-    def shares(self) -> np.ndarray:
-        """Second derivatives that Newton steps are for.
-
-        Where one class is rare the curvature of some directions is larger than on average.
-        """
-        if self.is_squared:
-            return super().shares
-        return np.asarray(super().shares / self._relative_bends**rules.ODDS_POWER)
-
-    @property
-    def _constant_variance(self) -> np.ndarray:
-        """Variance of the constant around the offset: log odds at the mean row are larger."""
-        shift = rules.ODDS_SHIFT * np.array(self.odds)
-        return super()._constant_variance + (0.0 if self.is_squared else shift**2)
-
-    @property
     def _step(self) -> float:
         return 1.0  # moments are known well
 
     @property
     def n_solves(self) -> int:
         """Number of rounds."""
-        return rules.ROUNDS_OF_SQUARES if self.is_squared else rules.ROUNDS_OF_ODDS
+        return (rules.ROUNDS_OF_SQUARES if self.is_squared else rules.ROUNDS_OF_ODDS)[self._row]
 
     @property
     def is_level(self) -> bool:
@@ -128,11 +111,19 @@ class RoundsPlan(PreparedOutputPlan):
 
     def remarks(self) -> tuple[str, ...]:
         if self.candidates is None:
-            return ("alpha is the penalty that shrinking by the noise is equivalent to",)
+            return (AFTER_RELEASES,) if self.objective.is_penalised else ()
         return ("values of alpha were compared on what was released, at no further cost",)
+
+    @property
+    def alpha(self) -> float:
+        """That of the user; else after a run what the shrinkage is equivalent to."""
+        if self.objective.is_penalised or not self.path:
+            return self.objective.alpha
+        return self.path[-1][0]
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "alpha": self.alpha,
             "n_rounds": self.n_solves,
             "clip_norm": self.clip,
             "weights_noise": self.weights_noise,
@@ -155,19 +146,19 @@ class RoundsPlan(PreparedOutputPlan):
         # without a solver nothing has to be smooth: no row is shortened
         made = prepared.affine
         made = replace(made, largest_norm=made.raw_norm * ROUNDING_SLACK)
-        rows = ClippedSlopes(affine=made, clip=clip).of(data)
-        loss = clipped(self.risk.loss, prepared.centering.offsets, clip)
+        rows, loss = self._view(made).of(data), self._clipped(prepared.centering.offsets)
         curvature, shape = self._shape_of_loss(prepared), (loss.n_outputs, rows.width)
         nominal = not self.objective.neighbouring.is_replaced
         n_public = design.n_records if nominal else None
         counted = design.n_records / (prepared.centering.n_records or design.n_records)
-        steps, sizes = counted / curvature.floored, made.matrix[:, :d].T @ prepared.directions
+        offsets, sizes = prepared.centering.offsets, made.matrix[:, :d].T @ prepared.directions
+        constant = self.constant_model(offsets, curvature)
         relative = self.shares if self.is_squared else self.shares / self._bends[0]
         squares = np.maximum((sizes**2).sum(axis=0), 1e-300) * relative[:, None]
-        weights, total = np.zeros(shape), np.zeros(shape)
-        weight, square, least, path = 0.0, 0.0, math.inf, []
+        weights, average, least, path = np.zeros(shape), Average(shape), math.inf, []
         for done in run.counted("rounds")(self.n_solves):
-            t = done + 1
+            if done and constant is not None:
+                curvature = self._shape_at(curvature, constant.curvature)
             # the gradient at its center is that of the mean loss, whatever the penalty
             radius = float(np.linalg.norm(weights)) + 1.0
             problem = PreparedProblem(
@@ -179,9 +170,11 @@ class RoundsPlan(PreparedOutputPlan):
             mechanism = self.level.part(1.0 / self.n_solves).mechanism(sensitivity)
             noisy = mechanism.release(problem.gradient(weights.ravel()), run.noise)
             noisy = np.clip(np.nan_to_num(noisy), -_LONGEST, _LONGEST).reshape(shape)
-            total += t * (curvature.rotated(weights) - steps * curvature.rotated(noisy))
-            weight, square = weight + t, square + t * t
-            mean, variances = total / weight, (mechanism.noise_scale * steps / weight) ** 2 * square
+            steps = counted / curvature.floored
+            moved = curvature.rotated_back(steps * curvature.rotated(noisy))
+            deviations = mechanism.noise_scale * steps
+            average.add(weights - moved, deviations, curvature, (done + 1.0) ** self._power)
+            mean, variances = average.at(curvature)
             beta, penalties = shrunk(
                 mean,
                 variances,
@@ -189,6 +182,7 @@ class RoundsPlan(PreparedOutputPlan):
                 cap=self._cap,
                 least=output_rules.LEAST_PRIOR if self.temperature is not None else 0.0,
                 constant_variance=self._constant_variance,
+                constant=None if constant is None else constant.around(curvature),
             )
             weights = curvature.rotated_back(beta)
             path.append((float((penalties / squares).mean()),))

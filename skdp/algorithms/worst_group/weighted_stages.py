@@ -203,9 +203,12 @@ class SolvedModels(GroupModels):
         stage, model = self._solved(stage)
         self._passes.append(stage)
         first, second = plain.solved, model.solved
-        mean, variances = combined(first.mean, first.variances, second.mean, second.variances)
-        shrunk = stage.shrunk(mean, variances, second.curvature)
-        weights = second.curvature.rotated_back(shrunk)
+        curvature = second.curvature
+        before = first.average.at(curvature)
+        mean, variances = combined(*before, second.mean, second.variances)
+        constant = stage.constant_model(self.offsets, curvature)
+        shrunk = stage.shrunk(mean, variances, curvature, constant)
+        weights = curvature.rotated_back(shrunk)
         found = replace(second, weights=weights, mean=mean, variances=variances, shrunk=shrunk)
         return _model(self._prepared, found)
 
