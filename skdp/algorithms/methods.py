@@ -27,6 +27,7 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.tuning.released_statistics import is_best, plan_released_statistics
+from skdp.algorithms.tuning.rounds import have_known_moments, plan_rounds
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
@@ -308,6 +309,16 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     return _is_plain(objective) and not budget.is_pure
 
 
+def _rounds_lead(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether second moments are known well enough, but for two classes.
+
+    Of two classes the log loss of rare categories was larger at small epsilon.
+    """
+    if not _gradient_leads(objective, budget) or objective.risk.loss.link == "logit":
+        return False
+    return have_known_moments(objective, budget)
+
+
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     """Whether the same holds for the worst-group method, which its weights have to suit."""
     has_weights = not objective.weights.clipped and not budget.is_pure
@@ -386,6 +397,17 @@ METHODS: dict[str, Method] = {
         is_weighted=True,
         is_bounded=True,
         published_epsilon=1.0,
+    ),
+    "rounds": Method(
+        plan=plan_rounds,
+        chunked=True,
+        leads=_rounds_lead,
+        relations=tuple(Neighbouring),
+        is_weighted=True,
+        needs_delta=True,
+        is_penalised=False,
+        penalises_after=True,
+        has_ball=False,
     ),
     "gradient": Method(
         plan=plan_noisy_gradient_descent,

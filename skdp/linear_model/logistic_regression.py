@@ -88,10 +88,11 @@ class DPLogisticRegression(DPLinearClassification):
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
         for numbers and for two classes (delta > 0, at most 1000 features).
         None: the printed algorithms, where the penalty and the ball are those of the solve.
-    method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential", \
-            "mirror_descent"}, default="auto"
-        Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
-        it has no `solver`. "objective" (losses with a bounded derivative)
+    method : {"auto", "rounds", "gradient", "objective", "statistics", "output", "phased", \
+            "exponential", "mirror_descent"}, default="auto"
+        Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records,
+        "rounds" (delta > 0; squared error, log loss) noisy Newton steps by released second moments
+        of the rows; both have no `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
         privacy needs, and the result is projected onto the ball of `coef_norm`. "statistics"
         (squared error, log loss of two classes) releases noisy moments, for the log loss gradients
@@ -103,10 +104,11 @@ class DPLogisticRegression(DPLinearClassification):
         exactly; its run time is not bounded. "mirror_descent" (smooth
         losses) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
-        "auto" takes "gradient" (delta > 0); with a solver, or for squared errors with delta = 0,
-        "output" after a preparation; "objective" (delta = 0, no penalty and no ball) where they
-        apply, else the smallest public bound on the expected loss; the bounds are in
-        ``privacy_.plan["method_bounds"]``.
+        "auto" takes "gradient" (delta > 0), or "rounds" for squared error and for several classes
+        where public numbers say that second moments are known well; with a solver, or for squared
+        errors with delta = 0, "output" after a preparation; "objective" (delta = 0, no penalty and
+        no ball) where they apply, else the smallest public bound on the expected loss; the bounds
+        are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -149,7 +151,8 @@ class DPLogisticRegression(DPLinearClassification):
 
     Notes
     -----
-    Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of "objective":
+    Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of "rounds":
+    docs/theory/preparation.md, Theorem 1. Of "objective":
     docs/theory/objective_perturbation.md, Theorems 1 to 6. Of the others: Lowy and
     Razaviyayn (2021), Prop. 3.1; sensitivity ``D / (alpha n)`` with the gradient diameter D of
     :class:`skdp.problems.LogisticLoss` or :class:`skdp.problems.SoftmaxLoss`. Multinomial

@@ -136,10 +136,12 @@ class TunedLinearModel(DPLinearModel):
         """Return the name of the tuner; None for a model without one."""
         if self.method != "auto":
             return self.method
-        if self._has_solver or (risk.loss.n_outputs > 1 and not self._candidates):
+        if self._has_solver:
             return None
         statistics = list(self._methods)[1]
         objective = self._objective(design, risk)
+        if risk.loss.n_outputs > 1 and not self._candidates:
+            return "rounds" if have_known_moments(objective, self._budget) else None
         if self._budget.is_pure and self.cv is None and not self._candidates:
             return None if covers_prepared(objective, self._budget) else statistics
         if self.cv is not None or self._budget.is_pure:

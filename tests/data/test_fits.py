@@ -253,10 +253,10 @@ def test_auto_chooses_among_the_methods_for_sources():
     ("name", "others"),
     [
         ("logistic", 3),
-        ("squares", 2),
-        ("tuned squares", 4 + 16),
+        ("squares", 4 + 8),
+        ("tuned squares", 4 + 8),
         ("squares, statistics", 1),
-        ("tuned log loss", 3 + 32),
+        ("tuned log loss", 3 + 12),
         ("tuned log loss, Newton", 2 + 1),
     ],
 )

@@ -68,12 +68,13 @@ def test_the_method_follows_from_public_numbers(name, parameters, method):
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
 
 
-def test_several_classes_are_fitted_by_the_default_without_a_tuner():
+@pytest.mark.parametrize(("epsilon", "method"), [(0.01, "gradient"), (1.0, "rounds")])
+def test_several_classes_are_fitted_by_the_default_without_a_tuner(epsilon, method):
     X, y = table("ridge")
     y, classes = np.digitize(y, [-0.2, 0.2]), range(3)
-    model = make("logistic", classes=classes).fit(X, y)
-    plain = make("logistic", 1, classes=classes).fit(X, y)
-    assert model.privacy_.method == "gradient" and model.coef_.shape == (3, 5)
+    model = make("logistic", classes=classes, epsilon=epsilon).fit(X, y)
+    plain = make("logistic", 1, classes=classes, epsilon=epsilon).fit(X, y)
+    assert model.privacy_.method == plain.privacy_.method == method
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
     assert model.__sklearn_tags__().classifier_tags.multi_class
     for parameters in (
