@@ -38,11 +38,12 @@ TWO_CLASS_LOSSES: dict[str, Loss] = {
 class DPLinearClassifier(DPLinearClassification):
     """Differentially private linear classification: support vector machines and log loss.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
-    `delta` = 0 mostly objective perturbation, or output perturbation with `alpha` or `coef_norm`;
-    `solver` output perturbation on prepared rows; `tilt`, ``objective="population"`` and
-    ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
+    By default, with delta > 0, the model is fitted by noisy gradient or Newton steps that are
+    planned from public numbers, and nothing has to be tuned. These parameters select another
+    private algorithm: `delta` = 0 mostly objective perturbation, or output perturbation with
+    `alpha` or `coef_norm`; `solver` output perturbation on prepared rows; `tilt`,
+    ``objective="population"`` and ``calibration="paper"`` a printed algorithm, with far more noise.
+    `method` names it.
 
     Parameters
     ----------

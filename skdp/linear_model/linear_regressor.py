@@ -24,11 +24,11 @@ from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, hub
 class DPLinearRegressor(DPLinearRegression):
     """Differentially private linear regression: least squares, Huber, median and quantiles.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
-    `delta` = 0 output perturbation on prepared rows for squares, else objective perturbation;
-    `solver` output perturbation on prepared rows; `tilt`, ``objective="population"`` and
-    ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
+    By default, with delta > 0, the model is fitted by noisy gradient or Newton steps that are
+    planned from public numbers, and nothing has to be tuned. These parameters select another
+    private algorithm: `delta` = 0 output perturbation on prepared rows for squares, else objective
+    perturbation; `solver` output perturbation on prepared rows; `tilt`, ``objective="population"``
+    and ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
 
     Parameters
     ----------

@@ -22,11 +22,12 @@ from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
-    `delta` = 0 mostly objective perturbation, or output perturbation with `alpha` or `coef_norm`;
-    `solver` output perturbation on prepared rows; `tilt`, ``objective="population"`` and
-    ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
+    By default, with delta > 0, the model is fitted by noisy gradient or Newton steps that are
+    planned from public numbers, and nothing has to be tuned. These parameters select another
+    private algorithm: `delta` = 0 mostly objective perturbation, or output perturbation with
+    `alpha` or `coef_norm`; `solver` output perturbation on prepared rows; `tilt`,
+    ``objective="population"`` and ``calibration="paper"`` a printed algorithm, with far more noise.
+    `method` names it.
 
     Parameters
     ----------

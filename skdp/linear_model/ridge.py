@@ -22,9 +22,9 @@ from skdp.problems import HalfSquaredLoss, Loss
 class DPRidge(DPLinearRegression):
     """Differentially private least squares with an L2 penalty.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
-    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
-    `delta` = 0 and `solver` output perturbation on prepared rows; `tilt`,
+    By default, with delta > 0, the model is fitted by noisy gradient or Newton steps that are
+    planned from public numbers, and nothing has to be tuned. These parameters select another
+    private algorithm: `delta` = 0 and `solver` output perturbation on prepared rows; `tilt`,
     ``objective="population"`` and ``calibration="paper"`` a printed algorithm, with far more noise.
     `method` names it. The squared error has no bounded derivative, so that there is no objective
     perturbation.

@@ -68,7 +68,7 @@ class TunedLinearModel(DPLinearModel):
             low, high = self._bounds()
             public |= {"alpha_bounds": [low, high], "n_penalty_groups": result.path.shape[1]}
         else:
-            remarks += self._untuned(choice.method, risk)
+            remarks += self._untuned(choice.method)
         caveats += self._caveats()
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         if not isinstance(result, TunedResult):
@@ -77,12 +77,10 @@ class TunedLinearModel(DPLinearModel):
         self._keep_noise(result.noise)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
-    def _untuned(self, method: str, risk: EmpiricalRisk) -> tuple[str, ...]:
+    def _untuned(self, method: str) -> tuple[str, ...]:
         """Say why the fit is that of a model without a tuner."""
         reason = "second moments would be mostly noise"
-        if risk.loss.n_outputs > 1:
-            reason = "penalties of several classes are compared if candidates are given"
-        elif self._has_solver:
+        if self._has_solver:
             reason = "a solver was given"
         elif self._budget.is_pure:
             reason = "rounds need delta > 0"
