@@ -310,11 +310,12 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 
 def _rounds_lead(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether second moments are known well enough, but for two classes.
+    """Whether there are several classes, and second moments are known well enough.
 
-    Of two classes the log loss of rare categories was larger at small epsilon.
+    Of two classes the log loss of rare categories was larger at small epsilon; of numbers fits took
+    longer, on sources several times as long.
     """
-    if not _gradient_leads(objective, budget) or objective.risk.loss.link == "logit":
+    if objective.risk.loss.link != "softmax" or not _gradient_leads(objective, budget):
         return False
     return have_known_moments(objective, budget)
 

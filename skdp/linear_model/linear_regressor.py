@@ -24,11 +24,11 @@ from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, hub
 class DPLinearRegressor(DPLinearRegression):
     """Differentially private linear regression: least squares, Huber, median and quantiles.
 
-    By default, with delta > 0, the model is fitted by noisy gradient or Newton steps that are
-    planned from public numbers, and nothing has to be tuned. These parameters select another
-    private algorithm: `delta` = 0 output perturbation on prepared rows for squares, else objective
-    perturbation; `solver` output perturbation on prepared rows; `tilt`, ``objective="population"``
-    and ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
+    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
+    public numbers, and nothing has to be tuned. These parameters select another private algorithm:
+    `delta` = 0 output perturbation on prepared rows for squares, else objective perturbation;
+    `solver` output perturbation on prepared rows; `tilt`, ``objective="population"`` and
+    ``calibration="paper"`` a printed algorithm, with far more noise. `method` names it.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ class DPLinearRegressor(DPLinearRegression):
         exactly; its run time is not bounded. "mirror_descent" (smooth
         losses) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
-        "auto" takes "gradient" (delta > 0), or "rounds" for squared error and for several classes
-        where public numbers say that second moments are known well; with a solver, or for squared
-        errors with delta = 0, "output" after a preparation; "objective" (delta = 0, no penalty and
-        no ball) where they apply, else the smallest public bound on the expected loss; the bounds
-        are in ``privacy_.plan["method_bounds"]``.
+        "auto" takes "gradient" (delta > 0), or "rounds" for the log loss of several classes where
+        public numbers say that second moments are known well; with a solver, or for squared errors
+        with delta = 0, "output" after a preparation; "objective" (delta = 0, no penalty and no
+        ball) where they apply, else the smallest public bound on the expected loss; the bounds are
+        in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0

@@ -35,7 +35,7 @@ def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, has_solver=True, **
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
-    has_rounds = isinstance(loss, (HalfSquaredLoss, SoftmaxLoss))  # with known second moments
+    has_rounds = isinstance(loss, SoftmaxLoss)  # with known second moments
     for n, epsilon, usual in ((2, 0.01, False), (1000, 0.1, False), (10**6, 1e4, has_rounds)):
         chosen = choice(loss, n, epsilon=epsilon, has_solver=False, neighbouring=relation)
         assert chosen.method == ("rounds" if usual else "gradient") and not chosen.bounds

@@ -23,7 +23,7 @@ SECOND, ROUNDS = "noisy steps after look 1 of 1", "rounds of mirror descent"
 #: Class, parameters, names of what is counted, and the number of the plan that it is, if any.
 CASES = {
     "gradient": (DPLogisticRegression, CLASSES, [STEPS], "n_steps"),
-    "gradient-squares": (DPRidge, {**TARGETS, "method": "gradient"}, [STEPS], "n_steps"),
+    "gradient-squares": (DPRidge, TARGETS, [STEPS], "n_steps"),
     "statistics": (
         DPLinearRegressor,
         {**TARGETS, "method": "statistics", "delta": 0.0},

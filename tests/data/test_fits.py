@@ -253,7 +253,7 @@ def test_auto_chooses_among_the_methods_for_sources():
     ("name", "others"),
     [
         ("logistic", 3),
-        ("squares", 4 + 8),
+        ("squares", 2),
         ("tuned squares", 4 + 8),
         ("squares, statistics", 1),
         ("tuned log loss", 3 + 12),

@@ -390,7 +390,7 @@ def test_objective_perturbation_hides_a_person(name, relation, monkeypatch):
 def test_blocks_have_persons(name, monkeypatch):
     """Lemma C: one block changes, by one person; blocks by the rank of the id all change."""
     monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
-    rng, model = np.random.default_rng(0), declared(name).set_params(method="gradient")
+    rng, model = np.random.default_rng(0), declared(name)
     tables = [neighbours(rng, "replace_one") for _ in range(4)]
     assert max(max(moves(model, each, monkeypatch)) for each in tables) <= 1.0
     assert model.privacy_.plan["n_blocks"] == 3

@@ -98,8 +98,7 @@ def test_means_have_a_larger_part_with_weights(name):
     X, y, weights = table(np.random.default_rng(0))
     shares = []
     for given in (None, weights):
-        model = declared(name, epsilon=30.0).set_params(method="gradient")
-        report = model.fit(X, y, sample_weight=given).privacy_
+        report = declared(name, epsilon=30.0).fit(X, y, sample_weight=given).privacy_
         squares = [(each.sensitivity / each.noise_scale) ** 2 for each in report.releases]
         shares.append(squares[0] / sum(squares))
     assert shares == pytest.approx([0.01, 0.05], rel=1e-6)
