@@ -243,7 +243,7 @@ class PreparedOutputPlan(Plan):
         return self._relative_penalty * float(self._undone_shares.mean()) * self.curvature
 
     @property
-    def _power(self) -> float:
+    def _power(self) -> int:
         """Power of its number by which a solve counts."""
         return self._solves[2]
 
@@ -253,7 +253,7 @@ class PreparedOutputPlan(Plan):
         return self._solves[1]
 
     @property
-    def _solves(self) -> tuple[int, float, float]:
+    def _solves(self) -> tuple[int, float, int]:
         """Their number, the penalty in units of the mean curvature, and how later ones count."""
         if self.level.is_pure:  # epsilons add, so that many cost much
             return rules.PURE_SOLVES[self.weights_noise > rules.PURE_LITTLE_NOISE]
@@ -445,9 +445,12 @@ class PreparedOutputPlan(Plan):
             return Result(point=point, plan=plan, noise=noise)
 
     def _kept(self, prepared: Preparation, left: LeftNoise, centered: np.ndarray) -> np.ndarray:
-        """Return what is kept of the weights of each feature, shape (n_outputs, n_features)."""
+        """Return what is kept of the weights of each feature, shape (n_outputs, n_features).
+
+        All of squares: a rare column with a large effect was worth more than what the noise costs.
+        """
         d = len(prepared.moments)
-        if prepared.columns is None:
+        if prepared.columns is None or not self.risk.loss.has_odds:
             return np.ones((len(centered), d))
         # where no record has a column its noise is that of all solves
         squares = (left.functions @ prepared.whitener) ** 2
@@ -462,7 +465,7 @@ class PreparedOutputPlan(Plan):
             loss=self.risk.loss,
             noise=self._noise,
             n_records=self.objective.design.n_records,
-            is_squared=self.is_squared and not self._has_kink,
+            is_squared=False,
         )
 
     def _view(self, affine: AffineMap, factors: np.ndarray | None = None) -> ClippedSlopes:
@@ -627,7 +630,7 @@ class PreparedOutputPlan(Plan):
         return np.asarray((deviation / np.maximum(self._bends[0], 0.05)) ** 2)
 
 
-def carried_noise(n_solves: int, stays: float, power: float) -> float:
+def carried_noise(n_solves: int, stays: float, power: int) -> float:
     """Variance of an average of solves by that of one whose solves forget the point before them.
 
     Solve t returns `stays` times the average of those before it, and noise; it has the weight

@@ -36,7 +36,7 @@ WEAKEST = 1e-7
 #: more the number of solves, their penalty in units of the mean curvature, and the power of its
 #: number by which a solve counts. Many solves with a large penalty see the clipped slopes at better
 #: and better points, and no solve has to be exact where curvatures are hardly known.
-LITTLE_NOISE, SOLVES = 0.004, ((6, 4.0, 0.5), (16, 16.0, 0.5))
+LITTLE_NOISE, SOLVES = 0.004, ((6, 4.0, 1), (16, 16.0, 1))
 #: The same for log odds, with two such noises. Their curvature changes from solve to solve: late
 #: ones count for more where noise allows it.
 NOISES_OF_ODDS, SOLVES_OF_ODDS = (0.004, 0.03), ((8, 1.0, 4), (16, 4.0, 2), (16, 16.0, 1))
