@@ -228,7 +228,12 @@ class PreparedOutputPlan(Plan):
         )
 
     def _shape_at(self, curvature: Curvature, bends: np.ndarray) -> Curvature:
-        """Return the same for mean second derivatives of log odds: margins make them flatter."""
+        """Return the same for mean second derivatives of log odds: margins make them flatter.
+
+        Without second moments of rows nobody knows how large margins are.
+        """
+        if self.preparation.moments is None:
+            return curvature
         values, outputs = np.linalg.eigh(bends)
         shares = self._left_by_clipping(values) / self._step
         return replace(curvature, shares=shares, outputs=outputs)
