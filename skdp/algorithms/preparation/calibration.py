@@ -3,7 +3,7 @@
 The intercept has no penalty, so that the mean first derivative of the loss is 0 at its minimiser,
 and at that of the constant model, too. Margins of rows are taken for normal ones. Then the released
 constant model and the covariance of the margins tell the constant of a model, whose log odds are
-larger than those of its mean probabilities (docs/theory/preparation.md, section 5).
+larger than those of its mean probabilities (docs/theory/preparation.md, section 4).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from skdp.algorithms.preparation.undo import Curvature
 from skdp.problems.losses import Loss
+from skdp.problems.matrices import read_only_view
 
 #: Nodes and weights of a normal law, and the number of draws of several margins, with their
 #: opposites.
@@ -32,8 +33,8 @@ def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
     if k == 1:
         return _NODES[:, None], _WEIGHTS
     draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((_DRAWS, k)))  # public
-    draws *= math.sqrt(_DRAWS)
-    return np.concatenate([draws, -draws]), np.full(2 * _DRAWS, 0.5 / _DRAWS)
+    nodes = math.sqrt(_DRAWS) * np.concatenate([draws, -draws])
+    return read_only_view(nodes), read_only_view(np.full(2 * _DRAWS, 0.5 / _DRAWS))
 
 
 def mean_derivatives(

@@ -48,11 +48,6 @@ class Curvature:
         own = np.append(own, self.constant**2) if self.constant else own
         return np.asarray(self.shares[:, None] * own)
 
-    def covariance(self, weights: np.ndarray) -> np.ndarray:
-        """Covariance of the margins of weights, shape (n_outputs, n_outputs)."""
-        turned = weights[:, : len(self.moments)] @ self.directions
-        return np.asarray((turned * self.moments) @ turned.T)
-
     def rotated(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights into coordinates of the directions, and the constant's."""
         d = len(self.moments)
