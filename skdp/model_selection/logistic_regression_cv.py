@@ -43,7 +43,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         - "public": alpha by a formula of public numbers.
         - "auto": "rounds", but "newton" with `cv` or delta = 0. Where public numbers say that
           second moments are mostly noise, or for several classes with delta = 0, it is the default
-          of DPLogisticRegression, which has no penalty; with a solver it is output perturbation on
+          of DPLogisticRegression, which tunes nothing; with a solver it is output perturbation on
           prepared rows.
 
         Those after "newton" end with output perturbation on all records at the chosen alpha. They

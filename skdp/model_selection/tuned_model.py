@@ -12,7 +12,13 @@ from skdp._checks import check_count, check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.output.prepared import covers_prepared
-from skdp.algorithms.tuning import TUNING_METHODS, TunedResult, TuningMethod, TuningObjective
+from skdp.algorithms.tuning import (
+    TUNING_METHODS,
+    TunedResult,
+    TuningMethod,
+    TuningObjective,
+    rules,
+)
 from skdp.algorithms.tuning.rounds import RoundsPlan, are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.events import Neighbouring
@@ -141,7 +147,10 @@ class TunedLinearModel(DPLinearModel):
         if risk.loss.n_outputs > 1 and not self._candidates:
             return "rounds" if have_known_moments(objective, self._budget) else None
         if self._budget.is_pure and self.cv is None and not self._candidates:
-            return None if covers_prepared(objective, self._budget) else statistics
+            known = design.n_records * self._budget.epsilon / design.n_features**2
+            is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
+            is_prepared = covers_prepared(objective, self._budget)
+            return statistics if is_known and not is_prepared else None
         if self.cv is not None or self._budget.is_pure:
             return statistics
         if self._candidates:

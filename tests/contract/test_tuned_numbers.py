@@ -84,6 +84,7 @@ SPECIAL = {
         "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
         "pure ridge": "ENOUGH_RECORDS",
         "chosen tuner": "LARGEST_MOMENTS_NOISE",
+        "chosen pure tuner": "ENOUGH_FOR_NEWTON",
         "tuned ridge, hypergradient, delta 0.01": "SEARCH_SPREAD",
     },
     "worst_group": {
@@ -108,6 +109,7 @@ CHANGES = {
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
     "chosen tuner": ("tuned ridge, rounds, little noise, delta 0.01", {"method": "auto"}),
+    "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
     "persons with a limit": ("logistic, gradient, persons", {"max_records_per_user": 2}),

@@ -68,6 +68,14 @@ def test_the_method_follows_from_public_numbers(name, parameters, method):
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("epsilon", "method"), [(1.8, "objective"), (1.9, "newton")])
+def test_few_records_of_two_classes_have_no_tuner_with_pure_privacy(epsilon, method):
+    X, y = table("logistic")
+    given = {"epsilon": epsilon, "delta": 0.0}
+    assert make("logistic", **given).fit(X, y).privacy_.method == method
+    assert make("logistic", cv=2, **given).fit(X, y).privacy_.method == "newton"
+
+
 @pytest.mark.parametrize(("epsilon", "method"), [(0.01, "gradient"), (1.0, "rounds")])
 def test_several_classes_are_fitted_by_the_default_without_a_tuner(epsilon, method):
     X, y = table("ridge")

@@ -28,6 +28,9 @@ INTERCEPT = 0.3
 #: pure privacy; measured (docs/theory/tuning.md, "Released statistics as a method").
 ENOUGH_RECORDS = 25.0
 
+#: The same number from which second moments of the log loss are better than the default.
+ENOUGH_FOR_NEWTON = 300.0
+
 #: Choosing without folds: part of the difference between the exact correction and the one for
 #: H_+ = H that is attributed to signal.
 TRUST = 0.5
