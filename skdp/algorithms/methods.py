@@ -27,7 +27,7 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.tuning.released_statistics import is_best, plan_released_statistics
-from skdp.algorithms.tuning.rounds import have_known_moments, plan_rounds
+from skdp.algorithms.tuning.rounds import have_precise_moments, plan_rounds
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
@@ -310,14 +310,14 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 
 def _rounds_lead(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether there are several classes, and second moments are known well enough.
+    """Whether there are several classes, and second moments are known well.
 
     Of two classes the log loss of rare categories was larger at small epsilon; of numbers fits took
     longer, on sources several times as long.
     """
     if objective.risk.loss.link != "softmax" or not _gradient_leads(objective, budget):
         return False
-    return have_known_moments(objective, budget)
+    return have_precise_moments(objective, budget)
 
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:

@@ -81,9 +81,13 @@ class RoundsPlan(PreparedOutputPlan):
     @property
     def is_level(self) -> bool:
         """Whether second moments are known well enough for Newton steps."""
-        moments, d = self.preparation.moments, self.objective.design.n_features
-        largest = rules.LARGEST_MOMENTS_NOISE[not self.is_squared]
-        return moments is not None and moments.noise * d <= largest
+        return self.moments_noise <= rules.LARGEST_MOMENTS_NOISE[not self.is_squared]
+
+    @property
+    def moments_noise(self) -> float:
+        """Spectral norm of the noise of second moments, in units of the mean one."""
+        moments = self.preparation.moments
+        return math.inf if moments is None else moments.noise * self.objective.design.n_features
 
     @property
     def mechanism(self) -> AdditiveMechanism:
@@ -111,7 +115,8 @@ class RoundsPlan(PreparedOutputPlan):
 
     def remarks(self) -> tuple[str, ...]:
         if self.candidates is None:
-            return (AFTER_RELEASES,) if self.objective.is_penalised else ()
+            shrinks = "alpha is the penalty that shrinking by the noise is equivalent to"
+            return (AFTER_RELEASES if self.objective.is_penalised else shrinks,)
         return ("values of alpha were compared on what was released, at no further cost",)
 
     @property
@@ -304,6 +309,13 @@ def have_known_moments(objective: Objective, budget: PrivacyBudget) -> bool:
     if not are_proven(objective, budget):
         return False
     return plan_rounds(objective, budget).is_level
+
+
+def have_precise_moments(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether they are known as well as least squares need them: better for rare categories."""
+    if not are_proven(objective, budget):
+        return False
+    return plan_rounds(objective, budget).moments_noise <= rules.LARGEST_MOMENTS_NOISE[0]
 
 
 def plan_rounds(
