@@ -78,7 +78,7 @@ def kept_of_columns(
     loss: Loss,
     noise: float,
     n_records: float,
-    is_squared: bool,
+    is_squared: bool = False,
 ) -> np.ndarray:
     """Return the part of the weights of each column that is kept, shape (n_outputs, n_features).
 
@@ -101,7 +101,7 @@ def kept_of_columns(
     noise : float
         Of a mean of numbers up to 1, with the whole budget.
     n_records : float
-    is_squared : bool
+    is_squared : bool, default=False
         Whether errors are squared.
     """
     sampled = rules.HALF_SAMPLED / n_records if loss.has_odds else 0.0

@@ -17,11 +17,8 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.output import rules as output_rules
-from skdp.algorithms.output.prepared import (
-    PreparedOutputPlan,
-    PreparedProblem,
-    plan_prepared_output,
-)
+from skdp.algorithms.output.prepared import PreparedOutputPlan, plan_prepared_output
+from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.algorithms.preparation.penalty import AFTER_RELEASES

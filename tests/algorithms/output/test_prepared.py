@@ -15,7 +15,8 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.expansion import ROUNDING
-from skdp.algorithms.output.prepared import PreparedProblem, plan_prepared_output
+from skdp.algorithms.output.prepared import plan_prepared_output
+from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.algorithms.preparation.centered_rows import sum_rounding
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
 from skdp.algorithms.preparation.spread import plan_spread

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp.algorithms import Run
-from skdp.algorithms.output.prepared import PreparedProblem
+from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.algorithms.tuning import TuningObjective
 from skdp.algorithms.tuning.final_fit import PublicRulePlan
 from skdp.algorithms.tuning.rounds import (
