@@ -241,6 +241,14 @@ class PreparedOutputPlan(Plan):
         """Penalty of a solve."""
         return self._relative_penalty * float(self._undone_shares.mean()) * self.curvature
 
+    def _penalty_of(self, t: int) -> float:
+        """Penalty of solve t, growing without second moments (theory/preparation.md, Lemma D)."""
+        if self.preparation.moments is not None or self.level.is_pure:
+            return self.penalty
+        counts = np.arange(1.0, t + 1.0) ** self._power
+        growing = 2.0 * float(counts.sum() / counts[-1]) - 1.0
+        return self.penalty * min(growing / self._relative_penalty, 1.0)
+
     @property
     def _power(self) -> int:
         """Power of its number by which a solve counts."""
@@ -511,7 +519,7 @@ class PreparedOutputPlan(Plan):
             Of the losses of the records of each group: public or released. Weights are then shrunk
             to those at the start. Default: 1, and weights are shrunk to 0.
         """
-        objective, alpha, clip = self.objective, self.penalty, self.clip
+        objective, clip = self.objective, self.clip
         nominal = not objective.neighbouring.is_replaced
         n_public = objective.design.n_records if nominal else None
         largest = 1.0 if factors is None else float(factors.max())
@@ -524,7 +532,7 @@ class PreparedOutputPlan(Plan):
         public = objective.design.n_records
         part = (prepared.centering.n_records or public) / public
         shape = (loss.n_outputs, rows.width)
-        path = SolutionPath(curvature.inverse(alpha / part, part / largest))
+        path = SolutionPath(curvature.inverse(self.penalty / part, part / largest))
         weights, origin = np.zeros(shape), np.zeros(shape)
         if start is not None:
             weights = start
@@ -533,6 +541,7 @@ class PreparedOutputPlan(Plan):
         average, least_moved, n_solves = Average(shape), math.inf, self.n_solves
         expansion = None
         for t in range(1, n_solves + 1):
+            alpha = self._penalty_of(t)
             if t > 1 and constant is not None:
                 curvature = self._shape_at(curvature, constant.curvature)
             norm = float(np.linalg.norm(weights))

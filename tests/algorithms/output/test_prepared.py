@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
 from skdp.algorithms.output.expansion import ROUNDING
-from skdp.algorithms.output.prepared import plan_prepared_output
+from skdp.algorithms.output.prepared import PreparedOutputPlan, plan_prepared_output
 from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.algorithms.preparation.centered_rows import sum_rounding
 from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
@@ -393,11 +393,17 @@ def test_estimators_follow_the_penalty_of_the_user():
     assert sparse.coef_ == pytest.approx(DPRidge(3.0, **shared).fit(X, y).coef_, rel=1e-6)
 
 
+@pytest.mark.parametrize("is_growing", [False, True])
 @pytest.mark.parametrize("name", ALL)
-def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
-    """Whole solves of neighbours after one preparation; the record replaced is at the ends."""
+def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, is_growing, monkeypatch):
+    """Whole solves of neighbours after one preparation; the record replaced is at the ends.
+
+    The bound is nearly attained with a large penalty; the first of growing ones is small.
+    """
     best = 0.0
-    for seed in range(30):
+    if not is_growing:
+        monkeypatch.setattr(PreparedOutputPlan, "_penalty_of", lambda plan, t: plan.penalty)
+    for seed in range(6 if is_growing else 30):
         rng = np.random.default_rng(seed)
         X, y = table(60, seed=seed, loss=name)
         other, labels = X.copy(), y.copy()
@@ -425,7 +431,7 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name):
         (one, scale), (two, _) = solved[0], solved[len(solved) // 2]
         sensitivity = scale * plan.level.mu / math.sqrt(plan.n_solves)
         best = max(best, float(np.linalg.norm(one - two)) / sensitivity)
-    assert 0.6 < best <= 1.0
+    assert (0.3 if is_growing else 0.6) < best <= 1.0
 
 
 def test_the_penalty_of_the_user_is_in_no_solve():
@@ -594,3 +600,31 @@ def test_a_solver_takes_the_prepared_method_and_says_so():
     assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
     with pytest.warns(UserWarning, match="a solver was given. It is expected to predict worse"):
         DPRidge(solver="lbfgs", **shared).fit(X[:150], y[:150])
+
+
+@pytest.mark.mostly("slow", 1)
+@pytest.mark.parametrize("shape", ["squares", "classes"])
+def test_more_budget_is_no_worse_where_moments_are_unknown(shape):
+    # one column of many values: directions have very different curvatures; the fall from a smaller
+    # epsilon was .15 and more, the deviation of a mean of two fits is below .01
+    rng = np.random.default_rng(0)
+    n, values = 20_000, 150
+    frequencies = 1.0 / np.arange(1.0, values + 1.0)
+    drawn = rng.choice(values, n, p=frequencies / frequencies.sum())
+    numbers = rng.uniform(-1.0, 1.0, (n, 2))
+    effects = 3.0 * rng.standard_normal(values)[drawn] + 2.0 * numbers[:, 0]
+    rows = sp.csr_array(np.hstack([np.eye(values)[drawn], numbers]) / 2.0)
+    if shape == "squares":
+        targets = 10.0 + effects + rng.standard_normal(n)
+        model = DPRidge(data_norm=1.0, target_range=(0, 30), method="output")
+    else:
+        targets = (effects + rng.logistic(size=n) > 0).astype(int)
+        model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], method="output")
+    scores = []
+    for epsilon in (0.3, 0.5, 1.0, 1.5, 3.0):
+        fits = (
+            clone(model).set_params(epsilon=epsilon, random_state=seed).fit(rows, targets)
+            for seed in range(2)
+        )
+        scores.append(np.mean([fit.score(rows, targets) for fit in fits]))
+    assert (np.diff(scores) > -0.03).all(), scores
