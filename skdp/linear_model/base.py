@@ -87,7 +87,7 @@ class DPLinearModel(PrivateModel):
             if (bound := self.privacy_.plan.get("feature_bound")) is not None:
                 X = clipped_entries(X, bound)
             records = Records(X, self.data_norm_)
-            return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
+            return records.scores(np.atleast_2d(self.coef_)) + self.intercept_
 
     def _score_noise(self, X: Any, slopes: np.ndarray | None = None) -> np.ndarray:
         check_is_fitted(self)

@@ -99,8 +99,10 @@ def dp_cross_validate(
         Whose record each is: integers or strings, or the name of a column of a data frame X, which
         is then left out. Folds are of persons, their number must be `cv`; in every score the
         records of a person have weights that add up to 1, and "roc_auc" compares records of
-        different persons. All private parts of the estimator get the ids of their records; where it
-        is neither one of them nor a pipeline, as `user_ids`.
+        different persons. Scores are computed for 1024 rows at a time, some of them more than
+        once, so that nothing depends on how many records there are. All private parts of the
+        estimator get the ids of their records; where it is neither one of them nor a pipeline, as
+        `user_ids`.
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None

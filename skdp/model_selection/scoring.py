@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skdp._checks import check_lengths, check_real, shown
 from skdp._estimator import declared_labels, encode, warn_inferred
-from skdp._records import refuse_without_values
+from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp._units import Persons
 from skdp.algorithms.statistics.noisy_score import (
@@ -53,6 +53,9 @@ _OF_RECORDS: dict[str, RecordScores] = {
 #: Powers of the width of `target_range` that bound an error.
 _POWERS = {"neg_mean_absolute_error": 1, "neg_mean_squared_error": 2}
 _OF_CLASSES = ("balanced_accuracy", "f1", "f1_macro", "roc_auc")
+#: Rows of the tables in which records of persons are scored, and the golden section of them, which
+#: spreads the persons.
+_TABLE, _APART = 1024, 633
 _METHODS = {"neg_log_loss": ("predict_proba",), "roc_auc": ("decision_function", "predict_proba")}
 
 
@@ -99,13 +102,28 @@ class Scoring:
         rows: np.ndarray,
         persons: Persons | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Return what the plan makes sums of: not private."""
-        values = np.asarray(self.values(model, X, y), dtype=np.float64)
-        if values.shape != y.shape:
-            raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
+        """Return what the plan makes sums of: not private.
+
+        Values of other records than those of one person must not move when this person has other
+        records, for ties and thresholds are counted: each is computed in its own row of tables of a
+        public size (docs/theory/scores.md).
+        """
+        if persons is None:
+            values = self._values(model, X, y)
+        else:
+            values = np.empty(len(y))
+            for table in _tables(persons.codes[rows]):
+                own, used = np.flatnonzero(table >= 0), np.maximum(table, 0)
+                values[table[own]] = self._values(model, take_rows(X, used), y[used])[own]
         values = (values - self.low) / (self.high - self.low)
         labels = None if self.labels is None else self.labels[rows]
         return values, labels, None if persons is None else persons.codes_of(rows)
+
+    def _values(self, model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+        values = np.asarray(self.values(model, X, y), dtype=np.float64)
+        if values.shape != y.shape:
+            raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
+        return values
 
     def released(self, plan: ScorePlan, point: np.ndarray) -> dict[str, Any]:
         """Return the scores, and the deviations of their noise, that released sums stand for."""
@@ -119,6 +137,26 @@ class Scoring:
         }[self.total]
         groups = {"group_score": each, "group_noise": noise} if self.is_grouped else {}
         return {"test_score": total[0], "score_noise": total[1], **groups}
+
+
+def _tables(persons: np.ndarray) -> np.ndarray:
+    """Give each record a row of a table, by the place of its person and its own among them.
+
+    `persons` are the codes of the records, person by person.
+
+    Returns
+    -------
+    ndarray of int, shape (n_tables, _TABLE)
+        Positions of the records, and -1.
+    """
+    n = len(persons)
+    is_first = np.append(True, persons[1:] != persons[:-1])
+    place = np.cumsum(is_first)
+    rows = (_APART * place + np.arange(n) - np.flatnonzero(is_first)[place - 1]) % _TABLE
+    order, numbers = np.argsort(rows, kind="stable"), np.bincount(rows, minlength=_TABLE)
+    tables = np.full((numbers.max(), _TABLE), -1)
+    tables[np.concatenate([np.arange(number) for number in numbers]), rows[order]] = order
+    return tables
 
 
 def resolve_scoring(

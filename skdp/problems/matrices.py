@@ -34,6 +34,26 @@ def scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     return X
 
 
+def row_products(X: Matrix, weights: np.ndarray, bound: float | None = None) -> np.ndarray:
+    """Multiply each row, scaled down to norm `bound`, by weights of shape (k, d): (n, k).
+
+    Each sum runs over the columns in their order, one rounded operation after the other, so that
+    the products of a row do not depend on its place or on other rows. A product of matrices adds up
+    the last rows of a block in another order.
+    """
+    if sp.issparse(X):  # row by row
+        products = (X @ np.ascontiguousarray(weights.T)).T
+        squares = csr_view(X, X.data**2, X.indices, X.indptr) @ np.ones(X.shape[1])
+    else:
+        products, squares = np.zeros((len(weights), len(X))), np.zeros(len(X))
+        for column, factors in zip(np.ascontiguousarray(X.T), weights.T, strict=True):
+            products += factors[:, None] * column
+            squares += column * column
+    if bound is not None:
+        products = products * (bound / np.maximum(np.sqrt(squares), bound))
+    return products.T
+
+
 def read_only_view(array: np.ndarray) -> np.ndarray:
     """Return a view that cannot be written to; the array itself stays its owner's."""
     view = array.view()

@@ -29,6 +29,7 @@ from skdp.problems.matrices import (
     csr_view,
     read_only,
     read_only_view,
+    row_products,
     shrink_huge_rows,
 )
 from skdp.problems.persons import person_starts, rows_of
@@ -43,6 +44,8 @@ _BLOCK_BYTES = 1 << 19
 _MIN_BLOCK, MOST_ROWS = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 4 MB, which stay in a cache.
 _GRAM_NUMBERS = 1 << 19
+#: Rows of one block of scores, so that few operations are on short columns.
+_SCORED_ROWS = 1 << 12
 #: Bytes of doubles up to which rows in single precision are copied.
 _DOUBLED = 1 << 26
 #: Norms of rows whose products are far from the ends of single precision.
@@ -122,7 +125,8 @@ class Records:
         if self.is_sparse:
             self.block_size = MOST_ROWS
         scale, norms = self._row_scale()
-        if scale is not None and not (scale * HUGE >= 1.0).all():
+        # whichever row is the reason, a row is shortened by its own entries alone
+        if scale is not None and not (scale * HUGE >= 2.0 * X.shape[1]).all():
             self.matrix = read_only(shrink_huge_rows(X, data_norm))
             scale, norms = self._row_scale()
         if scale is not None:
@@ -341,6 +345,17 @@ class Records:
         for block in self.blocks():
             margins[block.positions] = block.margins(weights).reshape(-1, len(weights))
         return margins
+
+    def scores(self, weights: np.ndarray) -> np.ndarray:
+        """Multiply all rows by weight vectors without an intercept, shape (n_records, k).
+
+        The numbers of a record do not depend on its place or on other records, so that they may be
+        ranked, compared and counted. Slower than :meth:`margins`; `factors` play no part.
+        """
+        scores = np.empty((self.n_records, len(weights)))
+        for block in self.blocks(max(self.block_size, _SCORED_ROWS)):
+            scores[block.positions] = row_products(block.matrix, weights, self.data_norm)
+        return scores
 
     def read_only_copy(self) -> Records:
         """Copy the object, not its entries, so that changes of its parts do not reach this one.

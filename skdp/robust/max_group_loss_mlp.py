@@ -21,6 +21,7 @@ from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
+from skdp.problems.matrices import row_products
 from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_model import GroupedModel, Groups
 
@@ -264,9 +265,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
         with without_warnings():
             records = Records(X, self.data_norm_)
-            features = records.margins(self.coefs_[0].T).reshape(X.shape[0], -1)
-            features = np.tanh(features + self.intercepts_[0])
-            return np.asarray(features @ self.coefs_[1] + self.intercepts_[1])
+            features = np.tanh(records.scores(self.coefs_[0].T) + self.intercepts_[0])
+            return row_products(features, self.coefs_[1].T) + self.intercepts_[1]
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         codes = encode(y, self.classes_, "y contains labels that are not in `classes`.")

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -16,6 +16,7 @@ from skdp.algorithms.statistics.noisy_score import (
     MeanScorePlan,
 )
 from skdp.model_selection import DPSearchCV, dp_cross_validate
+from skdp.model_selection.scoring import _tables, resolve_scoring
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -41,20 +42,34 @@ class Seen(DPLogisticRegression):
         return self
 
 
-def test_persons_are_in_one_test_set():
-    model = Seen(data_norm=1.0, classes=[0, 1], epsilon=100.0)
-    scored = []
+class Scored:
+    """A score that keeps the rows that each model has met."""
 
-    def own(model, X, y):
-        scored.append(len(X))
+    def __init__(self):
+        self.models, self.rows = [], []
+
+    def __call__(self, model, X, y):
+        """As the accuracy."""
+        assert len(X) == 1024  # nobody's records are counted
+        if not self.models or self.models[-1] is not model:
+            self.models.append(model)
+            self.rows.append(set())
+        self.rows[-1] |= set(X[:, 0])
         return model.predict(X) == y
 
+
+def rows_of(persons):
+    """What :class:`Scored` keeps of the records of some persons."""
+    return set(X[np.isin(IDS, list(persons)), 0])
+
+
+def test_persons_are_in_one_test_set():
+    model, own = Seen(data_norm=1.0, classes=[0, 1], epsilon=100.0), Scored()
     found = dp_cross_validate(model, X, Y, user_ids=IDS, cv=4, scoring=own, score_range=(0, 1))
     assert [len(each) for each in FITS] == [300] * 4
     test_sets = [set(range(N)) - each for each in FITS]
     assert sum(map(len, test_sets)) == N == len(set.union(*test_sets))
-    numbers = np.bincount(IDS)
-    assert scored == [numbers[list(each)].sum() for each in test_sets]
+    assert own.rows == list(map(rows_of, test_sets))
     assert found["event"].neighbouring is Neighbouring.REPLACE_USER
 
 
@@ -138,6 +153,59 @@ def test_no_person_moves_a_score_further(name):
     assert 0.99 * plan.sensitivity < max(found) <= plan.mechanism.sensitivity
 
 
+class Tails(ClassifierMixin, BaseEstimator):
+    """A model whose numbers have other last bits in some rows, as products of matrices do."""
+
+    classes_ = np.array([0, 1])
+
+    def decision_function(self, X):
+        """Return the first column, rounded up in the last rows and in each third."""
+        scores, n = X[:, 0].copy(), len(X)
+        other = (np.arange(n) >= n - n % 7) | (np.arange(n) % 3 == 0)
+        scores[other] = np.nextafter(scores[other], np.inf)
+        return scores
+
+    def predict(self, X):
+        """Compare with 0."""
+        return (self.decision_function(X) > 0).astype(int)
+
+
+@pytest.mark.parametrize("scoring", [*SCORES, "groups"])
+def test_no_person_moves_the_ties_of_others(scoring):
+    """Records of one person more or less move the computed numbers of the others to other rows."""
+    n, plans = 40, []
+
+    def sums(values, label):
+        ids = np.append(np.zeros(len(values), int), np.arange(1, n))
+        X = np.append(values, np.zeros(n - 1))[:, None]
+        y = np.append(np.full(len(values), label), np.arange(1, n) > 30)
+        persons = Persons(ids, len(ids))
+        rows = persons.rows_of(np.append(0, np.arange(n - 1, 0, -1)))
+        options = (y, [0, 1]) if scoring == "groups" else ()
+        name = "accuracy" if scoring == "groups" else scoring
+        found = resolve_scoring([declared], y, name, None, *options)
+        plans.append(found.plan(n, PrivacyBudget(1.0), persons))
+        return plans[-1].sums(*found.data(Tails(), X[rows], y[rows], rows, persons))
+
+    declared, moved = Tails(), []
+    declared.classes = [0, 1]
+    for label in (0, 1):
+        tables = [sums(np.full(m, value), label) for m in range(1, 9) for value in (-1.0, 1.0)]
+        moved += [np.linalg.norm(one - other) for one in tables for other in tables]
+    assert 0.4 < max(moved) <= plans[0].mechanism.sensitivity
+
+
+def test_records_of_many_persons_have_few_tables():
+    rng = np.random.default_rng(3)
+    for n, most in ((5, 2), (100, 8), (5000, 1), (3000, 30)):
+        persons = np.repeat(rng.permutation(n), rng.integers(1, most + 1, n))
+        tables = _tables(persons)
+        assert sorted(tables[tables >= 0]) == list(range(len(persons)))
+        assert len(tables) <= 3 + 1.3 * len(persons) / tables.shape[1]
+    one = np.append(np.zeros(20_000, int), persons + 1)  # a person with many
+    assert len(_tables(one)) <= len(tables) + 21
+
+
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1", "f1_macro", "groups"])
 def test_scores_of_held_out_persons(scoring):
     given = (
@@ -182,17 +250,11 @@ def test_search_holds_persons_out():
     scaler = DPStandardScaler(ranges=(-0.5, 0.5))
     model = Pipeline([("scale", scaler), ("model", Seen(classes=[0, 1], data_norm=2.0))])
     grid = {"scale": [scaler, "passthrough"]}
-    scored = []
-
-    def own(model, X, y):
-        scored.append(len(X))
-        return model.predict(X) == y
-
+    own = Scored()
     search = DPSearchCV(model, grid, epsilon=20.0, n_draws=2, scoring=own, score_range=(0, 1))
     search.fit(X, Y, user_ids=IDS)
     assert all(len(each) == 300 for each in FITS)
-    numbers = np.bincount(IDS)
-    assert scored == [numbers[list(set(range(N)) - each)].sum() for each in FITS]
+    assert [rows_of(set(range(N)) - each) for each in FITS] == own.rows
     assert search.privacy_.unit == "user" and search.privacy_.releases[0].n_records == 100
     with BudgetAccountant(100.0, 1e-4) as accountant:
         for ids, params in ((IDS, {"model__user_ids": None}), (None, {"model__user_ids": IDS})):

@@ -106,6 +106,36 @@ def test_a_view_of_some_records_holds_what_a_copy_holds(dtype):
         np.testing.assert_array_equal(first.targets, second.targets)
 
 
+@pytest.mark.parametrize("make", [np.array, np.asfortranarray, sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_scores_of_equal_rows_are_equal_wherever_they_stand(make, dtype):
+    """Products of matrices add up the last rows of a block in another order."""
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5, 8, 13, 40, 130):
+        row, weights = rng.standard_normal((1, d)).astype(dtype), rng.standard_normal((3, d))
+        for length in (0.1, 3.0):
+            short = (row * dtype(length / np.linalg.norm(row))).astype(dtype)
+            alone = Records(make(short), 1.0).scores(weights)
+            fewer = Records(make(short), 1.0).scores(weights[:1])
+            np.testing.assert_array_equal(alone[:, :1], fewer)
+            for n in (2, 3, 4, 5, 39, 40, 41, 42, 43, 4097, 4098):
+                found = Records(make(np.tile(short, (n, 1))), 1.0).scores(weights)
+                np.testing.assert_array_equal(found, np.tile(alone, (n, 1)))
+            exact = short @ weights.T * min(1.0, 1.0 / length)
+            np.testing.assert_allclose(alone, exact, atol=1e-5 if dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
+@pytest.mark.parametrize("size", [1e-3, 2.0, 5e98, 2e99, 9e99, 2e100, 1e150])
+def test_scores_of_a_row_do_not_depend_on_longer_rows(make, size):
+    rng = np.random.default_rng(0)
+    row, weights = rng.uniform(0.2, 1.0, (1, 13)), rng.standard_normal((1, 13))
+    alone = Records(make(row * size), 1.0).scores(weights)
+    for other in (0.0, 3.0, 1e100, 1e300):
+        rows = np.vstack([np.full((1, 13), other), row * size])
+        np.testing.assert_array_equal(Records(make(rows), 1.0).scores(weights)[1:], alone)
+
+
 def test_blocks_cover_every_row_once():
     rows = Records(np.ones((1000, 3)), 10.0)
     rows.block_size = 77
