@@ -21,8 +21,9 @@ __all__ = ["client", "kept_order", "own_client"]  # fixtures of all tests
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-settings.register_profile("gate", derandomize=True)
-settings.register_profile("search", derandomize=False)
+# without deadlines: the machine may be busy
+settings.register_profile("gate", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 

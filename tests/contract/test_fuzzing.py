@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, seed, settings
 
 @pytest.mark.search
 @seed(12)
-@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, database=None, suppress_health_check=list(HealthCheck))
 @given(fuzzed_fits())
 def test_every_fit_ends_in_a_model_or_a_clear_error(case):
     assert not problems_of(case), case

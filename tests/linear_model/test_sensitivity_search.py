@@ -153,7 +153,7 @@ def neighbours(draw):
 
 
 @pytest.mark.search
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(neighbours())
 def test_no_random_neighbours_move_too_far(case):
     """Delta of both relations on random neighbours, public numbers over five orders."""

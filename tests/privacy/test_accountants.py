@@ -117,7 +117,7 @@ class AccountantContract:
                 assert accountant.get_epsilon(1e-6) == pytest.approx(expected, rel=1e-12)
 
     def test_epsilon_and_delta_agree(self):
-        @settings(max_examples=100, deadline=None)
+        @settings(max_examples=100)
         @given(st.floats(-14.0, -0.01), st.integers(0, 50), st.sampled_from(self.supported))
         def check(power, count, event):
             accountant = self.accountant().compose(event, count)
@@ -126,7 +126,7 @@ class AccountantContract:
         check()
 
     def test_delta_and_epsilon_agree(self):
-        @settings(max_examples=100, deadline=None)
+        @settings(max_examples=100)
         @given(st.floats(0.0, 20.0), st.integers(1, 50), st.sampled_from(self.supported))
         def check(epsilon, count, event):
             accountant = self.accountant().compose(event, count)
@@ -186,7 +186,7 @@ class AccountantContract:
         assert accountant.compose(self.supported[0]).neighbouring is REPLACE_ONE
 
     def test_never_below_the_exact_loss(self):
-        @settings(max_examples=100, deadline=None)
+        @settings(max_examples=100)
         @given(SPECS, st.floats(0.0, 0.9))
         def check(specs, fraction):
             event, pairs = events_and_pairs(specs)
@@ -283,7 +283,7 @@ class TestZCDPAccountant(AccountantContract):
         assert self.total(PureEvent(0.6, REPLACE_ONE)).total == pytest.approx(0.18)
         assert self.total(ExponentialMechanismEvent(0.6, REPLACE_ONE)).total == pytest.approx(0.045)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(
         st.floats(-3.0, 3.0).map(lambda power: 10.0**power),
         st.floats(-30.0, -0.5).map(lambda power: 10.0**power),

@@ -125,7 +125,7 @@ def test_tightest_does_not_depend_on_order():
 
 
 @pytest.mark.search
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(SPECS, st.floats(0.0, 0.9))
 def test_tightest_never_below_the_exact_loss(specs, fraction):
     event, pairs = events_and_pairs(specs)
@@ -136,7 +136,7 @@ def test_tightest_never_below_the_exact_loss(specs, fraction):
 
 
 @pytest.mark.search
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.floats(0.7, 5.0), SPECS)
 def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
     event, pairs = events_and_pairs(specs)
@@ -225,7 +225,7 @@ def split_pure(events):
 def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
     """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @example([(GaussianEvent, 1e-3, 1), (PureEvent, 10**1.25, 2)], 0.1, REPLACE_ONE)
     @given(PARTS, SMALL_DELTAS, st.sampled_from(RELATIONS))
     def check(parts, delta, relation):

@@ -20,7 +20,7 @@ def domains(dimension, rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     name=st.sampled_from(["whole", "ball", "box", "orthant", "simplex"]),
     dimension=st.integers(1, 12),
@@ -51,7 +51,7 @@ def test_projection(name, dimension, scale, seed):
         assert np.linalg.norm(v) <= domain.radius * (1 + 1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(dimension=st.integers(1, 60), scale=st.floats(-3, 8), seed=st.integers(0, 10**6))
 def test_rounding_of_the_simplex_projection(dimension, scale, seed):
     """Against the same projection in extended precision."""

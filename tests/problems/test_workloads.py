@@ -35,7 +35,7 @@ def test_marginals_are_their_cells(order):
     assert workload.n_queries == len(expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_implicit_answers_and_combinations_are_those_of_the_matrix(seed, order):
     rng = np.random.default_rng(seed)
@@ -46,7 +46,7 @@ def test_implicit_answers_and_combinations_are_those_of_the_matrix(seed, order):
     np.testing.assert_allclose(workload.combine(w).ravel(), w @ matrix, atol=1e-13)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-30, 1.0, 3.7e8]))
 def test_queries_of_a_matrix(seed, size):
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def _numerators(workload, records):
     return np.rint(workload.matrix[:, cells] / workload._unit).astype(int)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1))
 def test_replacing_a_record_moves_a_marginal_by_the_square_root_of_two(seed):
     rng = np.random.default_rng(seed)

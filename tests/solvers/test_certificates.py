@@ -69,7 +69,7 @@ def exact_solution(problem):
 
 
 @pytest.mark.search
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     loss=st.sampled_from(list(LOSSES)),
     seed=st.integers(0, 10**6),
@@ -127,7 +127,7 @@ DOMAINS = {
 
 
 @pytest.mark.search
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     loss=st.sampled_from(list(LOSSES)),
     domain=st.sampled_from(list(DOMAINS)),

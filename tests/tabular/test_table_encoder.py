@@ -86,7 +86,7 @@ def test_scikit_learn_checks(features):
     assert skipped <= {"check_array_api_input"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS), st.booleans())
 @example([(None, 1e308, 80, "x", 3, True, "?", "a")], PLANS[2], False)
 def test_every_row_has_norm_at_most_one(rows, plan, is_single):
@@ -292,7 +292,7 @@ def test_the_sketch_is_frozen():
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(ROWS, min_size=1, max_size=3))
 def test_no_record_warns(rows):
     with warnings.catch_warnings():

@@ -214,7 +214,7 @@ def movement(X, targets, loss, clip, data_norm, intercept, weights):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), loss=st.sampled_from(LOSSES))
 def test_a_record_moves_the_clipped_sum_by_the_clipping_norm_at_most(data, loss):
     """A search; the noise is calibrated to `clip_norm` exactly, so there is no tolerance."""

@@ -292,7 +292,7 @@ def scaled_movement(plan, one, other, x, y):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), relation=st.sampled_from(["replace_one", "add_remove"]))
 def test_a_record_moves_the_scaled_sums_by_the_sensitivity_at_most(data, relation):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -62,7 +62,7 @@ def settings_of_draws(draw):
 
 @pytest.mark.audit
 @given(settings_of_draws(), st.booleans())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 def test_every_data_set_has_a_draw(setting, localised):
     X, intercept, targets, loss, budget, options, seed = setting
     assume(not (localised and options["alpha"] == 0.0))

@@ -34,7 +34,7 @@ def brute_force(model):
     return table / table.sum()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1))
 def test_marginals_are_those_of_the_written_out_distribution(seed):
     rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def test_marginals_are_those_of_the_written_out_distribution(seed):
     np.testing.assert_allclose(model.table(), table, atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1))
 def test_junction_trees(seed):
     rng = np.random.default_rng(seed)

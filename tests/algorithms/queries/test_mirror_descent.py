@@ -133,7 +133,7 @@ def test_the_result_is_a_function_of_the_transcript(plan, monkeypatch):
     assert abs(first.sum() - 1) < 1e-9
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from([2, 3, "matrix"]))
 @pytest.mark.parametrize("planner", [*PLANNERS, "paper"])
 def test_no_neighbour_moves_an_input_further_than_declared(planner, seed, kind):

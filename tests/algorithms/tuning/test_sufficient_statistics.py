@@ -49,7 +49,7 @@ def test_coordinates_are_an_isometry(size):
 
 
 @pytest.mark.search
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(1, 6),
