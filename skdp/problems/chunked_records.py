@@ -375,8 +375,8 @@ class ChunkedRecords:
         return self
 
     def read_only_copy(self) -> ChunkedRecords:
-        """Return itself: nobody has the records."""
-        return self
+        """Copy the object: nobody has the records."""
+        return copy.copy(self)
 
     def total(
         self, statistic: Callable[[Block], Any], raw: bool = False, part: Part = slice(None)

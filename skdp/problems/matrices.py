@@ -55,14 +55,12 @@ def row_products(X: Matrix, weights: np.ndarray, bound: float | None = None) -> 
 
 
 def read_only_view(array: np.ndarray) -> np.ndarray:
-    """Return a view that cannot be written to; the array itself stays its owner's."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """Return a view that cannot be made writable; the array itself stays its owner's."""
+    return np.asarray(memoryview(array).toreadonly())
 
 
 def read_only(X: Matrix) -> Matrix:
-    """Return a view of X: a solver may read the rows, not change them."""
+    """Return a view of X that cannot be made writable: a solver may read the rows."""
     if not sp.issparse(X):
         return read_only_view(X)
     return csr_view(X, *map(read_only_view, (X.data, X.indices, X.indptr)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
@@ -10,11 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
+from skdp.problems.copies import copy_parts
 from skdp.problems.domains import Domain, euclidean_norm
 
 _Problem = TypeVar("_Problem", bound="Problem")
-
-_IMMUTABLE = (bool, int, float, str, type(None))
 
 
 class Problem(ABC):
@@ -144,7 +142,7 @@ class Problem(ABC):
     def for_solver(self: _Problem) -> _Problem:
         """Copy the problem with constants, domain and loss, so that a solver cannot change them.
 
-        The records are shared.
+        The records are shared, and arrays are views that cannot be made writable.
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self))
@@ -153,26 +151,3 @@ class Problem(ABC):
 
     def _offset(self, w: np.ndarray) -> np.ndarray:
         return w if self.center is None else w - self.center
-
-
-def copy_parts(problem: object, other: object) -> None:
-    """Give `other` copies of the domains and dataclasses, frozen ones too, among the attributes."""
-    for name, part in vars(problem).items():
-        if _is_part(part):
-            setattr(other, name, _copy_part(part))
-
-
-def _is_part(value: object) -> bool:
-    return isinstance(value, Domain) or (
-        hasattr(type(value), "__dataclass_fields__") and hasattr(value, "__dict__")
-    )
-
-
-def _copy_part(part: Any) -> Any:
-    """A deep copy, faster than that of :func:`copy.deepcopy` for numbers and parts of parts."""
-    other = object.__new__(type(part))
-    for name, value in vars(part).items():
-        if not isinstance(value, _IMMUTABLE):
-            value = _copy_part(value) if _is_part(value) else copy.deepcopy(value)
-        vars(other)[name] = value
-    return other

@@ -22,6 +22,7 @@ from sklearn.utils.extmath import row_norms
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.block import Block
+from skdp.problems.copies import copy_parts
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import (
     HUGE,
@@ -364,6 +365,7 @@ class Records:
         to the rows of a CSR matrix are copied, because methods of old versions of scipy fill them.
         """
         other = copy.copy(self)
+        copy_parts(self, other)
         other.matrix = read_only(self.matrix)
         if self.is_sparse:
             other.matrix.indptr = self.matrix.indptr.copy()

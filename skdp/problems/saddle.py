@@ -18,9 +18,9 @@ import numpy as np
 
 from skdp._checks import check_count, check_non_negative, check_positive, check_real
 from skdp.problems.constants import ProblemConstants
+from skdp.problems.copies import copy_parts
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.matrices import read_only_view
-from skdp.problems.problem import copy_parts
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 _Problem = TypeVar("_Problem", bound="SaddleProblem")
@@ -425,9 +425,6 @@ class SaddleProblem(ABC):
         """Copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)
-        for name, attribute in vars(self).items():
-            if isinstance(attribute, np.ndarray):
-                setattr(other, name, read_only_view(attribute))
         return other
 
 

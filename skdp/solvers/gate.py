@@ -208,9 +208,11 @@ def _attempt(
     try:
         answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
         found = kind.certify(problem, kind.feasible(problem, answer), seen)
-    except (KeyboardInterrupt, DataError):  # no answer, and no matter of the solver
-        raise
     except BaseException as error:  # SystemExit included
+        # no matter of the solver
+        is_from_source = isinstance(error, DataError) and not _in_memory(problem)
+        if is_from_source or isinstance(error, KeyboardInterrupt):
+            raise
         return None, f"{type(error).__name__}: {error}"
     return (found if found.distance < math.inf else None), None
 

@@ -1,5 +1,6 @@
 """Certificates and solvers: the true distance is never above what is proven."""
 
+import contextlib
 import itertools
 import math
 import warnings
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from skdp.linear_model import DPRidge
+from skdp.data import DataError
+from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.problems import (
     Ball,
     Box,
@@ -25,6 +27,7 @@ from skdp.problems import (
     ball_problem,
     counted,
 )
+from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
 from skdp.solvers import (
     LBFGS,
     SOLVERS,
@@ -604,7 +607,78 @@ def test_a_solver_keeps_nothing_of_the_next_ones_start():
     np.testing.assert_array_equal(given, np.full(5, 0.1))
 
 
-@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, MemoryError, KeyboardInterrupt])
+def spoil(value, seen):
+    """Make all arrays that an object leads to writable if they can be, and write into them."""
+    if id(value) in seen:
+        return
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray):
+        with contextlib.suppress(ValueError):
+            value.setflags(write=True)
+            value[...] = np.nan if value.dtype.kind == "f" else 0
+        seen["arrays"] = seen.get("arrays", 0) + 1
+    parts = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    for part in list(parts.values()):
+        spoil(part, seen)
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            spoil(part, seen)
+
+
+def spoils(problem, accuracy):
+    seen = {}
+    spoil(problem, seen)
+    assert seen["arrays"] > 2
+    SPOILED.append(problem)
+
+
+SPOILED = []
+SPOILED_FITS = {
+    "logistic": (DPLogisticRegression, {"method": "output"}),
+    "objective": (DPLogisticRegression, {"method": "objective"}),
+    "phased": (DPLogisticRegression, {"method": "phased"}),
+    "as published": (DPLogisticRegression, {"method": "output", "preparation": None}),
+    "hinge": (DPLinearClassifier, {"method": "output", "loss": "hinge"}),
+    "squares": (DPRidge, {"method": "output", "target_range": (-1.0, 1.0)}),
+    "groups": (DPMaxGroupLossClassifier, {"method": "output", "group_names": [0, 1]}),
+    "groups as published": (
+        DPMaxGroupLossClassifier,
+        {"method": "output", "preparation": None, "group_names": [0, 1]},
+    ),
+    "attacks": (DPAdversarialClassifier, {"method": "output"}),
+}
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "csr", "single", "persons"])
+@pytest.mark.parametrize("name", SPOILED_FITS)
+def test_a_solver_that_writes_wherever_it_can_changes_nothing(name, layout):
+    kind, options = SPOILED_FITS[name]
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (60, 3)), rng.integers(0, 2, 60)
+    X[0] *= 9.0  # and is shortened
+    given = {"groups": rng.integers(0, 2, 60)} if "groups" in name else {}
+    make = {"F": np.asfortranarray, "csr": sp.csr_array, "single": np.float32}.get(layout, np.array)
+    if layout == "persons":
+        given["user_ids"] = np.arange(60) // 2
+    found = []
+    for solver in ("auto", spoils):
+        model = kind(**options, epsilon=5.0, delta=1e-5, data_norm=1.0, random_state=0)
+        if not options.get("target_range"):
+            model.set_params(classes=[0, 1])
+        table, labels = make(X), y.copy()
+        SPOILED.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(model.set_params(solver=solver).fit(table, labels, **given).coef_)
+        np.testing.assert_array_equal(getattr(table, "data", table), getattr(make(X), "data", X))
+        np.testing.assert_array_equal(labels, y)
+    assert SPOILED
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit, GeneratorExit, MemoryError, DataError, KeyboardInterrupt]
+)
 def test_a_fit_that_a_solver_leaves_is_whole_or_not_at_all(error):
     """An interrupt ends it, and the model stays as it was; whatever else is raised does not."""
     rng = np.random.default_rng(0)
