@@ -43,7 +43,8 @@ def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scr
     with contextlib.ExitStack() as files:
 
         def write(chunk: Chunk, where: str) -> None:
-            chunk, places = chunk._replace(X=_numbers(chunk.X, where)), None
+            chunk = chunk._replace(X=_numbers(chunk.X, where), unmapped=None)
+            places = None
             if persons is not None:
                 codes, places = persons.placed(chunk.user_ids)
                 chunk = chunk._replace(user_ids=codes)

@@ -51,6 +51,9 @@ class Chunk(NamedTuple):
         Whose record each row is. All records of a person are in one chunk.
     sample_weight : ndarray or None
         One weight per row.
+    unmapped : table or None
+        What X was before :meth:`RecordSource.map`; its marks are compared, for the last bits of
+        computed features may differ from one read to the next.
     """
 
     X: Any
@@ -58,6 +61,7 @@ class Chunk(NamedTuple):
     groups: Any = None
     user_ids: Any = None
     sample_weight: Any = None
+    unmapped: Any = None
 
     def take(self, rows: Rows) -> Chunk:
         """Return the records of `rows`, without the memory of the others."""
@@ -236,7 +240,7 @@ class MappedRecords(RecordSource):
                     X = transformer.transform(X)
             except ValueError as error:
                 raise ValueError(f"{self.describe(k)}: {error}") from error
-        return chunk._replace(X=X)
+        return chunk._replace(X=X, unmapped=chunk.X if chunk.unmapped is None else chunk.unmapped)
 
     def reduce(self, task: Task, merge: Merge) -> Any:
         """Reduce with the engine of the source: its workers read and transform."""

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, column_or_1d
 
 from skdp._records import refuse_without_values
 from skdp.data.sources import Chunk
-from skdp.problems.marks import MarkKey, Positions
+from skdp.problems.marks import MarkKey, Positions, as_numbers
 from skdp.problems.records import Records
 
 
@@ -42,6 +42,8 @@ class Encoded(NamedTuple):
         Codes of the persons of the chunk, from 0 on without a gap.
     ids : ndarray or None
         Ids of the persons, by their codes.
+    unmapped : ndarray or CSR matrix, or None
+        Numbers for the table that X was computed from.
     """
 
     X: Any
@@ -50,6 +52,7 @@ class Encoded(NamedTuple):
     weights: Any = None
     persons: Any = None
     ids: Any = None
+    unmapped: Any = None
 
     def piece(self, rows: slice) -> Encoded:
         """Return some records, without persons."""
@@ -57,12 +60,13 @@ class Encoded(NamedTuple):
         return Encoded(*(None if column is None else column[rows] for column in self))
 
     def marks(self, key: MarkKey, positions: Positions) -> np.ndarray:
-        """Return the marks of the records."""
+        """Return the marks of the records as they were read."""
+        X = self.X if self.unmapped is None else self.unmapped
         persons = None
         if self.persons is not None:
             hashed = key.of_ids(self.ids)
             persons = hashed.view(np.int64).reshape(len(hashed), -1)[:, 0][self.persons]
-        return key.marks(self.X, self.targets, self.groups, positions, self.weights, persons)
+        return key.marks(X, self.targets, self.groups, positions, self.weights, persons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +119,10 @@ class Bounding:
             weights = chunk.sample_weight
             if weights is not None and self.weights is not None:
                 weights = self.weights(weights)
-            encoded = self.of_persons(chunk, X)
-            return encoded._replace(targets=self.targets(y), groups=groups, weights=weights)
+            unmapped = None if chunk.unmapped is None else as_numbers(chunk.unmapped)
+            return self.of_persons(chunk, X)._replace(
+                targets=self.targets(y), groups=groups, weights=weights, unmapped=unmapped
+            )
 
     def of_persons(self, chunk: Chunk, X: Any) -> Encoded:
         """Return X with the persons of a chunk, where it has ids."""

@@ -34,6 +34,8 @@ from skdp.problems.surveys import Survey
 
 #: Chunks that the bound on the rounding of sums has levels for, and pieces of a chunk.
 MOST_CHUNKS, _MOST_PIECES = 1 << 28, 4
+#: Times that a pass is made before its records are refused.
+_TRIES = 2
 #: Bytes of a piece that stays in a cache between its mark and its sums, about.
 _PIECE = 1 << 22
 
@@ -446,24 +448,30 @@ class ChunkedRecords:
         return self._passes[0]
 
     def _accepted(self, task: ChunkTask | LabelTask, count: int, mark: int) -> Any:
-        """Make a pass; return its sums if they are of the right records."""
-        number = task.pass_number
-        try:
-            found = self._source.reduce(task, merged)
-        except RecordsChangedError as error:
-            raise _changed(number) from error
-        except DataError:
-            raise
-        except Exception as error:
-            k = failed_chunk(error)
-            where = "the records" if k is None else self._source.describe(k)
-            raise DataError(
-                f"Pass {number} could not read {where}: {type(error).__name__}. Nothing was "
-                "released of it."
-            ) from error
-        if (found.count, found.mark) != (count, mark):
-            raise _changed(number)
-        return found.sums
+        """Make a pass, once more if it is refused; return its sums if the records are right."""
+        cause = None
+        for _ in range(_TRIES):
+            try:
+                found = self._source.reduce(task, merged)
+                if (found.count, found.mark) == (count, mark):
+                    return found.sums
+            except RecordsChangedError as error:
+                cause = error
+            except DataError:
+                raise
+            except Exception as error:
+                k = failed_chunk(error)
+                where = "the records" if k is None else self._source.describe(k)
+                raise DataError(
+                    f"Pass {task.pass_number} could not read {where}: {type(error).__name__}. "
+                    "Nothing was released of it."
+                ) from error
+        raise RecordsChangedError(
+            f"The records of pass {task.pass_number} are not those of the first pass, and were not "
+            "when it was repeated: they changed, or a chunk was left out or counted twice. Nothing "
+            "was released of it. Pass stored or persisted data; a shuffle that is computed again "
+            "gives another order."
+        ) from cause
 
 
 @dataclass(frozen=True)
@@ -474,11 +482,3 @@ class LabelledPart:
     label: int
     count: int
     mark: int
-
-
-def _changed(number: int) -> RecordsChangedError:
-    return RecordsChangedError(
-        f"The records of pass {number} are not those of the first pass: they changed, or a chunk "
-        "was left out or counted twice. Nothing was released of it. Pass stored or persisted data; "
-        "a shuffle that is computed again gives another order."
-    )

@@ -1,15 +1,16 @@
 """Marks of records: keyed sums by which a later pass shows that it had the same records.
 
 The mark of some records is a sum over them of numbers of 64 bits, one for each record: a keyed
-function of its position and of the bits of the bounded record. Sums do not depend on order or
-layout, so that one number is expected of any set of positions, whatever engine reads them. It is
-protection against accidents (docs/theory/scale.md).
+function of its position and of the bits of the record as it was read. Sums do not depend on order
+or layout, so that one number is expected of any set of positions, whatever engine reads them. It
+is protection against accidents (docs/theory/scale.md).
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ import scipy.sparse as sp
 Positions = range | np.ndarray
 #: Numbers of a mark are modulo 2**64.
 MODULUS = 1 << 64
+#: Kinds of numpy types that have the bits of numbers.
+_KINDS = "biufmM"
 #: Bytes of rows of X that are folded at once, and rows whose sums are turned into marks at once:
 #: what is made of them stays in the cache.
 _PIECE, _ROWS = 1 << 19, 1 << 14
@@ -60,7 +63,8 @@ class MarkKey:
 
         Parameters
         ----------
-        X : ndarray or CSR matrix of shape (m, d), float64 or float32
+        X : ndarray or CSR matrix of shape (m, d)
+            Of numbers.
         targets, groups : ndarray of shape (m,) or None
             Numbers or codes.
         positions : range of consecutive ones, or ndarray of int, shape (m,)
@@ -89,6 +93,47 @@ def total_mark(marks: np.ndarray) -> int:
     return int(marks.sum(dtype=np.uint64))
 
 
+def as_numbers(table: Any) -> Any:
+    """Return a table as numbers to mark: an array or CSR matrix; text and objects as hashes."""
+    if sp.issparse(table):
+        return table.tocsr()
+    if not isinstance(table, np.ndarray):
+        table = _columns(table)
+    elif table.dtype.kind in _KINDS:
+        return table.reshape(len(table), -1)
+    else:
+        table = table.reshape(len(table), -1).T
+    return np.column_stack([_bits(np.asarray(column)) for column in table])
+
+
+def _columns(frame: Any) -> Iterable[Any]:
+    """Return the columns of a frame of pandas, polars or pyarrow, or of a list of rows."""
+    if hasattr(frame, "items"):
+        return (column for _, column in frame.items())
+    if hasattr(frame, "get_columns"):
+        return frame.get_columns()
+    return frame.columns if hasattr(frame, "columns") else zip(*frame, strict=True)
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """Return numbers of 64 bits for the values of a column."""
+    if values.dtype.kind in _KINDS:
+        return _plain(values)
+    texts = values.tolist()
+    is_text = set(map(type, texts)) == {str}
+    if not is_text:  # 1, True and "1" are equal or look the same, and lists cannot be in sets
+        texts = list(map(repr, texts))
+    places = {text: j for j, text in enumerate(dict.fromkeys(texts))}
+    hashes = np.array([_hash(text, is_text) for text in places], dtype=np.uint64)
+    return hashes[np.fromiter(map(places.__getitem__, texts), np.intp, len(texts))]
+
+
+def _hash(text: str, is_text: bool) -> int:
+    data = text.encode("utf-8", "surrogatepass")
+    found = hashlib.blake2b(data, digest_size=8, person=bytes([is_text]))
+    return int.from_bytes(found.digest(), "little")
+
+
 def _numbers(positions: Positions) -> np.ndarray:
     if isinstance(positions, range):
         return np.arange(positions.start, positions.stop, dtype=np.uint64)
@@ -108,15 +153,22 @@ def _odd(key: int, counters: np.ndarray, first: int = 0) -> np.ndarray:
     return mixed
 
 
+def _plain(numbers: np.ndarray) -> np.ndarray:
+    """Return the bits of numbers as uint64."""
+    if numbers.dtype.kind != "f":
+        numbers = numbers.astype(np.int64)
+    elif numbers.dtype.itemsize > 8:
+        numbers = numbers.astype(np.float64)
+    bits = np.ascontiguousarray(numbers).view(f"u{numbers.dtype.itemsize}")
+    return bits.astype(np.uint64, copy=False)
+
+
 def _folded(numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Return the bits of numbers as uint64, the upper half also in the lower one.
 
     Small whole numbers have bits in the upper half alone, and odd factors would leave 0 below.
     """
-    if numbers.dtype.kind != "f":
-        numbers = numbers.astype(np.int64)
-    bits = np.ascontiguousarray(numbers).view(f"u{numbers.dtype.itemsize}")
-    bits = bits.astype(np.uint64, copy=False)
+    bits = _plain(numbers)
     upper = np.right_shift(bits, _HALF, out=out)
     return np.bitwise_xor(upper, bits, out=upper)
 

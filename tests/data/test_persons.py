@@ -154,7 +154,7 @@ class Faulty(ChunkSource):
         return self.change(chunk) if k == 1 and self.n_passes in self.numbers else chunk
 
     def reduce(self, task, merge):
-        self.n_passes += 1
+        self.n_passes = task.pass_number
         return super().reduce(task, merge)
 
 

@@ -1,10 +1,14 @@
 """Marks of records: one number for any layout, another one for any change."""
 
+from datetime import datetime
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from skdp.problems.marks import MarkKey, total_mark
+from skdp.problems.marks import MarkKey, as_numbers, total_mark
 
 KEY = MarkKey(0x0123456789ABCDEF, 0xFEDCBA9876543210)
 N, D = 40, 3
@@ -104,3 +108,55 @@ def test_rows_without_entries_are_marked_by_their_targets():
     X, targets = sp.csr_array((3, 4)), np.array([0, 1, 0])
     marks = KEY.marks(X, targets, None, np.arange(3))
     assert len(set(marks.tolist())) == 3
+
+
+#: Tables before they are mapped, and one cell of each: its column, and another value.
+COLUMNS = {
+    "number": ([0.0, 1.0, np.nan], 1.0 + 2**-52),
+    "flag": ([True, False, True], True),
+    "date": ([datetime(2020, 1, 1), datetime(2020, 1, 2), None], datetime(2020, 1, 3)),
+    "text": (["a", "b", None], "c"),
+    "object": ([1, "1", b"1"], 1.0),
+    "list": ([[1], [2], [3]], [4]),
+}
+TABLES = {
+    "frame": lambda columns: pd.DataFrame(columns),
+    "array": lambda columns: pd.DataFrame(columns).to_numpy(),
+    "rows": lambda columns: pd.DataFrame(columns).to_numpy().tolist(),
+    "polars": lambda columns: pl.DataFrame(
+        {name: column for name, column in columns.items() if name != "object"}
+    ),
+    "numbers": lambda columns: np.asarray(columns["number"]),
+    "texts": lambda columns: np.array(list(map(str, columns["text"]))),
+    "category": lambda columns: pd.DataFrame({"c": pd.Categorical(columns["text"])}),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_that_are_mapped(kind):
+    """Equal tables have equal marks in any part, and every cell that changes shows."""
+
+    def marks(columns, rows=slice(None)):
+        found = as_numbers(TABLES[kind]({name: each[rows] for name, each in columns.items()}))
+        return KEY.marks(found, None, None, np.arange(3)[rows])
+
+    given = {name: column for name, (column, _) in COLUMNS.items()}
+    whole = marks(given)
+    np.testing.assert_array_equal(marks({name: list(each) for name, each in given.items()}), whole)
+    np.testing.assert_array_equal(marks(given, slice(1, 3)), whole[1:])
+    n_changed = 0
+    for name, (column, value) in COLUMNS.items():
+        changed = list(column)
+        changed[1] = value
+        n_changed += bool((marks(given | {name: changed}) != whole)[1])
+    held = {"polars": 5, "numbers": 1, "texts": 1, "category": 1}
+    assert n_changed == held.get(kind, len(COLUMNS))
+
+
+def test_columns_of_zeros_and_ones_keep_their_bits():
+    """Their bits are folded once, not twice: all 2^12 rows of a frame have marks of their own."""
+    bits = np.arange(2**12)
+    frame = pd.DataFrame(((bits[:, None] >> np.arange(12)) & 1).astype(np.float64))
+    frame["flag"] = True
+    marks = KEY.marks(as_numbers(frame), None, None, np.zeros_like(bits))
+    assert len(np.unique(marks % np.uint64(2**32))) > 4090
