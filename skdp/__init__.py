@@ -93,6 +93,7 @@ _PACKAGES = (
     "solvers",
     "synthetic",
     "tabular",
+    "utils",
 )
 __all__ = [*_PACKAGE_OF, "__version__"]
 

@@ -133,17 +133,12 @@ def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
     return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
 
 
-def refuse_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse weights of records, ids of persons and unknown arguments."""
-    for name in ("sample_weight", "user_ids"):
-        if fit_params.get(name) is not None:
-            raise ValueError(
-                f"{name} is not supported here: there is no proof for units of privacy other than "
-                "records."
-            )
-    unknown = set(fit_params) - {"sample_weight", "user_ids"}
-    if unknown:
-        raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
+def taken_weights(fit_params: dict[str, Any]) -> Any:
+    """Return the weights of records among the metadata of a fit; refuse other names."""
+    for name in fit_params:
+        if name != "sample_weight":
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}.")
+    return fit_params.get("sample_weight")
 
 
 def warn_inferred(inferred: str, parameter: str) -> None:

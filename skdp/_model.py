@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -20,14 +20,15 @@ from skdp._estimator import (
     PrivateEstimator,
     declared_labels,
     noise_alarms,
-    refuse_fit_params,
     staged,
+    taken_weights,
     warn_inferred,
 )
 from skdp._records import validate_records
 from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
 from skdp._types import Self
 from skdp._units import (
+    NO_WEIGHT,
     NO_WEIGHT_BOUND,
     ClippedWeights,
     Units,
@@ -58,6 +59,8 @@ class PrivateModel(PrivateEstimator):
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
+    #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
+    __metadata_request__fit: ClassVar = {"sample_weight": None}
     #: What of units other than records a source may hold.
     _units_of_sources: tuple[str, ...] = ("user_ids", "sample_weight")
     #: The `directions` of the design.
@@ -69,7 +72,6 @@ class PrivateModel(PrivateEstimator):
         y: Any = None,
         *,
         user_ids: Any = None,
-        sample_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the model privately.
@@ -84,10 +86,10 @@ class PrivateModel(PrivateEstimator):
             Whose record each is: integers or strings, or the name of a column of a data frame X,
             which then is no feature. The guarantee is then for a person with all its records,
             whose weights add up to 1. None: every record is a person of its own.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Must be empty.
+            `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
+            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
+            for it by ``set_fit_request(sample_weight=True)``.
 
         Returns
         -------
@@ -101,7 +103,7 @@ class PrivateModel(PrivateEstimator):
         BudgetExceededError
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
-        refuse_fit_params(fit_params)
+        sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
@@ -138,11 +140,17 @@ class PrivateModel(PrivateEstimator):
         if sample_weight is not None:
             self._warn_of_weights()
             weights = record_weights(sample_weight, self._clip_of_weights, X.shape[0])
+            self._check_weighted(bool(weights.any()))
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
 
     @property
     def _clip_of_weights(self) -> float:
         return 1.0 if self.weight_bound is None else float(self.weight_bound)
+
+    def _check_weighted(self, is_any: bool) -> None:
+        """Refuse weights that are all zero, where no records are refused as well."""
+        if not is_any and self.neighbouring == "replace_one":
+            raise ValueError(NO_WEIGHT)
 
     def _warn_of_weights(self) -> None:
         """Warn that weights are clipped, if their bound was not declared."""
@@ -249,6 +257,7 @@ class PrivateModel(PrivateEstimator):
             bounding = replace(bounding, persons=None)
         if survey.is_weighted:
             self._warn_of_weights()
+            self._check_weighted(survey.has_weight)
         else:
             bounding = replace(bounding, weights=None)
         check_memory(survey.n_features)
@@ -426,9 +435,11 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             classes: Any = declared
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
-                if len(classes) < 2:
+                weighed = classes if units.weights is None else np.unique(y[units.weights > 0.0])
+                if len(weighed) < 2:
+                    found = "The data hold" if len(classes) < 2 else "sample_weight leaves"
                     raise ValueError(
-                        "The data hold one class only; declare at least two with `classes`."
+                        f"{found} one class only; declare at least two with `classes`."
                     )
                 warn_inferred("The class labels", "classes")
                 caveats = ("classes were inferred from y",)

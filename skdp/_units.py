@@ -17,6 +17,8 @@ from skdp._records import has_column, is_missing, without_column
 from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
 
+#: Error of weights that leave no records.
+NO_WEIGHT = "sample_weight is zero for all records."
 #: Warning of a bound that was not declared.
 NO_WEIGHT_BOUND = "weight_bound was not declared: sample_weight is clipped to 1."
 

@@ -23,6 +23,7 @@ GROUPS = {
         "skdp.inspection",
         "skdp.audit",
         "skdp.data",
+        "skdp.utils",
     ),
     "For researchers": (
         "skdp.algorithms",

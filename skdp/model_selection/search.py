@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -132,6 +132,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     >>> bool(search.fit(X, y).score(X, y) > 0.9)
     True
     """
+
+    #: Metadata of candidates.
+    __metadata_request__fit: ClassVar = {"sample_weight": None, "groups": None}
 
     def __init__(
         self,

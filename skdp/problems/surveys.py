@@ -63,6 +63,7 @@ class Seen:
     mark: int | None = 0
     n_persons: tuple[int, ...]
     persons: np.ndarray | None = None
+    has_weight: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,10 +137,11 @@ class SurveyTask:
         width, names = self.check(chunk)
         labels = _distinct(self.labels, chunk.y)
         groups = _distinct(self.groups, chunk.groups)
-        mark, kind, persons = None, "<f8", None
+        mark, kind, persons, has_weight = None, "<f8", None, False
         if self.bounding is not None:
             encoded = self.bounding.encoded(chunk)
             kind = encoded.X.dtype.str
+            has_weight = encoded.weights is not None and bool(encoded.weights.any())
             if encoded.ids is not None:
                 persons = self.key.of_ids(encoded.ids)
             if self.starts is not None:
@@ -161,6 +163,7 @@ class SurveyTask:
             mark=mark,
             n_persons=(0 if persons is None else len(persons),),
             persons=persons,
+            has_weight=has_weight,
         )
 
 
@@ -179,6 +182,7 @@ def joined(parts: list[Seen]) -> Seen:
         mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
         n_persons=tuple(number for part in parts for number in part.n_persons),
         persons=_concatenated([part.persons for part in parts]),
+        has_weight=any(part.has_weight for part in parts),
     )
 
 
@@ -237,6 +241,8 @@ class Survey:
         Number of passes that it took.
     is_weighted : bool
         Whether records have weights.
+    has_weight : bool
+        Whether some weight is not zero.
     person_starts : tuple of int or None
         Place of the first person of each chunk, and the number of all; None without ids.
     """
@@ -250,6 +256,7 @@ class Survey:
     mark: int
     n_passes: int
     is_weighted: bool = False
+    has_weight: bool = False
     person_starts: tuple[int, ...] | None = None
 
     @property
@@ -307,6 +314,7 @@ class Surveyor:
             mark=found.mark,
             n_passes=self._n_passes,
             is_weighted=is_weighted,
+            has_weight=found.has_weight,
             person_starts=_starts(found.n_persons) if kind_of_ids else None,
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_lengths
-from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
+from skdp._estimator import declared_labels, encode, staged, taken_weights, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import has_column, take_rows, without_column
 from skdp._types import GroupMirrorVariant, Self
@@ -60,7 +60,6 @@ class GroupedModel(PrivateModel):
         groups: Any = None,
         *,
         user_ids: Any = None,
-        sample_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the model privately.
@@ -80,10 +79,10 @@ class GroupedModel(PrivateModel):
             which then is no feature. The guarantee is then for a person with all its records,
             whose weights add up to 1; they may be in several groups. None: every record is a person
             of its own.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Must be empty.
+            `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
+            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
+            for it by ``set_fit_request(sample_weight=True)``.
 
         Returns
         -------
@@ -97,7 +96,7 @@ class GroupedModel(PrivateModel):
         BudgetExceededError
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
-        refuse_fit_params(fit_params)
+        sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y, groups, user_ids=user_ids, sample_weight=sample_weight)

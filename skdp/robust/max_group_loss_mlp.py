@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
@@ -137,6 +138,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     >>> bool(model.fit(X, y).score(X, y) > 0.8)
     True
     """
+
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     def __init__(
         self,

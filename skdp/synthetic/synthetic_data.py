@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, check_option, check_real
-from skdp._estimator import PrivateEstimator, randomness, refuse_fit_params, staged, warn_inferred
+from skdp._estimator import PrivateEstimator, randomness, staged, taken_weights, warn_inferred
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
-from skdp._units import NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
+from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -60,7 +60,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     categories : "auto", list of list or dict, default="auto"
         Public categories of each column: one list per column, or a dict of lists by column name.
         None in a list stands for missing values. "auto" takes the values in X, which the
-        guarantee does not cover, and warns; floating-point numbers are refused.
+        guarantee does not cover, and warns; fractional numbers are refused.
     queries : str or array-like of shape (n_queries, n_cells), default="2-way"
         What the distribution is fitted to. "k-way" for a number k: all marginals of k columns. A
         matrix: its columns are the combinations of categories in C order (the category of the last
@@ -132,6 +132,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     True
     """
 
+    #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
+    __metadata_request__fit: ClassVar = {"sample_weight": None}
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -165,7 +168,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         y: Any = None,
         *,
         user_ids: Any = None,
-        sample_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Learn the distribution of a table privately.
@@ -182,11 +184,10 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             which is then left out. The guarantee is then for a person with all its records, whose
             weights add up to 1; synthetic records belong to nobody, and the number of records of a
             person is not modelled.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights >= 0, which are divided by `weight_bound` and clipped to 1; for
-            ``method="adaptive"`` and marginals. Synthetic records have none.
         **fit_params : dict
-            Must be empty.
+            `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
+            divided by `weight_bound` and clipped to 1; for ``method="adaptive"`` and marginals.
+            Synthetic records have none.
 
         Returns
         -------
@@ -200,7 +201,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         BudgetExceededError
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
-        refuse_fit_params(fit_params)
+        sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         X, user_ids = take_user_ids(X, user_ids)
         with staged(self) as model:
@@ -249,6 +250,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             persons = person_codes(user_ids, X.shape[0]) if of_persons else None
             if is_slack:
                 weights = record_weights(sample_weight, bound, X.shape[0])
+                if not weights.any():
+                    raise ValueError(NO_WEIGHT)
                 records = records.weighted(weights, persons)
             elif persons is not None:
                 records = records.of_persons(persons)

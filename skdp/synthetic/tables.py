@@ -67,12 +67,12 @@ def has_missing(categories: Categories) -> bool:
 
 
 def refuse_floats(X: Any, names: Sequence[Any]) -> None:
-    """Raise ValueError for columns of floats, whose values tell the records."""
+    """Raise ValueError for columns of fractional numbers, whose values tell the records."""
     for name, column in zip(names, columns_of(X), strict=True):
-        if any(isinstance(value, float) and not is_missing(value) for value in column):
+        if any(isinstance(value, float) and value % 1.0 for value in column if value == value):
             raise ValueError(
-                f"Column {name!r} of X holds floating-point numbers, whose values would be taken "
-                "as categories: divide it into bins with public edges, or declare `categories`."
+                f"Column {name!r} of X holds fractional numbers, whose values would be taken as "
+                "categories: divide it into bins with public edges, or declare `categories`."
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp._units import ClippedWeights, distinct_persons
+from skdp._units import NO_WEIGHT, ClippedWeights, distinct_persons
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
 from skdp.problems.bounding import Bounding, Encoded
@@ -122,6 +122,8 @@ def coded_chunks(
         categories=categories, names=names, weights=weights, persons=distinct_persons
     )
     survey = surveyor.survey(bounding)
+    if survey.is_weighted and not survey.has_weight:
+        raise ValueError(NO_WEIGHT)
     bounding = replace(
         bounding,
         weights=weights if survey.is_weighted else None,

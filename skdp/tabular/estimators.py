@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import check_option
-from skdp._estimator import PrivateEstimator, refuse_fit_params, staged
+from skdp._estimator import PrivateEstimator, staged, taken_weights
 from skdp._model import PrivateModel
 from skdp._sources import number_of_units
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures, Verbose
@@ -48,6 +48,8 @@ class TabularModel(PrivateEstimator):
     columns_left: ColumnsLeft
     n_public: int | None
     weight_bound: float | None
+    #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
+    __metadata_request__fit: ClassVar = {"sample_weight": None}
     #: Kind of the model of the encoded rows, which gets all parameters that it shares.
     _linear_kind: ClassVar[type[DPLogisticRegression | DPRidge]]
 
@@ -57,7 +59,6 @@ class TabularModel(PrivateEstimator):
         y: Any = None,
         *,
         user_ids: Any = None,
-        sample_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the model privately.
@@ -72,10 +73,10 @@ class TabularModel(PrivateEstimator):
             Whose record each is: integers or strings, or the name of a column of a data frame X,
             which then is no feature and not declared. The guarantee is then for a person with all
             its records, whose weights add up to 1. None: every record is a person of its own.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights >= 0, which are divided by `weight_bound` and clipped to 1.
         **fit_params : dict
-            Must be empty.
+            `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
+            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
+            for it by ``set_fit_request(sample_weight=True)``.
 
         Returns
         -------
@@ -89,7 +90,7 @@ class TabularModel(PrivateEstimator):
         BudgetExceededError
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
-        refuse_fit_params(fit_params)
+        sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
         if column is not None and is_by_name(self.columns) and column in self.columns:
             raise ValueError(

@@ -1,14 +1,19 @@
 """scikit-learn's own checks, on instances with default and unusual parameters, and seeds."""
 
+import inspect
 import warnings
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 from every_fit import kinds_of_fits, make, records
-from expected_checks import expected_failures
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import SkipTestWarning
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
+import skdp
 from skdp import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -22,20 +27,27 @@ from skdp import (
     DPRidge,
     DPRidgeCV,
     DPSearchCV,
+    DPSyntheticData,
     DPTabularClassifier,
     DPTabularRegressor,
     PrivacyLeakWarning,
 )
+from skdp.privacy.accounted import AccountedMixin
+from skdp.utils import expected_failed_checks
 
 #: Needs SCIPY_ARRAY_API in the environment and array-api-strict.
 OPTIONAL = {"check_array_api_input"}
+#: They compare two transforms of one fit, or two fits.
+OF_RANDOM_TRANSFORMERS = {
+    "check_pipeline_consistency",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+}
 INF = np.inf
 LINEAR = [
-    DPLogisticRegression(),
     DPLogisticRegression(delta=0),
     DPLogisticRegression(neighbouring="add_remove", solver="lbfgs", fit_intercept=False),
     DPLogisticRegression(10.0, calibration="paper", coef_norm=3.0),
-    DPRidge(),
     DPRidge(delta=0),
     DPRidge(neighbouring="add_remove", solver="accelerated_gradient", fit_intercept=False),
     DPLogisticRegression(method="phased"),
@@ -67,19 +79,16 @@ LINEAR = [
     DPLinearClassifier(fit_intercept=False),
 ]
 ADVERSARIAL = [
-    DPAdversarialClassifier(),
     DPAdversarialClassifier(
         delta=0, loss="hinge", attack_norm=INF, fit_intercept=False, attack_radius=0.02
     ),
     DPAdversarialClassifier(10.0, loss="squared_hinge", neighbouring="add_remove", solver="lbfgs"),
     DPAdversarialClassifier(10.0, calibration="paper", coef_norm=3.0, attack_norm=INF),
-    DPAdversarialRegressor(),
     DPAdversarialRegressor(delta=0, attack_norm=INF, fit_intercept=False),
     DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
     DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
 ]
 GROUPED = [
-    DPMaxGroupLossClassifier(),
     DPMaxGroupLossClassifier(delta=0, loss="hinge", group_mode="public", method="output"),
     DPMaxGroupLossClassifier(
         10.0, loss="squared_hinge", group_mode="histogram", release_group_weights=True
@@ -89,7 +98,6 @@ GROUPED = [
     DPMaxGroupLossClassifier(loss="hinge"),
     DPMaxGroupLossClassifier(solver="extragradient"),
     DPMaxGroupLossClassifier(method="mirror_descent", feature_bound=1.0),
-    DPMaxGroupLossRegressor(),
     DPMaxGroupLossRegressor(delta=0, loss="huber", group_mode="histogram", method="phased"),
     DPMaxGroupLossRegressor(
         loss="quantile", group_mode="floored", release_group_weights=True, method="output"
@@ -131,11 +139,10 @@ TUNED = [
     ],
 ]
 TABULAR = [
-    DPTabularClassifier(),
     DPTabularClassifier(columns=(-10, 10), features="pairs", neighbouring="add_remove"),
-    DPTabularRegressor(),
     DPTabularRegressor(columns=(-10, 10), delta=0),
 ]
+SYNTHETIC = [DPSyntheticData(delta=0), DPSyntheticData(queries="1-way")]
 #: Estimators with a choice of methods, and methods that no data suit at the other defaults.
 WITH_METHODS = [
     DPLogisticRegression,
@@ -172,6 +179,9 @@ def every_variant():
                 yield kind(method="mirror_descent", mirror_variant=variant, **more)
 
 
+OTHERS = [*every_method(), *every_variant()]
+
+
 def outcomes(estimator):
     with warnings.catch_warnings():
         # the checks do not declare classes, and skips are judged below
@@ -180,16 +190,76 @@ def outcomes(estimator):
         warnings.filterwarnings("ignore", "tilt == 0.5", UserWarning)
         warnings.filterwarnings("ignore", "method='auto' is", UserWarning)
         warnings.filterwarnings("ignore", "weight_bound was not declared", UserWarning)
-        expected = expected_failures(estimator)
+        expected = expected_failed_checks(estimator)
         return check_estimator(
             estimator, on_fail=None, on_skip=None, expected_failed_checks=expected
         )
 
 
+def public_defaults():
+    """Every public estimator, by its public names, with no parameter that it does not need."""
+    packages = [skdp.__name__, *(f"skdp.{found.name}" for found in iter_modules(skdp.__path__))]
+    listed = {
+        name: getattr(package, name)
+        for package in map(import_module, packages)
+        for name in getattr(package, "__all__", ())
+    }
+    for _, kind in sorted(listed.items()):
+        if kind is DPSearchCV:  # what it searches is required
+            yield from (kind(each(), {"alpha": ["auto"]}) for each in (DPRidge, DPLinearClassifier))
+        elif inspect.isclass(kind) and issubclass(kind, BaseEstimator) and hasattr(kind, "fit"):
+            yield kind()
+
+
+DEFAULTS = list(public_defaults())
+
+
+def allowed_skips(estimator):
+    tags = get_tags(estimator)
+    is_random = tags.transformer_tags is not None and tags.non_deterministic
+    return OPTIONAL | OF_RANDOM_TRANSFORMERS if is_random else OPTIONAL
+
+
+def own_subclasses(kind):
+    return [each for each in kind.__subclasses__() if each.__module__.startswith("skdp.")]
+
+
+def test_the_defaults_are_those_of_all_private_estimators():
+    """The walk misses nothing that spends a budget."""
+    todo, private = own_subclasses(AccountedMixin), set()
+    while todo:
+        kind = todo.pop()
+        todo += own_subclasses(kind)
+        private |= set() if own_subclasses(kind) else {kind}
+    assert len(private) > 10
+    assert private <= {type(estimator) for estimator in DEFAULTS}
+
+
+@pytest.mark.mostly("slow", 7)
+@pytest.mark.parametrize("estimator", DEFAULTS, ids=repr)
+@pytest.mark.filterwarnings("ignore")
+def test_defaults_pass_every_check(estimator):
+    """As users call it: no list of expected failures."""
+    assert expected_failed_checks(estimator) == {}
+    results = check_estimator(estimator)
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert len(results) - len(skipped) > 35
+    assert skipped <= allowed_skips(estimator)
+
+
 @pytest.mark.mostly("slow", 7)
 @pytest.mark.parametrize(
     "estimator",
-    [*LINEAR, *ADVERSARIAL, *GROUPED, *TUNED, *TABULAR, *every_method(), *every_variant()],
+    [
+        *LINEAR,
+        *ADVERSARIAL,
+        *GROUPED,
+        *TUNED,
+        *TABULAR,
+        *SYNTHETIC,
+        *every_method(),
+        *every_variant(),
+    ],
     ids=repr,
 )
 def test_check_estimator(estimator):
@@ -198,8 +268,8 @@ def test_check_estimator(estimator):
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert not failed
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
-    assert skipped <= OPTIONAL
-    expected = set(expected_failures(estimator)) & {r["check_name"] for r in results}
+    assert skipped <= allowed_skips(estimator)
+    expected = set(expected_failed_checks(estimator)) & {r["check_name"] for r in results}
     assert expected == {r["check_name"] for r in results if r["status"] == "xfail"}
 
 

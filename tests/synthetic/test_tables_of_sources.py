@@ -114,7 +114,7 @@ def with_value(value):
     [
         (with_value(77), {}, "chunk 3: Column 1 of X holds a value that is not among"),
         (with_value(np.nan), {}, "chunk 3: .*(NaN|None)"),
-        (with_value(0.123), {"categories": "auto"}, "chunk 3: Column 1 of X holds floating"),
+        (with_value(0.123), {"categories": "auto"}, "chunk 3: Column 1 of X holds fractional"),
         (sp.csr_array(table(2)), {}, "[Ss]parse"),
         (table(2)[:0], {}, "no records"),
     ],
