@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
 
-#: Numbers in a chunk, about: 16 MB of doubles, and 8 MB of those that are read into memory.
-_CHUNK_NUMBERS, _READ_NUMBERS = 1 << 21, 1 << 20
+#: Numbers in a chunk, about: 8 MB of doubles.
+_CHUNK_NUMBERS = 1 << 20
 #: Rows that a chunk has at least.
 _LEAST_ROWS = 1024
 #: Options of memory that no other process sees; Windows has no others.
@@ -40,11 +40,10 @@ class ArrayRecords(RecordSource):
         Whose record each is, and its weight. Records of a person stand beside each other; chunks
         then end with a person.
     chunk_rows : int, optional
-        Rows of a chunk; by default a power of two, for about 16 MB of doubles; without `mapped`
-        for 8 MB.
-    mapped : bool, default=True
-        Map files into memory instead of reading chunks. A system that limits the mapped pages of a
-        process needs False.
+        Rows of a chunk; by default a power of two, for about 8 MB of doubles.
+    mapped : bool, default=False
+        Map files into memory instead of reading chunks, in about half the time. The operating
+        system ends the process if such a file is cut or written anew during a fit.
     n_jobs : int, optional
         Jobs of joblib's current backend that read at the same time.
 
@@ -66,7 +65,7 @@ class ArrayRecords(RecordSource):
         user_ids: Any = None,
         sample_weight: Any = None,
         chunk_rows: int | None = None,
-        mapped: bool = True,
+        mapped: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         given = Chunk(X, y, groups, user_ids, sample_weight)._asdict()
@@ -79,8 +78,7 @@ class ArrayRecords(RecordSource):
             raise ValueError(f"{', '.join(lengths)} must have equal lengths, got {lengths}.")
         if chunk_rows is None:
             # a power of two: the labels of records are made in stretches of as many
-            numbers = _CHUNK_NUMBERS if mapped else _READ_NUMBERS
-            wanted = max(_LEAST_ROWS, numbers // max(shape[1], 1))
+            wanted = max(_LEAST_ROWS, _CHUNK_NUMBERS // max(shape[1], 1))
             chunk_rows = 1 << round(math.log2(wanted))
         elif chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")

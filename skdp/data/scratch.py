@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from skdp.data.arrays import ArrayRecords
-from skdp.data.sources import Chunk, RecordSource, Rows, merge_tree
+from skdp.data.sources import Chunk, DataError, RecordSource, Rows, merge_tree
+
+#: Bytes that are written at once where a system cannot reserve room.
+_ZEROS = 1 << 20
 
 
 @contextlib.contextmanager
@@ -25,6 +28,8 @@ def stored(source: RecordSource, folder: str, by_person: bool) -> Iterator[Recor
 
     Raises
     ------
+    DataError
+        If there is no room for the copy.
     ValueError
         If the chunks are no dense arrays of one type and width, or ids are not of one kind.
     """
@@ -52,8 +57,8 @@ def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scr
                 if part is None:
                     continue
                 if name not in columns:
-                    columns[name] = _Column(os.path.join(folder, f"{name}.npy"), n, part)
-                    files.enter_context(columns[name].file)
+                    path = os.path.join(folder, f"{name}.npy")
+                    columns[name] = _Column(path, n, part, files)
                 columns[name].write(part, places, f"{name} of {where}")
 
         for k in range(source.n_chunks):
@@ -122,16 +127,19 @@ def _numbers(X: Any, name: str) -> np.ndarray:
 class _Column:
     """A part of all records in a file; text as codes."""
 
-    def __init__(self, path: str, n: int, first: np.ndarray) -> None:
+    def __init__(self, path: str, n: int, first: np.ndarray, files: contextlib.ExitStack) -> None:
         self.path = path
         self.codes: dict[Any, int] | None = None if first.dtype.kind in "biuf" else {}
         self.dtype = first.dtype if self.codes is None else np.dtype(np.int32)
         self.width = first.shape[1:]
-        self.file = open(path, "wb")  # noqa: SIM115  # closed with the others
-        header = {"shape": (n, *self.width), "fortran_order": False, "descr": self.dtype.str}
-        np.lib.format.write_array_header_1_0(self.file, header)
         self.shape = (n, *self.width)
         self._map: np.ndarray | None = None
+        header = {"shape": self.shape, "fortran_order": False, "descr": self.dtype.str}
+        with _naming(path):
+            opened = open(path, "w+b", opener=_private)  # noqa: SIM115
+            self.file = files.enter_context(opened)
+            np.lib.format.write_array_header_1_0(self.file, header)
+            _reserve(self.file, math.prod(self.shape) * self.dtype.itemsize)
 
     def write(self, part: np.ndarray, places: np.ndarray | None, name: str) -> None:
         """Write the next entries, or those of some places."""
@@ -145,14 +153,11 @@ class _Column:
                 f"{name} has another type or number of columns than the chunks before."
             )
         if places is None:
-            np.ascontiguousarray(part).tofile(self.file)
+            with _naming(self.path):
+                np.ascontiguousarray(part).tofile(self.file)
             return
         if self._map is None:
-            self.file.flush()
-            start = self.file.tell()
-            size = math.prod(self.shape) * self.dtype.itemsize
-            self.file.truncate(start + size)
-            self._map = np.memmap(self.path, self.dtype, "r+", start, self.shape)
+            self._map = np.memmap(self.file, self.dtype, "r+", self.file.tell(), self.shape)
         self._map[places] = part
 
     @property
@@ -161,12 +166,39 @@ class _Column:
         return None if self.codes is None else np.array([*self.codes, None], dtype=object)[:-1]
 
 
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Raise DataError for a file that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"The copy of the records in {path} cannot be written: {error.strerror or error}."
+        ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _reserve(file: Any, size: int) -> None:
+    """Take room for the next bytes: a map of a file that has none would end the process."""
+    file.flush()
+    start = file.tell()
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, start + size)
+        return
+    while size:
+        size -= file.raw.write(bytes(min(_ZEROS, size)))
+    file.seek(start)
+
+
 class _Scratch(ArrayRecords):
     """Records in files, text decoded when it is read."""
 
     def __init__(self, columns: dict[str, _Column]) -> None:
         paths: dict[str, Any] = {name: column.path for name, column in columns.items()}
-        super().__init__(**paths)
+        super().__init__(**paths, mapped=True)
         self._labels = {name: column.labels for name, column in columns.items()}
 
     def read(self, k: int, rows: Rows = slice(None)) -> Chunk:

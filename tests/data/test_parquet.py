@@ -14,7 +14,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
-from skdp.data import ParquetRecords
+from skdp.data import DataError, ParquetRecords
 
 N = 1000
 
@@ -176,6 +176,7 @@ def test_the_copy_is_private_decoded_once_and_deleted(folder, tmp_path, monkeypa
             (private,) = scratch.iterdir()
             assert stat.S_IMODE(private.stat().st_mode) == 0o700
             assert sorted(os.listdir(private)) == ["X.npy", "groups.npy", "y.npy"]
+            assert {stat.S_IMODE(path.stat().st_mode) for path in private.iterdir()} == {0o600}
             for _ in range(3):
                 assert (all_records(source)[0] >= 0).all()
             if end is not None:
@@ -196,6 +197,32 @@ def test_a_failing_reader_leaves_no_copy(folder, tmp_path):
     with pytest.raises(FileNotFoundError), source.opened():
         raise AssertionError
     assert [path.name for path in tmp_path.iterdir()] == ["events"]
+
+
+@pytest.fixture
+def little_room():
+    """Files of at most 4 kB, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("has_fallocate", [True, False])
+@pytest.mark.parametrize("user_ids", [None, "count"])
+def test_a_full_disk(table, tmp_path, user_ids, has_fallocate, monkeypatch, request):
+    """The error has the path and the cause, and no records stay."""
+    if not has_fallocate:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    numbers = table[["age", "count", "clicked"]].astype({"count": int})
+    folder, scratch = written(numbers, tmp_path / "events"), tmp_path / "scratch"
+    scratch.mkdir()
+    request.getfixturevalue("little_room")
+    source = ParquetRecords(folder, "clicked", user_ids=user_ids, scratch=scratch)
+    with pytest.raises(DataError, match=r"scratch.*X\.npy cannot be written: File too large"):
+        source.opened().__enter__()
+    assert not list(scratch.iterdir())
 
 
 def numbers_that_vary(X):

@@ -4,6 +4,8 @@ import importlib
 import math
 import mmap
 import pickle
+import re
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,8 +55,8 @@ def sources(arrays, folder):
         "arrays": ArrayRecords(X, y, groups, chunk_rows=300),
         "Fortran": ArrayRecords(np.asfortranarray(X), y, groups, chunk_rows=1),
         "CSR": ArrayRecords(sp.csr_array(X), y, groups, chunk_rows=999),
-        "mapped": ArrayRecords(*paths, chunk_rows=64),
-        "read": ArrayRecords(*paths, chunk_rows=1000, mapped=False),
+        "mapped": ArrayRecords(*paths, chunk_rows=64, mapped=True),
+        "read": ArrayRecords(*paths, chunk_rows=1000),
         "mixed": ArrayRecords(str(paths[0]), y, groups),
         "memmap": ArrayRecords(np.load(paths[0], mmap_mode="r"), y, groups, chunk_rows=77),
         "function": ChunkSource(Reader(arrays), 4),
@@ -260,6 +262,40 @@ def test_a_file_that_is_cut_later_is_an_error(tmp_path, mapped):
         file.truncate(4096)
     with pytest.raises(OSError, match="shorter"):
         source.read(0)
+
+
+CUT = """
+import os, sys, warnings
+import numpy as np
+from skdp.data import ArrayRecords, DataError
+from skdp.linear_model import DPLogisticRegression
+
+class Cut(ArrayRecords):
+    def reduce(self, task, merge):  # in the middle of pass 3, while a chunk is in use
+        def cutting(k, source):
+            part = source.read(k)
+            if task.pass_number == 3 and k == 1:
+                os.truncate(sys.argv[1], 4096)
+            return part.X.sum() * 0 or task(k, source)
+        cutting.pass_number = task.pass_number
+        return super().reduce(cutting, merge)
+
+warnings.simplefilter("ignore")
+try:
+    DPLogisticRegression(data_norm=1.0, classes=[0, 1]).fit(Cut(*sys.argv[1:], chunk_rows=5000))
+except DataError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_is_cut_in_use_is_an_error(tmp_path):
+    """Of the fit, in a process that goes on."""
+    np.save(tmp_path / "X.npy", np.ones((20_000, 4)))
+    np.save(tmp_path / "y.npy", np.arange(20_000) % 2)
+    command = [sys.executable, "-c", CUT, tmp_path / "X.npy", tmp_path / "y.npy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search("Pass 3 could not read chunk 1: OSError", done.stdout)
 
 
 def test_memory_of_a_chunk_is_used_again_when_nobody_holds_it(tmp_path, monkeypatch):
