@@ -72,15 +72,20 @@ def dp_cross_validate(
         indices (train, test). Folds of a splitter or of indices go by position: positions must then
         not depend on the records, as they do in a sorted table. Stratified and grouped splitters
         are refused.
-    scoring : {"accuracy", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error", \
-            "balanced_accuracy", "f1", "f1_macro", "roc_auc"} or callable, default=None
-        As in scikit-learn; "f1" and "roc_auc" are for two classes, of which the last one in sorted
-        order is the positive one. Or a callable ``(estimator, X, y) -> array`` with one score per
+    scoring : {"accuracy", "neg_log_loss", "neg_brier_score", "neg_mean_absolute_error", \
+            "neg_mean_squared_error", "balanced_accuracy", "balanced_neg_log_loss", "f1", \
+            "f1_macro", "precision", "precision_macro", "recall", "roc_auc"} or callable, \
+            default=None
+        As in scikit-learn; "f1", "precision", "recall" and "roc_auc" are for two classes, of which
+        the last one in sorted order is the positive one. "balanced_neg_log_loss" is the mean over
+        the classes of the mean log loss of their records. There is no "average_precision":
+        docs/theory/scores.md. Or a callable ``(estimator, X, y) -> array`` with one score per
         row of X, which may depend on that row alone. None: accuracy of a classifier, negative
         squared error of a regressor.
     score_range : tuple of two floats or None, default=None
         Public range of the score of a record; scores are clipped to it. None: (0, 1) for the
-        accuracy, the largest errors within `target_range` for absolute and squared errors. Log
+        accuracy, (-1, 0) for the Brier score of two classes and (-2, 0) for that of several, the
+        largest errors within `target_range` for absolute and squared errors. Log
         losses and callables need one, such as (-5, 0).
     score_groups : array-like of shape (n_samples,) or None, default=None
         Groups of the records. The mean score of each group is released, for the price of one

@@ -40,6 +40,14 @@ def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
     return np.log(np.where(estimator.classes_[of_label] == y, found, 0.0))
 
 
+def _brier(estimator: Any, X: Any, y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return minus the squared distance from the label's indicators, halved for two classes."""
+    chances, own = estimator.predict_proba(X), estimator.classes_ == y[:, None]
+    # a label outside of the model's classes has an indicator that no probability is beside
+    squares = ((chances - own) ** 2).sum(axis=1) + ~own.any(axis=1)
+    return np.asarray(-squares / (2.0 if n_classes == 2 else 1.0))
+
+
 def _is_correct(estimator: Any, X: Any, y: np.ndarray) -> Any:
     return estimator.predict(X) == y
 
@@ -52,11 +60,26 @@ _OF_RECORDS: dict[str, RecordScores] = {
 }
 #: Powers of the width of `target_range` that bound an error.
 _POWERS = {"neg_mean_absolute_error": 1, "neg_mean_squared_error": 2}
-_OF_CLASSES = ("balanced_accuracy", "f1", "f1_macro", "roc_auc")
+_OF_CLASSES = (
+    "balanced_accuracy", "balanced_neg_log_loss", "f1", "f1_macro", "precision",
+    "precision_macro", "recall", "roc_auc",
+)  # fmt: skip
+#: What there is for several classes in place of a score of two.
+_FOR_SEVERAL = {
+    "f1": "f1_macro",
+    "precision": "precision_macro",
+    "recall": "balanced_accuracy",
+    "roc_auc": "balanced_accuracy",
+}
 #: Rows of the tables in which records of persons are scored, and the golden section of them, which
 #: spreads the persons.
 _TABLE, _APART = 1024, 633
-_METHODS = {"neg_log_loss": ("predict_proba",), "roc_auc": ("decision_function", "predict_proba")}
+_METHODS = {
+    "neg_brier_score": ("predict_proba",),
+    "neg_log_loss": ("predict_proba",),
+    "balanced_neg_log_loss": ("predict_proba",),
+    "roc_auc": ("decision_function", "predict_proba"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +93,11 @@ class Scoring:
         One value per record; a plan makes sums of them.
     labels : ndarray of shape (n_samples,) or None
         Codes of the classes or of the groups of all records.
+    is_by_prediction : bool
+        Whether records are labelled with the predicted class; `values` returns its code, and the
+        score is whether it is the true one.
+    own_label : int or None
+        The label that is scored; None: all of them.
     total : {"mean", "min"}
         Of the scores of labels.
     low, high : float
@@ -81,6 +109,8 @@ class Scoring:
     plan_kind: Callable[..., ScorePlan]
     values: RecordScores
     labels: np.ndarray | None = None
+    is_by_prediction: bool = False
+    own_label: int | None = None
     total: Literal["mean", "min"] = "mean"
     low: float = 0.0
     high: float = 1.0
@@ -117,6 +147,10 @@ class Scoring:
                 values[table[own]] = self._values(model, take_rows(X, used), y[used])[own]
         values = (values - self.low) / (self.high - self.low)
         labels = None if self.labels is None else self.labels[rows]
+        if self.is_by_prediction:
+            values, labels = (values == labels).astype(np.float64), values.astype(np.intp)
+        if self.own_label is not None and labels is not None:
+            labels = (labels != self.own_label).astype(np.intp)  # 0: is scored
         return values, labels, None if persons is None else persons.codes_of(rows)
 
     def _values(self, model: Any, X: Any, y: np.ndarray) -> np.ndarray:
@@ -174,17 +208,27 @@ def resolve_scoring(
     """
     if scoring is None:
         scoring = "accuracy" if is_classifier(parts[0]) else "neg_mean_squared_error"
-    if not callable(scoring) and scoring not in (*_OF_RECORDS, *_OF_CLASSES):
-        names = [*_OF_RECORDS, *_OF_CLASSES]
+    names = [*_OF_RECORDS, "neg_brier_score", *_OF_CLASSES]
+    if not callable(scoring) and scoring not in names:
         raise ValueError(f"scoring == {shown(scoring)}, must be callable or one of {names}.")
     if not callable(scoring):
         _check_estimator(parts[0], y, scoring)
     if scoring in _OF_CLASSES:
-        if score_range is not None or groups is not None:
-            raise ValueError(f"scoring={scoring!r} takes no score_range and no score_groups.")
-        return _of_classes(parts, y, scoring)
+        is_log_loss = scoring == "balanced_neg_log_loss"
+        if groups is not None or (score_range is not None and not is_log_loss):
+            takes = "no score_groups" if is_log_loss else "no score_range and no score_groups"
+            raise ValueError(f"scoring={scoring!r} takes {takes}.")
+        return _of_classes(parts, y, scoring, score_range)
+    values: RecordScores
+    if scoring == "neg_brier_score":
+        n_classes = len(_classes(parts, y))
+        score_range = (
+            (-1.0 if n_classes == 2 else -2.0, 0.0) if score_range is None else score_range
+        )
+        values = partial(_brier, n_classes=n_classes)
+    else:
+        values = scoring if callable(scoring) else _OF_RECORDS[scoring]
     low, high = _score_range(parts, scoring, score_range)
-    values = scoring if callable(scoring) else _OF_RECORDS[scoring]
     if groups is None:
         return Scoring(plan_kind=MeanScorePlan, values=values, low=low, high=high)
     check_lengths(groups, y)
@@ -244,16 +288,22 @@ def _pair(part: Any) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str) -> Scoring:
+def _classes(parts: Sequence[Any], y: np.ndarray) -> np.ndarray:
+    """Return the declared labels, or those in y with a warning."""
     classes = _declared(parts, "classes", y)
     if classes is None:
         with refuse_without_values():
             check_classification_targets(y)
         classes = np.unique(y)
         warn_inferred("The class labels", "classes")
+    return classes
+
+
+def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str, score_range: Any) -> Scoring:
+    classes = _classes(parts, y)
     labels, n_classes = _codes(y, classes), len(classes)
-    if scoring in ("f1", "roc_auc") and n_classes != 2:
-        instead = "f1_macro" if scoring == "f1" else "balanced_accuracy"
+    if scoring in _FOR_SEVERAL and n_classes != 2:
+        instead = _FOR_SEVERAL[scoring]
         raise ValueError(f"scoring={scoring!r} is for two classes; {instead!r} is for several.")
 
     def predicted(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
@@ -264,14 +314,32 @@ def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str) -> Scoring:
             return np.asarray(model.decision_function(X))
         return np.asarray(model.predict_proba(X)[:, 1])
 
+    of_all, of_one = (partial(LabelledScoresPlan, n_labels=n) for n in (n_classes, 1))
+    options: dict[str, Any] = {}
+    if scoring == "balanced_neg_log_loss":
+        low, high = _score_range(parts, scoring, score_range)
+        options = {"low": low, "high": high}
+    elif scoring in ("precision", "recall"):
+        options = {"own_label": 1}
     plans: dict[str, tuple[Callable[..., ScorePlan], RecordScores]] = {
-        "balanced_accuracy": (partial(LabelledScoresPlan, n_labels=n_classes), _is_correct),
+        "balanced_accuracy": (of_all, _is_correct),
+        "balanced_neg_log_loss": (of_all, _log_probability),
         "f1": (partial(F1ScorePlan, n_labels=1), predicted),
         "f1_macro": (partial(F1ScorePlan, n_labels=n_classes), predicted),
+        "precision": (of_one, predicted),
+        "precision_macro": (of_all, predicted),
+        "recall": (of_one, _is_correct),
         "roc_auc": (AUCPlan, margin),
     }
     plan_kind, values = plans[scoring]
-    return Scoring(plan_kind=plan_kind, values=values, labels=labels)
+    is_by_prediction = scoring.startswith("precision")
+    return Scoring(
+        plan_kind=plan_kind,
+        values=values,
+        labels=labels,
+        is_by_prediction=is_by_prediction,
+        **options,
+    )
 
 
 def _declared(parts: Sequence[Any], name: str, labels: np.ndarray) -> np.ndarray | None:

@@ -14,7 +14,13 @@ import pandas as pd
 import pytest
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -37,6 +43,7 @@ from skdp import (
 )
 from skdp.algorithms.statistics.noisy_score import MeanScorePlan
 from skdp.model_selection import dp_cross_validate
+from skdp.model_selection.scoring import _brier
 from skdp.privacy import (
     ComposedEvent,
     GaussianEvent,
@@ -345,6 +352,9 @@ METRICS = {
     "balanced_accuracy": balanced_accuracy_score,
     "f1": f1_score,
     "f1_macro": partial(f1_score, average="macro"),
+    "precision": precision_score,
+    "precision_macro": partial(precision_score, average="macro", zero_division=0.0),
+    "recall": recall_score,
     "roc_auc": roc_auc_score,
 }
 
@@ -355,19 +365,57 @@ def test_scores_of_classes_are_those_of_scikit_learn(scoring, names):
     """With little noise; classes of 10 % to 80 % of the records."""
     names = np.array(names)
     codes = (X[:, 0] > 0.4).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
+    codes[::4] = codes[::-4]  # some are predicted wrongly
     y, model = names[codes], classifier(classes=names, epsilon=1e4, random_state=0)
     options = {"scoring": scoring, "epsilon": 1e6, "cv": [(range(600), range(600, 1000))]}
-    if len(names) == 3 and scoring in ("f1", "roc_auc"):
+    if len(names) == 3 and scoring in ("f1", "precision", "recall", "roc_auc"):
         with pytest.raises(ValueError, match="for several"):
             dp_cross_validate(model, X, y, **options)
         return
     found = dp_cross_validate(model, X, y, return_estimator=True, **options)
     (fitted,), test, true = found["estimator"], X[600:], y[600:]
     values = fitted.decision_function(test) if scoring == "roc_auc" else fitted.predict(test)
-    if scoring == "f1":
+    if scoring in ("f1", "precision", "recall"):
         true, values = true == names[1], values == names[1]
     exact = METRICS[scoring](true, values)
-    assert found["test_score"][0] == pytest.approx(exact, abs=1e-5) and 0.2 < exact < 1.0
+    assert found["test_score"][0] == pytest.approx(exact, abs=1e-5) and 0.1 < exact < 1.0
+
+
+@pytest.mark.parametrize("names", [[0, 1], [2, 5, 7]])
+def test_losses_of_probabilities(names):
+    """The squared distance of probabilities from indicators, and the log loss of each class."""
+    names = np.array(names)
+    codes = (X[:, 0] > 0.4).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
+    y, model = names[codes], classifier(classes=names, epsilon=1e4, random_state=0)
+    options = {"epsilon": 1e6, "cv": [(range(600), range(600, 1000))], "return_estimator": True}
+    found = dp_cross_validate(model, X, y, scoring="neg_brier_score", **options)
+    chances, true = found["estimator"][0].predict_proba(X[600:]), codes[600:]
+    squares = ((chances - np.eye(len(names))[true]) ** 2).sum(axis=1)
+    exact = squares.mean() / (2 if len(names) == 2 else 1)
+    assert found["test_score"] == pytest.approx(-exact, abs=1e-5)
+    low = -1.0 if len(names) == 2 else -2.0
+    assert found["score_noise"] == pytest.approx(-low * np.sqrt(2) / (400 * 1e6), rel=1e-3)
+    options |= {"score_range": (-5, 0)}
+    found = dp_cross_validate(model, X, y, scoring="balanced_neg_log_loss", **options)
+    logs = np.log(found["estimator"][0].predict_proba(X[600:])[np.arange(400), true])
+    exact = [np.maximum(logs[true == k], -5.0).mean() for k in range(len(names))]
+    assert found["test_score"] == pytest.approx(np.mean(exact), abs=1e-4)
+    each = dp_cross_validate(
+        model, X, y, scoring="neg_log_loss", score_groups=y, group_names=names, **options
+    )
+    np.testing.assert_allclose(each["group_score"], [exact], atol=1e-4)
+
+
+def test_labels_outside_of_a_model_have_the_largest_losses():
+    class Fixed:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            return np.tile([1.0, 0.0], (len(X), 1))
+
+    y = np.array([0, 1, 2])
+    np.testing.assert_array_equal(_brier(Fixed(), np.zeros((3, 1)), y, 3), [0.0, -2.0, -2.0])
+    np.testing.assert_array_equal(_brier(Fixed(), np.zeros((3, 1)), y, 2), [0.0, -1.0, -1.0])
 
 
 def test_scores_of_groups():
@@ -497,6 +545,12 @@ def test_searches_inside_of_folds():
         ({"scoring": "r2", "score_range": (0, 1)}, "scoring == 'r2'"),
         ({"scoring": "neg_log_loss"}, "needs score_range"),
         ({"scoring": "f1", "score_range": (0, 1)}, "takes no score_range"),
+        ({"scoring": "balanced_neg_log_loss"}, "needs score_range"),
+        ({"scoring": "average_precision"}, "must be callable or one of"),
+        (
+            {"scoring": "balanced_neg_log_loss", "score_groups": np.ones(1000)},
+            "takes no score_groups",
+        ),
         ({"scoring": "roc_auc", "cv": [([0, 1], [2])]}, "n_records == 1"),
         ({"score_groups": np.arange(999)}, "inconsistent"),
         ({"score_groups": np.arange(1000) % 3, "group_names": [0, 1]}, "score_groups contains"),

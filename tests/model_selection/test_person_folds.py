@@ -108,6 +108,7 @@ def scored(name, values, labels, persons):
 SCORES = {
     "accuracy": (MeanScorePlan, {}),
     "balanced_accuracy": (LabelledScoresPlan, {"n_labels": 2}),
+    "recall": (LabelledScoresPlan, {"n_labels": 1}),
     "f1": (F1ScorePlan, {"n_labels": 1}),
     "f1_macro": (F1ScorePlan, {"n_labels": 2}),
     "roc_auc": (AUCPlan, {}),
@@ -170,7 +171,7 @@ class Tails(ClassifierMixin, BaseEstimator):
         return (self.decision_function(X) > 0).astype(int)
 
 
-@pytest.mark.parametrize("scoring", [*SCORES, "groups"])
+@pytest.mark.parametrize("scoring", [*SCORES, "precision", "precision_macro", "groups"])
 def test_no_person_moves_the_ties_of_others(scoring):
     """Records of one person more or less move the computed numbers of the others to other rows."""
     n, plans = 40, []
@@ -206,7 +207,7 @@ def test_records_of_many_persons_have_few_tables():
     assert len(_tables(one)) <= len(tables) + 21
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1", "f1_macro", "groups"])
+@pytest.mark.parametrize("scoring", [*SCORES, "precision", "precision_macro", "groups"])
 def test_scores_of_held_out_persons(scoring):
     given = (
         {"score_groups": Y, "group_names": [0, 1]} if scoring == "groups" else {"scoring": scoring}

@@ -19,6 +19,7 @@ from skdp.privacy import PrivacyBudget, tightest_epsilon
 PLANS = {
     "mean": (MeanScorePlan, {}, [0.0, 0.3, 1.0, 7.0, np.nan, -np.inf], [0]),
     "labels": (LabelledScoresPlan, {"n_labels": 3}, [0.0, 0.3, 1.0, -2.0, np.nan], range(3)),
+    "one label": (LabelledScoresPlan, {"n_labels": 1}, [0.0, 0.3, 1.0, np.nan], range(2)),
     "f1": (F1ScorePlan, {"n_labels": 1}, [0, 1, 2], range(2)),
     "f1 of three": (F1ScorePlan, {"n_labels": 3}, range(4), range(3)),
     "area": (AUCPlan, {}, [0.0, 1.0, np.inf, np.nan], range(2)),
