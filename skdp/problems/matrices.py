@@ -56,7 +56,7 @@ def row_products(X: Matrix, weights: np.ndarray, bound: float | None = None) -> 
 
 def read_only_view(array: np.ndarray) -> np.ndarray:
     """Return a view that cannot be made writable; the array itself stays its owner's."""
-    return np.asarray(memoryview(array).toreadonly())
+    return np.asarray(array.data.toreadonly())
 
 
 def read_only(X: Matrix) -> Matrix:
