@@ -16,6 +16,11 @@ _Closed = Literal["both", "left", "right", "neither"]
 _LARGEST_COUNT = 2**53
 
 
+#: Largest public bound in units of rows, targets, weights or coefficients; one over it is the
+#: smallest. Fourth powers of quotients of two bounds are then far from the ends of doubles.
+LARGEST_UNIT = 1e30
+
+
 class InvalidTypeError(TypeError, ValueError):
     """A parameter of the wrong type; both errors, as in scikit-learn."""
 
@@ -68,6 +73,11 @@ def _check_range(name: str, value: float, low: float, high: float, closed: _Clos
     else:
         range_ = f"{'>=' if left else '>'} {low:.10g}{'' if right else ' and finite'}"
     raise ValueError(f"{name} == {shown(value)}, must be {range_}.")
+
+
+def check_unit(name: str, value: Any, low: float = 1.0 / LARGEST_UNIT) -> None:
+    """Raise as :func:`check_real` unless a bound lies within those in which all methods work."""
+    check_real(name, value, low, LARGEST_UNIT)
 
 
 def check_positive(**parameters: Any) -> None:

@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from skdp._checks import check_real
+from skdp._checks import check_unit
 from skdp._estimator import (
     PrivateEstimator,
     declared_labels,
@@ -384,8 +384,8 @@ class PrivateModel(PrivateEstimator):
 
     def _check_shared(self) -> None:
         super()._check_shared()
-        if self.data_norm is not None:  # its square must neither overflow nor vanish
-            check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        if self.data_norm is not None:
+            check_unit("data_norm", self.data_norm)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_bool, check_count, check_option, check_real
+from skdp._checks import LARGEST_UNIT, check_bool, check_count, check_option, check_real, check_unit
 from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
@@ -255,15 +255,14 @@ class DPLinearModel(PrivateModel):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        # squares of the bounds must neither overflow nor vanish
         for name in ("feature_bound", "coef_norm_l1"):
             if getattr(self, name) is not None:
-                check_real(name, getattr(self, name), 1e-50, 1e50)
+                check_unit(name, getattr(self, name))
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
         check_option("method", self.method, self._method_names)
         if self.weight_bound is not None:
-            check_real("weight_bound", self.weight_bound, 1e-50, 1e50)
+            check_unit("weight_bound", self.weight_bound)
         if self.max_records_per_user is not None:
             check_count("max_records_per_user", self.max_records_per_user)
         if self.preparation is not None:
@@ -275,12 +274,12 @@ class DPLinearModel(PrivateModel):
     def _check_objective(self) -> None:
         """Refuse parameters of the objective and of its planning."""
         if self.coef_norm is not None:
-            check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
+            check_unit("coef_norm", self.coef_norm)
         if isinstance(self.alpha, str):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
-            check_real("alpha", self.alpha, 0.0, 1e150)
+            check_real("alpha", self.alpha, 0.0, LARGEST_UNIT**2)
             has_radius = self._row.is_bounded or (self._prepares and not self._budget.is_pure)
             if self.alpha == 0 and self.coef_norm is None and not has_radius:
                 bounded = named(self._methods, lambda method: method.is_bounded)

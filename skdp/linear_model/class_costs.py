@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_real, shown
+from skdp._checks import check_unit, shown
 from skdp._estimator import encode, plain_labels
 from skdp.problems import Records
 
@@ -36,7 +36,7 @@ def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np
         return weights
     names = plain_labels(np.array(list(class_weight), dtype=object))
     for name, weight in class_weight.items():
-        check_real(f"class_weight[{shown(name)}]", weight, 1e-50, 1e50)
+        check_unit(f"class_weight[{shown(name)}]", weight)
     codes = encode(names, classes, "class_weight names labels that are not in `classes`.")
     weights[codes] = list(class_weight.values())
     return weights

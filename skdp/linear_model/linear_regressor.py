@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from skdp._checks import check_option, check_real
+from skdp._checks import check_option, check_real, check_unit
 from skdp._types import (
     Auto,
     Calibration,
@@ -252,7 +252,7 @@ class DPLinearRegressor(DPLinearRegression):
     def _check_parameters(self) -> None:
         check_option("loss", self.loss, get_args(RegressorLoss))
         if self.huber_threshold is not None:
-            check_real("huber_threshold", self.huber_threshold, 1e-50, 1e50)
+            check_unit("huber_threshold", self.huber_threshold)
         check_real("quantile", self.quantile, 1e-6, 1.0 - 1e-6)
         super()._check_parameters()
 

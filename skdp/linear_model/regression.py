@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skdp._checks import check_real, shown
+from skdp._checks import LARGEST_UNIT, check_unit, shown
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
@@ -121,10 +121,10 @@ def _checked_range(target_range: Any) -> tuple[float, float]:
     if not isinstance(target_range, tuple | list | np.ndarray) or len(target_range) != 2:
         raise ValueError(f"target_range must be a pair (low, high), got {shown(target_range)}.")
     for end in target_range:
-        check_real("an end of target_range", end, -1e50, 1e50)
+        check_unit("an end of target_range", end, -LARGEST_UNIT)
     low, high = (float(end) for end in target_range)
-    if not (low < high and high - low >= 1e-50):
+    if not (low < high and high - low >= 1.0 / LARGEST_UNIT):
         raise ValueError(
-            f"target_range == {shown(target_range)}, must be finite (below 1e50) with low < high."
+            f"target_range == {shown(target_range)}, must be finite with high - low >= 1e-30."
         )
     return low, high

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_real, shown
+from skdp._checks import check_unit, shown
 from skdp.algorithms.methods import METHODS, Method, check_chunked
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.budget import PrivacyBudget
@@ -43,7 +43,7 @@ class AttackedLinearModel(DPLinearModel):
         is_number = isinstance(norm, numbers.Real) and not isinstance(norm, bool)
         if not (callable(norm) or (is_number and norm in (1, 2, np.inf))):
             raise ValueError(f"attack_norm == {shown(norm)}, must be 1, 2, numpy.inf or callable.")
-        check_real("attack_radius", self.attack_radius, 0.0, 1e50)
+        check_unit("attack_radius", self.attack_radius, 0.0)
         super()._check_parameters()
 
     @property
@@ -85,7 +85,7 @@ class AttackedLinearModel(DPLinearModel):
             Default: that of the model.
         """
         if attack_radius is not None:
-            check_real("attack_radius", attack_radius, 0.0, 1e50)
+            check_unit("attack_radius", attack_radius, 0.0)
         scores, y = self._scores(X), np.asarray(y)
         if y.shape != scores.shape[:1]:
             raise ValueError(f"y has shape {y.shape}, X has {len(scores)} rows.")

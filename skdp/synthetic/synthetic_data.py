@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import InvalidTypeError, check_count, check_option, check_real
+from skdp._checks import InvalidTypeError, check_count, check_option, check_unit
 from skdp._estimator import PrivateEstimator, randomness, staged, taken_weights, warn_inferred
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
@@ -289,7 +289,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
         self._check_shared()
         if self.weight_bound is not None:
-            check_real("weight_bound", self.weight_bound, 1e-50, 1e50)
+            check_unit("weight_bound", self.weight_bound)
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
         check_option("calibration", self.calibration, get_args(Calibration))
         name = self.method

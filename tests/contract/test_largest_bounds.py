@@ -1,0 +1,53 @@
+"""Fits at the ends of the public bounds: no overflow, and finite models."""
+
+import warnings
+
+import numpy as np
+import pytest
+from fit_cases import CASES, TableCase, TabularCase
+
+from skdp._checks import LARGEST_UNIT
+from skdp.linear_model import DPLinearRegressor, DPRidge
+
+#: Whose other parameters are in no units, so that every bound suits them.
+FREE = [
+    name
+    for name, case in CASES.items()
+    if not isinstance(case, TableCase | TabularCase)
+    and not {"alpha", "alphas", "coef_norm", "radius", "calibration"} & set(case.parameters)
+    and not case.is_slow
+    and case.parameters.get("method") != "rgda"  # its bounds are those of its own
+]
+
+
+@pytest.mark.mostly("slow", 24)
+@pytest.mark.parametrize("name", FREE)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of much noise; others are errors
+def test_fits_at_the_ends_are_finite(name):
+    case = CASES[name]
+    records, bound = case.records(0), "feature_bound" if case.draws_vertices else "data_norm"
+    groups = {} if records.groups is None else {"groups": records.groups}
+    ends = 1.0 / LARGEST_UNIT, LARGEST_UNIT
+    for unit in ends:
+        for width in (1.0,) if case.n_classes else ends:
+            declared = {} if case.n_classes else {"target_range": (-width, width)}
+            model = case.make(**{bound: unit}, **declared)
+            y = records.y if case.n_classes else width * records.y
+            model.fit(unit * records.X, y, **groups)
+            scores = getattr(model, "decision_function", model.predict)(unit * records.X)
+            assert np.isfinite(scores).all()
+            if not case.n_classes:
+                assert np.abs(scores).max() <= width
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.0 / 1.01])
+def test_bounds_beyond_the_ends_are_refused(factor):
+    end = LARGEST_UNIT * factor if factor > 1 else factor / LARGEST_UNIT
+    X, y = np.zeros((4, 2)), np.zeros(4)
+    for name in ("data_norm", "coef_norm", "weight_bound", "huber_threshold", "feature_bound"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(ValueError, match=f"{name} == .* must be in"):
+                DPLinearRegressor(loss="huber", **{name: end}).fit(X, y)
+    with pytest.raises(ValueError, match="target_range"):
+        DPRidge(target_range=(0.0, end), data_norm=1.0).fit(X, y)
