@@ -42,7 +42,7 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
     options = {"dtype": [np.float64, np.float32], **options}
     # casts and sums of extreme entries must not raise or warn for some records
     silent = np.errstate(all="ignore")
-    check_sparse_format(X)
+    check_kind(X)
     if options["dtype"] is not None:
         _refuse_dates(X)
     with (
@@ -176,12 +176,24 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
+def check_kind(X: Any) -> None:
+    """Raise an error for what is no table at all, and for tables that cannot be read."""
+    if X is None or isinstance(X, type) or callable(X):
+        kind = "a class" if isinstance(X, type) else f"a {type(X).__name__}"
+        raise TypeError(f"X must be a table of records, got {'None' if X is None else kind}.")
+    if hasattr(X, "collect") and hasattr(X, "explain"):
+        raise TypeError("X is a lazy frame: call its method collect() before.")
+    check_sparse_format(X)
+
+
 def check_sparse_format(X: Any) -> None:
-    """Raise ValueError unless all indices of a sparse matrix are within its shape.
+    """Raise ValueError unless X has two dimensions and all indices are within its shape.
 
     SciPy's constructors do not look at them. Its compiled loops read and write where they point,
     which ends the process at best. X is not changed: ``X.check_format()`` removes spare entries.
     """
+    if sp.issparse(X) and X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions, got a sparse array of {X.ndim}.")
     if sp.issparse(X) and not _is_consistent(X):
         raise ValueError(
             "X is an inconsistent sparse matrix: indices or pointers are out of range. "

@@ -216,6 +216,7 @@ def over_partitions(X: Any, function: Callable[[Any], Any]) -> Any:
 
     A row of zeros tells the type and the columns of its results.
     """
+    _check_collection("X", X)
     if isinstance(X, dask.array.Array):
         X = _whole_rows(X)
         on_partition = _OnPartition(function, function(np.zeros((1, X.shape[1]), X.dtype))[:0])
@@ -278,13 +279,18 @@ def _refuse_inside_a_worker() -> None:
 
 def _partitions(name: str, column: Any) -> list[Any]:
     """Return the delayed partitions of a collection."""
+    _check_collection(name, column)
+    delayed = column.to_delayed()
+    return delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+
+
+def _check_collection(name: str, column: Any) -> None:
+    """Raise an error for what is no collection, or has another number of dimensions."""
     if not isinstance(getattr(column, "npartitions", None), int):  # a Delayed has any attribute
         raise TypeError(f"{name} must be a Dask array, DataFrame or Series, as X is.")
     dimensions = 2 if name == "X" else 1
     if getattr(column, "ndim", None) != dimensions:
         raise ValueError(f"{name} must have {dimensions} dimension(s).")
-    delayed = column.to_delayed()
-    return delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
 
 
 def _check_partitions(columns: dict[str, Any], counts: dict[str, int]) -> None:

@@ -126,6 +126,9 @@ class ParquetRecords(RecordSource):
         path, i = self._row_groups[k]
         with self._filesystem.open_input_file(path) as opened:
             file = pq.ParquetFile(opened)
+            self._check_columns({path: file.schema_arrow})
+            if i >= file.num_row_groups:
+                raise ValueError(f"{path} has no row group {i} any more: it was written anew.")
             others = file.read_row_group(i, columns=list(self._others.values()))
             parts = {part: _values(others.column(name)) for part, name in self._others.items()}
             chunk = Chunk(self._rows(file, i), **parts)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skdp._checks import InvalidTypeError
-from skdp._records import is_missing, validate_records
+from skdp._records import check_kind, is_missing, validate_records
 
 Categories = tuple[tuple[Any, ...], ...]
 
@@ -28,6 +28,7 @@ def library_of(X: Any) -> str:
 
 def validated(estimator: Any, X: Any, *, allow_nan: bool, reset: bool) -> Any:
     """Check the shape and the column names of a table; arrays are made of what is no frame."""
+    check_kind(X)
     if library_of(X) != "numpy":
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if X.shape[0] == 0 or X.shape[1] == 0:

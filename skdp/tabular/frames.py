@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skdp._records import validate_records
+from skdp._records import check_kind, validate_records
 
 #: The part of an ISO 8601 date that is read; time zones are dropped, so that times are local.
 _ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?")
@@ -83,6 +83,7 @@ def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, res
     With `by_name` a frame may have its columns in another order than in `fit`. With `numeric` all
     columns of an array are numbers.
     """
+    check_kind(X)
     if is_frame(X):
         table = Table(X)
         table.position_of()
@@ -100,8 +101,6 @@ def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, res
             elif hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
         return table
-    if hasattr(X, "collect") and hasattr(X, "explain"):
-        raise TypeError("X is a lazy frame: call its method collect() before.")
     options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
     if not numeric and isinstance(X, (list, tuple)):
         X = np.array(X, dtype=object)
