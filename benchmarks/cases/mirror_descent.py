@@ -165,7 +165,7 @@ def worst_group(n: int, d: int, seed: int) -> dict[str, float]:
             method=method, fit_intercept=False, classes=[0, 1], group_names=[0, 1],
             group_proportions=[0.8, 0.2], random_state=seed, **bound,
         )  # fmt: skip
-        found[method] = float(max(model.fit(X, y, groups=groups).group_losses(*test)))
+        found[method] = float(max(model.fit(X, y, groups=groups).group_losses(*test).values()))
     return found
 
 

@@ -58,14 +58,14 @@ def distinct_groups(groups: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class GroupCodes:
-    """Positions of groups in the sorted `names`."""
+    """Positions of groups in `names`."""
 
     names: np.ndarray
 
     def __call__(self, groups: Any) -> np.ndarray:
-        labels = as_labels("groups", groups)
+        order = np.argsort(self.names, kind="stable")
         message = "groups contains labels that are not in `group_names`."
-        return encode(labels, self.names, message)
+        return order[encode(as_labels("groups", groups), self.names[order], message)]
 
     @property
     def nothing(self) -> np.ndarray:
@@ -88,11 +88,8 @@ def are_named(proportions: Any) -> bool:
     return isinstance(proportions, Mapping) or hasattr(proportions, "to_dict")
 
 
-def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> np.ndarray:
-    """Return declared proportions in the order of `names`, which are sorted.
-
-    They are by name, or in the order of the parameter `group_names` (of `names`, if it is None).
-    """
+def checked_proportions(declared: Any, names: np.ndarray) -> np.ndarray:
+    """Return declared proportions, by name or in the order of `names`, in that order."""
     given = declared
     if are_named(declared):
         by_name = declared if isinstance(declared, Mapping) else declared.to_dict()
@@ -111,8 +108,6 @@ def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> n
             f"group_proportions must be {len(names)} numbers, one per group, or a dict; got "
             f"{shown(declared)}."
         )
-    if group_names is not None and not are_named(declared):
-        proportions = proportions[np.argsort(np.asarray(group_names), kind="stable")]
     proportions = proportions.astype(np.float64)
     if not (np.isfinite(proportions).all() and (proportions > 0).all()):
         raise ValueError(

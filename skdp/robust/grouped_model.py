@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_lengths
-from skdp._estimator import declared_labels, encode, staged, taken_weights, warn_inferred
+from skdp._estimator import declared_labels, staged, taken_weights, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import has_column, take_rows, without_column
 from skdp._types import GroupMirrorVariant, Self
@@ -136,7 +137,7 @@ class GroupedModel(PrivateModel):
         X, column = super()._features_of(X), self._group_column
         return X if column is None or not has_column(X, column) else without_column(X, column)
 
-    def group_losses(self, X: Any, y: Any, groups: Any) -> np.ndarray:
+    def group_losses(self, X: Any, y: Any, groups: Any) -> dict[Any, float]:
         """Mean loss of each group: what was minimised, the largest of them.
 
         Of a regressor that of its linear scores, which are not yet clipped to `target_range`.
@@ -149,7 +150,7 @@ class GroupedModel(PrivateModel):
         """Loss of each record."""
         raise NotImplementedError
 
-    def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
+    def group_scores(self, X: Any, y: Any, groups: Any) -> dict[Any, float]:
         """``score(X, y)`` of each group: accuracy or, of a regressor, R2 within the group.
 
         Of a regressor they do not order the groups: see :meth:`group_losses`. A function of the
@@ -164,25 +165,27 @@ class GroupedModel(PrivateModel):
 
         Returns
         -------
-        ndarray of shape (n_groups,)
-            In the order of ``group_names_``; NaN for a group without records.
+        dict
+            A number for each name in ``group_names_``, in that order; NaN for a group without
+            records.
         """
         return self._of_groups(X, y, groups, self.score)
 
     def _of_groups(
         self, X: Any, y: Any, groups: Any, function: Callable[[Any, np.ndarray], float]
-    ) -> np.ndarray:
+    ) -> dict[Any, float]:
         check_is_fitted(self)
         labels = group_labels(X, groups)
         if isinstance(groups, str) and groups not in getattr(self, "feature_names_in_", ()):
             X = without_column(X, groups)
         check_lengths(X, y, labels)
         y = np.asarray(y)
-        codes = encode(labels, self.group_names_, "groups contains labels not seen in fit.")
-        values = np.full(len(self.group_names_), np.nan)
-        for k in np.unique(codes):
+        codes = GroupCodes(self.group_names_)(labels)
+        values = dict.fromkeys(self.group_names_.tolist(), math.nan)
+        for k, name in enumerate(values):
             rows = np.flatnonzero(codes == k)
-            values[k] = function(take_rows(X, rows), y[rows])
+            if len(rows):
+                values[name] = function(take_rows(X, rows), y[rows])
         return values
 
     @property
@@ -200,7 +203,9 @@ class GroupedModel(PrivateModel):
     def _declared_names(self) -> np.ndarray | None:
         if self.group_names is None:
             return None
-        return declared_labels("group_names", as_labels("group_names", self.group_names), 1)
+        names = as_labels("group_names", self.group_names)
+        declared_labels("group_names", names, 1)
+        return names
 
     def _encoded(self, labels: np.ndarray) -> np.ndarray:
         """Set ``group_names_``; return the position of each record's group in it."""
@@ -331,7 +336,7 @@ class GroupedModel(PrivateModel):
     def _declared_proportions(self, are_given: bool) -> np.ndarray:
         """Return the public proportions, equal ones with a warning if none were declared."""
         if self.group_proportions is not None:
-            return checked_proportions(self.group_proportions, self.group_names_, self.group_names)
+            return checked_proportions(self.group_proportions, self.group_names_)
         n_groups = len(self.group_names_)
         if are_given and n_groups > 1:
             warnings.warn(

@@ -98,7 +98,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         n_outputs); there is one output for two classes, else one per class.
     intercepts_ : list of two ndarrays
     group_names_ : ndarray of shape (n_groups,)
-        Sorted.
+        As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
         Declared, public or, for "histogram", private ones.
     group_weights_ : ndarray of shape (n_groups,)

@@ -168,7 +168,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         The penalty used; in phases and stages, `alpha`; of "gradient" that which early stopping of
         the plain model is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
-        Sorted.
+        As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
         Declared, public or, for "histogram", private ones; not for "floored".
     group_weights_ : ndarray of shape (n_groups,)
