@@ -196,10 +196,10 @@ def estimator(logistic: bool) -> Any:
 
 
 def our_methods(logistic: bool, n_groups: int) -> dict[str, dict[str, Any]]:
-    """Parameters by name: the default first, with folds, and every other method."""
+    """Parameters by name: the default first, and every other method."""
     kind = estimator(logistic)
     usual = inspect.signature(kind).parameters["method"].default
-    found: dict[str, dict[str, Any]] = {DEFAULT: {}, f"{DEFAULT}, cv=2": {"cv": 2}}
+    found: dict[str, dict[str, Any]] = {DEFAULT: {}}
     if n_groups > 1:
         found[f"{DEFAULT}, one alpha"] = {"penalty_groups": None}
     others = (method for method in kind._methods if method not in (usual, "auto"))

@@ -41,7 +41,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
-        - "auto": "rounds", but "newton" with `cv` or delta = 0. Where public numbers say that
+        - "auto": "rounds", but "newton" with delta = 0. Where public numbers say that
           second moments are mostly noise, or for several classes with delta = 0, it is the default
           of DPLogisticRegression, which tunes nothing; with a solver it is output perturbation on
           prepared rows.
@@ -60,10 +60,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         alpha. None: one alpha for all. More than about ten groups choose by chance. "rounds" has no
         penalty of the intercept, released moments give it the best alpha for all coefficients
         together, the others tune it as a group.
-    cv : int or None, default=None
-        None: the loss of every candidate is estimated from statistics of all records, corrected
-        for the bias of using them twice. An integer K: the statistics of K folds are released, and
-        each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -175,7 +171,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         alphas: Any = None,
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
-        cv: int | None = None,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
@@ -198,7 +193,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
-        self.cv = cv
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -218,12 +212,12 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # scikit-learn judges scores on a few hundred records
-        tags.classifier_tags.poor_score = self.delta == 0 or self.cv is not None
+        tags.classifier_tags.poor_score = self.delta == 0
         return tags
 
     @property
     def _only_binary(self) -> str | None:
-        names = "cv", "inner", "penalty_groups"
+        names = "inner", "penalty_groups"
         given = [name for name in names if getattr(self, name) is not None]
         if self.method not in ("auto", "rounds"):
             given.insert(0, "method")

@@ -37,7 +37,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
-        - "auto": "rounds", but "sufficient_statistics" with `cv`, or with candidates and delta = 0.
+        - "auto": "rounds", but "sufficient_statistics" with candidates and delta = 0.
           Where public numbers say that second moments are mostly noise, and without candidates for
           delta = 0, it is the default of DPRidge, which has no penalty; with a solver it is output
           perturbation on prepared rows.
@@ -56,10 +56,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         alpha. None: one alpha for all. More than about ten groups choose by chance. "rounds" has no
         penalty of the intercept, released moments give it the best alpha for all coefficients
         together, the others tune it as a group.
-    cv : int or None, default=None
-        None: the loss of every candidate is estimated from statistics of all records, corrected
-        for the bias of using them twice. An integer K: the statistics of K folds are released, and
-        each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -164,7 +160,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         alphas: Any = None,
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
-        cv: int | None = None,
         data_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
@@ -186,7 +181,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
-        self.cv = cv
         self.data_norm = data_norm
         self.target_range = target_range
         self.fit_intercept = fit_intercept

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from skdp._checks import check_count, check_option, check_real, shown
+from skdp._checks import check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.output.prepared import covers_prepared
@@ -26,14 +26,12 @@ from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
 #: Lower bound of alpha in units of the squared norm bound of a row.
 _LEAST = 1e-6
-#: More folds would take long and find nothing: each has the noise of few records.
-_MOST_FOLDS = 100
 
 
 def methods(own: str) -> Mapping[str, TuningMethod]:
     """Return the tuners of a model: rounds, that of its statistics, and those that end with a fit.
 
-    The second one is for folds, for ``delta == 0`` and for many features.
+    The second one is for ``delta == 0`` and for many features.
     """
     return {name: TUNING_METHODS[name] for name in ("rounds", own, *get_args(Tuner))}
 
@@ -44,7 +42,6 @@ class TunedLinearModel(DPLinearModel):
     alphas: Any
     alpha_bounds: tuple[float, float] | None
     penalty_groups: Any
-    cv: int | None
     tune_share: float
     inner: str | None
     alpha_: Any
@@ -93,9 +90,6 @@ class TunedLinearModel(DPLinearModel):
         return (f"method={method!r} in place of 'rounds', since {reason}",)
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
-        n, cv = design.n_records, self.cv
-        if cv is not None and cv > n:
-            raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
         penalties = self._penalties(design.n_features)
         name = self._tuner(design, risk)
         if name is None:
@@ -111,7 +105,6 @@ class TunedLinearModel(DPLinearModel):
         method = self._methods[name]
         method.check_design(name, design, self._relation(design))
         options = {
-            "n_folds": None if cv is None else int(cv),
             "tune_share": float(self.tune_share),
             "inner": self.inner or "output_perturbation",
             "grid": None if self.alphas is None else self._grid(),
@@ -146,12 +139,12 @@ class TunedLinearModel(DPLinearModel):
         objective = self._objective(design, risk)
         if risk.loss.n_outputs > 1 and not self._candidates:
             return "rounds" if have_known_moments(objective, self._budget) else None
-        if self._budget.is_pure and self.cv is None and not self._candidates:
+        if self._budget.is_pure and not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
             is_prepared = covers_prepared(objective, self._budget)
             return statistics if is_known and not is_prepared else None
-        if self.cv is not None or self._budget.is_pure:
+        if self._budget.is_pure:
             return statistics
         if self._candidates:
             is_covered = self.alphas is not None or are_proven(objective, self._budget)
@@ -243,23 +236,16 @@ class TunedLinearModel(DPLinearModel):
         if self.inner is not None:
             check_option("inner", self.inner, get_args(InnerSolver))
 
-    def _check_chunked(self) -> None:
-        super()._check_chunked()
-        if self.cv is not None:
-            raise ValueError("cv needs all records in memory: folds are drawn in a random order.")
-
     def _check_method(self) -> None:
-        if self.cv is not None:
-            check_count("cv", self.cv, 2, _MOST_FOLDS)
-        asked = {name: getattr(self, name) for name in ("cv", "alphas", "inner")}
+        asked = {name: getattr(self, name) for name in ("alphas", "inner")}
         asked["solver"] = self.solver if self._has_solver else None
         relation = Neighbouring(self.neighbouring)
         if self.method != "auto":
             self._methods[self.method].check(self.method, self._budget, relation, asked)
             return
         statistics = list(self._methods)[1]
-        if self.cv is not None or self.alphas is not None or self.inner is not None:
-            name = "rounds" if self.cv is None and not self._budget.is_pure else statistics
+        if self.alphas is not None or self.inner is not None:
+            name = statistics if self._budget.is_pure else "rounds"
             self._methods[name].check(name, self._budget, relation, asked)
         if self._has_solver and self._candidates:
             raise ValueError(

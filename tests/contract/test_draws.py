@@ -149,9 +149,7 @@ def parts_of(fitted, laboratory):
         releases = [release for release in releases if release.mechanism != "exponential"]
     for release in releases:
         count = sum(count for _, count in leaves(release.event))
-        if release.reference.endswith("folds"):
-            count = plan["n_folds"]
-        elif is_descent(release):
+        if is_descent(release):
             count = int(release.name.split(", ")[1].split()[0])
             count *= 1 + has_two_draws(report, release)
         elif release is releases[-1] and "block_sizes" in plan:

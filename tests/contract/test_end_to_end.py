@@ -18,7 +18,7 @@ from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _osc
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as by_exponential
-from skdp.algorithms.tuning.splits import Splits
+from skdp.algorithms.tuning.holdout import Holdout
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.mechanisms import softmax as softmax_draws
@@ -38,7 +38,7 @@ ADDITIVE = [
     if case.parameters.get("delta") != 0
     and not isinstance(case, (TableCase, TabularCase))
     and case.parameters.get("method") not in MOMENTS
-    and not any(mode in name for mode in ("histogram", "floored", "cv", "network", "prepared"))
+    and not any(mode in name for mode in ("histogram", "floored", "network", "prepared"))
     and not any(mode in name for mode in ("gradient", "classifier, output", "regressor, output"))
 ]
 
@@ -134,7 +134,7 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
     measured = np.exp(seen[0] - np.logaddexp.reduce(seen[0]))
     assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
-    splits, objective = Splits(n_records=6), TuningObjective.of(rows, loss, penalties)
+    splits, objective = Holdout(n_records=6), TuningObjective.of(rows, loss, penalties)
     losses, units, costs = np.empty((3, 3))
     for j, alpha in enumerate(alphas):
         alpha = np.array([alpha])

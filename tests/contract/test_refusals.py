@@ -95,20 +95,19 @@ FAMILIES = {
                     1.0, (1.0,), (1.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, INF), (NAN, 1.0),
                     ("a", "b"), "12", {1: 2, 3: 4}, (1e-300, 1.0), (1e-3, 1e200),
                 ],
-                cv=[1, 0, 13, 101, 2.0, True, "loo"], method=["grid"], tune_share=[1.0],
+                method=["grid"], tune_share=[1.0],
                 alphas=[[], 1.0, "a", [0.0], [-1.0], [1.0, INF], [NAN], [[1.0]], [10**400]],
                 inner=["sgd", 1],
             ),
             *[
                 ({"neighbouring": "add_remove", **given}, "replace_one")
-                for given in ({"cv": 2}, {"method": "bilevel"}, {"method": "public"})
+                for given in ({"method": "bilevel"}, {"method": "public"})
             ],
             ({"n_public": 10}, "add_remove"),
-            *[({"method": m, "cv": 2}, "has no folds") for m in ("rounds", "bilevel", "public")],
             ({"method": "rounds", "delta": 0.0}, "needs delta > 0"),
             *[
                 ({"alphas": [1.0], **given}, "alphas must be None")
-                for given in ({"cv": 2}, {"delta": 0.0}, {"method": "public"})
+                for given in ({"delta": 0.0}, {"method": "public"})
             ],
             *[
                 ({"alphas": [1.0], **given}, "must be None")
@@ -116,11 +115,11 @@ FAMILIES = {
             ],
             *[
                 ({"inner": "localized_gd", **given}, "inner is for method='bilevel'")
-                for given in ({}, {"cv": 2}, {"method": "public"})
+                for given in ({}, {"method": "public"})
             ],
             *[
                 ({"solver": "newton", **given}, "solver must be 'auto'")
-                for given in ({"method": "rounds"}, {"cv": 2}, {"alphas": [1.0]})
+                for given in ({"method": "rounds"}, {"alphas": [1.0]})
             ],
             *[
                 ({"solver": "newton", **given}, "with a solver compares no penalties")

@@ -122,11 +122,10 @@ TUNED = [
         n_draws=2,
         random_state=0,
     ),
-    DPRidgeCV(cv=2),
     DPRidgeCV(delta=0),
-    DPRidgeCV(10.0, cv=3, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),
+    DPRidgeCV(10.0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),
     DPLogisticRegressionCV(
-        10.0, delta=0, cv=2, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
+        10.0, delta=0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
     ),
     DPRidgeCV(method="bilevel", inner="localized_gd"),
     DPLogisticRegressionCV(method="bilevel", inner="localized_sgd"),

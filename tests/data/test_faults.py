@@ -346,7 +346,6 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             DPLogisticRegression(solver=SklearnSolver(LogisticRegression()), **LOGISTIC),
             "SklearnSolver .*all records in memory",
         ),
-        (DPLogisticRegressionCV(cv=3, **LOGISTIC), "cv needs all records"),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
         (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "'output' needs all.*: 'gradient'"),
         (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),

@@ -162,7 +162,10 @@ def test_no_targets(kind):
 @pytest.mark.parametrize(
     ("model", "limit"),
     [
-        (DPLogisticRegressionCV(classes=range(3), cv=2), "cv=2 supports two only"),
+        (
+            DPLogisticRegressionCV(classes=range(3), method="newton"),
+            "method='newton' supports two only",
+        ),
         (
             DPAdversarialClassifier(classes=range(3), method="output"),
             "adversarially robust training of several",

@@ -117,10 +117,9 @@ METHODS = {
 }
 #: Proven for persons whose number is public.
 METHODS_IF_REPLACED = {
-    "folds": DPRidgeCV(target_range=(0, 1), method="sufficient_statistics", cv=3),
-    "folds, two classes": DPLogisticRegressionCV(classes=[0, 1], method="newton", cv=3),
+    "moments": DPRidgeCV(target_range=(0, 1), method="sufficient_statistics"),
+    "moments, two classes": DPLogisticRegressionCV(classes=[0, 1], method="newton"),
     "hypergradient": DPLogisticRegressionCV(classes=[0, 1], method="hypergradient", **STRONG),
-    "hypergradient, folds": DPRidgeCV(target_range=(0, 1), method="hypergradient", cv=3, **STRONG),
     "exponential, tuning": DPLogisticRegressionCV(classes=[0, 1], method="exponential", **STRONG),
     "phased": DPLogisticRegression(classes=[0, 1], method="phased", alpha=10.0, coef_norm=0.1),
     "mirror descent": DPLogisticRegression(
@@ -191,7 +190,7 @@ ON_SOURCES = [
 
 #: Modules that draw orders of units.
 ORDERED = [
-    *("tuning.splits", "tuning.hypergradient", "tuning.exponential", "tuning.bilevel"),
+    *("tuning.hypergradient", "tuning.exponential", "tuning.bilevel"),
     "output.blocks",
 ]
 

@@ -64,11 +64,10 @@ def test_groups_are_labels():
     np.testing.assert_array_equal(one.coef_, plain.coef_)
 
 
-@pytest.mark.parametrize("folds", [None, 2])
-def test_bounds_of_alpha(folds):
+def test_bounds_of_alpha():
     X, y = planted(200, 3)
     for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
-        model = cv(alpha_bounds=bounds, cv=folds, random_state=0).fit(X, y)
+        model = cv(alpha_bounds=bounds, random_state=0).fit(X, y)
         assert bounds[0] <= model.alpha_path_.min() and model.alpha_path_.max() <= bounds[1]
         assert model.privacy_.plan["alpha_bounds"] == list(bounds)
 
@@ -96,16 +95,15 @@ def test_bounds_of_records_are_enforced(container):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folds", [None, 4])
 @pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
-def test_large_budgets_and_tiny_bounds(kind, folds):
+def test_large_budgets_and_tiny_bounds(kind):
     """Few records, huge epsilon, weak penalties: matrices are singular to the last bit."""
     X = np.random.default_rng(0).normal(size=(16, 4))
     X = {"zero": 0.0 * X, "equal": np.tile(X[0], (16, 1)), "normal": X}[kind]
     y = np.where(X[:, 0] > 0, 1, -1)
     for epsilon, delta in ((1e6, 1e-6), (1e12, 0.0)):
         model = DPLogisticRegressionCV(
-            epsilon, delta, classes=[-1, 1], cv=folds, data_norm=1.0, alpha_bounds=(1e-90, 1e-80),
+            epsilon, delta, classes=[-1, 1], data_norm=1.0, alpha_bounds=(1e-90, 1e-80),
             random_state=0,
         )  # fmt: skip
         assert np.isfinite(model.fit(X, y).coef_).all()

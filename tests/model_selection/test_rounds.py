@@ -47,7 +47,6 @@ def make(name, kind=0, classes=(0, 1), **parameters):
         pytest.param({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "rounds", marks=NOISY),
         ({"solver": "lbfgs"}, "output"),
         ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, None),
-        ({"cv": 2}, None),
     ],
 )
 def test_the_method_follows_from_public_numbers(name, parameters, method):
@@ -73,7 +72,6 @@ def test_few_records_of_two_classes_have_no_tuner_with_pure_privacy(epsilon, met
     X, y = table("logistic")
     given = {"epsilon": epsilon, "delta": 0.0}
     assert make("logistic", **given).fit(X, y).privacy_.method == method
-    assert make("logistic", cv=2, **given).fit(X, y).privacy_.method == "newton"
 
 
 @pytest.mark.parametrize(("epsilon", "method"), [(0.01, "gradient"), (1.0, "rounds")])
@@ -86,7 +84,7 @@ def test_several_classes_are_fitted_by_the_default_without_a_tuner(epsilon, meth
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
     assert model.__sklearn_tags__().classifier_tags.multi_class
     for parameters in (
-        {"cv": 2}, {"penalty_groups": [0, 0, 1, 1, 1]}, {"method": "bilevel"},
+        {"penalty_groups": [0, 0, 1, 1, 1]}, {"method": "bilevel"},
         {"alpha_bounds": (1e-3, 1.0), "delta": 0.0},
     ):  # fmt: skip
         refused = make("logistic", classes=classes, **parameters)

@@ -56,7 +56,6 @@ def random_case(rng: np.random.Generator) -> Case:
         n_classes = one(2, 2, 2, 3)
     if "CV" in name:
         n_classes = min(n_classes, 2)
-        parameters["cv"] = one(None, 2) if not method.startswith(("bilevel", "public")) else None
         low = one(None, 1e-12, 1e-3)
         if low is not None:
             parameters["alpha_bounds"] = (low, low * one(2.0, 1e6))

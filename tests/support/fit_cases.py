@@ -492,7 +492,6 @@ def _tuned() -> list[Case]:
         ("logistic", DPLogisticRegressionCV, 2),
     ):
         for method in estimator._methods:
-            is_own = method in ("sufficient_statistics", "newton")
             sampled = method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
                 if delta == 0 and (method.startswith("bilevel") or method == "rounds"):
@@ -509,8 +508,6 @@ def _tuned() -> list[Case]:
                     variants[", add/remove"] = nominal
                     variants[", no intercept"] = {"fit_intercept": False, "alphas": [0.01, 1.0]}
                     variants[", little noise"] = {"epsilon": 1e4}
-                if delta > 0 and (is_own or method in ("hypergradient", "exponential")):
-                    variants[", folds"] = {"cv": 2}
                 for variant, parameters in variants.items():
                     title = f"tuned {name}, {method}{variant}, delta {delta:g}"
                     parameters = {"method": method, "delta": delta, **parameters}

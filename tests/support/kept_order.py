@@ -16,7 +16,6 @@ from skdp.mechanisms import SecretLabels
 _USERS = (
     "output.blocks", "mirror.boosted", "queries.mirror_descent", "mirror.rounds",
     "mirror.variance_reduced", "tuning.bilevel", "tuning.exponential", "tuning.hypergradient",
-    "tuning.splits",
 )  # fmt: skip
 
 

@@ -1,21 +1,17 @@
 """Penalised least squares on released moments: models, their estimated risk, the best alpha.
 
-All of it is post-processing. Candidates are compared in one of two ways. With folds
-(:class:`CrossRisk`), models of noisy moments of some folds are evaluated on those of the others:
-unbiased, because their noises are independent, but every fold has the noise of its own few
-records. Without (:class:`SteinRisk`), the moments are those of all records, and the bias of
-evaluating a model on the moments that it was fitted to is computed: for Gaussian noise Stein's
-identity gives it exactly (docs/theory/tuning.md, Lemma 2).
+All of it is post-processing. A model is evaluated on the moments that it was fitted to, and the
+bias of that is computed: for Gaussian noise Stein's identity gives it exactly (Lemma 2 of
+docs/theory/tuning.md).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigh
 from scipy.optimize import minimize, minimize_scalar
 
 from skdp.algorithms.tuning import rules
@@ -188,31 +184,6 @@ class SteinRisk(Risk):
         spread = self._spread(moments.square + (u * (residual - c)).sum(axis=0))
         values = 0.5 * (u * (residual - c + shift)).sum(axis=0) + s_c * diagonal.sum(axis=0)
         return np.asarray(values + spread * (ridge.convex_values @ diagonal))
-
-
-class CrossRisk(Risk):
-    """Mean loss of the models of all folds but one, on the noisy moments of that one."""
-
-    def __init__(self, parts: Sequence[PrivateMoments], penalties: PenaltyGroups) -> None:
-        self.parts, self.penalties = parts, penalties
-        self._others = [
-            RidgeModels(PrivateMoments.pooled([*parts[:k], *parts[k + 1 :]]), penalties)
-            for k in range(len(parts))
-        ]
-        # below it the noisy loss of some fold has its minimum at a huge model
-        self.least_alpha = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
-
-    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = 0.0, np.zeros(len(alpha))
-        omega = self.penalties.diagonal(alpha)
-        for part, ridge in zip(self.parts, self._others, strict=True):
-            Q = ridge.inverse(alpha)
-            w = Q @ ridge.moments.vector
-            residual = part.matrix @ w - part.vector
-            value += 0.5 * float(w @ (residual - part.vector)) / len(self.parts)
-            pulled = Q @ residual
-            gradient -= self.penalties.members @ (omega * pulled * w) / len(self.parts)
-        return value, gradient
 
 
 def search_alpha(

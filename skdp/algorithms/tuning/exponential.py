@@ -21,8 +21,8 @@ from skdp._checks import check_count
 from skdp.algorithms.output.one_shot import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import rules
+from skdp.algorithms.tuning.holdout import HeldOutPlan, Holdout, Parts, solve_held_out
 from skdp.algorithms.tuning.objective import TuningObjective
-from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import random_order
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
@@ -37,7 +37,7 @@ _LARGEST_NORM = 1e20
 
 
 def plan_score(
-    objective: TuningObjective, alpha: np.ndarray, splits: Splits
+    objective: TuningObjective, alpha: np.ndarray, holdout: Holdout
 ) -> tuple[float, float]:
     """Bound the sensitivity of a computed loss, and fix the accuracy of its minimisers.
 
@@ -55,7 +55,7 @@ def plan_score(
     lipschitz, radius = constants.lipschitz, constants.radius
     largest = loss.largest_value(U, radius)
     moved = largest if objective.design.is_slack else loss.value_range(U, radius)
-    exact = splits.sensitivity(lipschitz * constants.gradient_diameter, moved)
+    exact = holdout.sensitivity(lipschitz * constants.gradient_diameter, moved)
     exact = min(exact * ROUNDING_SLACK, largest)
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
     rounding = (objective.additions + 16.0) * largest
@@ -66,19 +66,17 @@ def plan_score(
 def validation_score(
     parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> float:
-    """Average the validation losses of the minimisers at an alpha: not private.
+    """Return the validation loss of the minimiser at an alpha: not private.
 
     Without the penalty, and in the sums that the rounding bound is for.
     """
-    losses = []
-    for _, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
+    _, held_out, point = solve_held_out(parts, objective, alpha, accuracy, run)
 
-        def total(block: Block, point: np.ndarray = point) -> float:
-            values = objective.loss.value(block.margins(point[None]), block.targets)
-            return float(block.sum(values))
+    def total(block: Block) -> float:
+        values = objective.loss.value(block.margins(point[None]), block.targets)
+        return float(block.sum(values))
 
-        losses.append(held_out.records.total(total) / held_out.n_public)
-    return float(np.mean(losses))
+    return float(held_out.records.total(total) / held_out.n_public)
 
 
 def relative_scores(
@@ -122,7 +120,7 @@ class DrawPlan(HeldOutPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_candidates", self.n_candidates, 2)
-        plan_score(self.objective, self.weakest, self.splits)
+        plan_score(self.objective, self.weakest, self.holdout)
 
     @property
     def n_draws(self) -> int:
@@ -171,18 +169,18 @@ class DrawPlan(HeldOutPlan):
     def _draw(
         self, candidates: np.ndarray, data: Records, order: np.ndarray, run: Run
     ) -> np.ndarray:
-        """Draw one of the rows of `candidates`; records are copied once per split."""
-        planned = [plan_score(self.objective, alpha, self.splits) for alpha in candidates]
+        """Draw one of the rows of `candidates`."""
+        planned = [plan_score(self.objective, alpha, self.holdout) for alpha in candidates]
         sensitivities, accuracies = np.array(planned).T
-        losses = [
+        parts = self.holdout.of(data, order)
+        losses = np.array(
             [
-                validation_score([parts], self.objective, alpha, accuracy, run)
+                validation_score(parts, self.objective, alpha, accuracy, run)
                 for alpha, accuracy in zip(candidates, accuracies, strict=True)
             ]
-            for parts in self.splits.of(data, order)
-        ]
+        )
         costs = np.array([self.final_fit(alpha).noise_cost for alpha in candidates])
-        scores = relative_scores(np.mean(losses, axis=0), sensitivities, costs)
+        scores = relative_scores(losses, sensitivities, costs)
         log_prior = log_prior_weights(candidates, costs, self.norm_guess)
         drawn = draw_exponential(scores, self.draw_epsilon, run.noise, log_prior)
         return np.asarray(candidates[drawn])

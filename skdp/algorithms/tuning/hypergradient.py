@@ -30,9 +30,9 @@ from scipy.linalg import cho_factor, cho_solve
 from skdp._checks import check_count
 from skdp.algorithms.output.one_shot import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.holdout import HeldOutPlan, Holdout, Parts, solve_held_out
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.objective import TuningObjective, event_of_share
-from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
@@ -122,7 +122,7 @@ class HypergradientQuery:
 def plan_hypergradient(
     objective: TuningObjective,
     alpha: np.ndarray,
-    splits: Splits,
+    holdout: Holdout,
     budget: PrivacyBudget,
     share: float,
 ) -> HypergradientQuery:
@@ -135,7 +135,7 @@ def plan_hypergradient(
         raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
     bounds = hypergradient_bounds(objective.loss, U, objective.penalties.n_groups)
     constants = objective.constants(alpha)
-    exact = min(splits.sensitivity(bounds.train, bounds.validation), 2.0 * bounds.size)
+    exact = min(holdout.sensitivity(bounds.train, bounds.validation), 2.0 * bounds.size)
     steepness = bounds.gradient + bounds.radius * bounds.drift
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
     solve = EPS * additions * largest * bounds.gradient + constants.gradient_rounding
@@ -154,14 +154,12 @@ def hypergradient(
 
     `accuracy` is the certified distance of the minimisers in whitened coordinates.
     """
-    values = []
-    for problem, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
-        gradient = held_out.records.total(GradientSum(held_out.loss, point[None])).ravel()
-        gradient = gradient / held_out.n_public
-        hessian = _mean_hessian(problem, point) + np.eye(problem.dimension)
-        turned = cho_solve(cho_factor(hessian), gradient)
-        values.append(-(objective.penalties.members * 1.0) @ (point * turned))
-    return np.mean(values, axis=0)
+    problem, held_out, point = solve_held_out(parts, objective, alpha, accuracy, run)
+    gradient = held_out.records.total(GradientSum(held_out.loss, point[None])).ravel()
+    gradient = gradient / held_out.n_public
+    hessian = _mean_hessian(problem, point) + np.eye(problem.dimension)
+    turned = cho_solve(cho_factor(hessian), gradient)
+    return np.asarray(-(objective.penalties.members * 1.0) @ (point * turned))
 
 
 def _mean_hessian(problem: FiniteSumProblem, point: np.ndarray) -> np.ndarray:
@@ -206,17 +204,19 @@ class HypergradientPlan(HeldOutPlan):
 
     def query(self, alpha: np.ndarray) -> HypergradientQuery:
         """Plan the query at an alpha."""
-        return plan_hypergradient(self.objective, alpha, self.splits, self.budget, self.query_share)
+        return plan_hypergradient(
+            self.objective, alpha, self.holdout, self.budget, self.query_share
+        )
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         releases: list[Release] = []
         order = random_order(data.n_units, run.noise)
-        parts = list(self.splits.of(data, order)) if self.n_folds is None else None
+        parts = self.holdout.of(data, order)
 
         def answer(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
             """A noisy derivative of validation loss plus cost of noise, and the noise it has."""
-            query, splits = self.query(alpha), parts or self.splits.of(data, order)
-            value = hypergradient(splits, self.objective, alpha, query.accuracy, run)
+            query = self.query(alpha)
+            value = hypergradient(parts, self.objective, alpha, query.accuracy, run)
             released = query.mechanism.release(value, run.noise)
             name = f"hypergradient {len(releases) + 1}"
             reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"

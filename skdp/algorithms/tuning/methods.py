@@ -33,7 +33,7 @@ class TuningMethod:
     plan : callable ``(*, objective, budget, **options) -> Plan``
         Its run returns a :class:`TunedResult`.
     options : tuple of str
-        Those of "n_folds", "tune_share", "inner", "grid" and "is_free" that the planner has.
+        Those of "tune_share", "inner", "grid" and "is_free" that the planner has.
     needs_delta : bool, default=False
         Whether it is proven for ``delta > 0`` only.
     has_solver : bool, default=True
@@ -44,13 +44,13 @@ class TuningMethod:
         Default upper bound of alpha in units of the squared norm bound of a row. A method whose
         releases show that they hold nothing but noise may go up to a constant model.
     chunked : bool, default=False
-        Whether records may be in chunks, without folds.
+        Whether records may be in chunks.
     is_weighted : bool, default=False
         Whether the weights of a record, or of a person's records, may add up to less than 1.
     """
 
     plan: Callable[..., Plan]
-    options: tuple[str, ...] = ("n_folds", "tune_share")
+    options: tuple[str, ...] = ("tune_share",)
     needs_delta: bool = False
     has_solver: bool = True
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
@@ -84,8 +84,6 @@ class TuningMethod:
             raise ValueError(
                 f"method={name!r} needs delta > 0. The other methods give pure privacy."
             )
-        if asked["cv"] is not None and "n_folds" not in self.options:
-            raise ValueError(f"method={name!r} has no folds: cv must be None.")
         if asked["alphas"] is not None and "grid" not in self.options:
             raise ValueError(
                 f"method={name!r} searches within alpha_bounds: alphas must be None. "
@@ -114,7 +112,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
     ),
     "sufficient_statistics": TuningMethod(
         plan=SufficientStatisticsPlan,
-        options=("n_folds",),
+        options=(),
         has_solver=False,
         relations=tuple(Neighbouring),
         largest=1e6,
@@ -123,7 +121,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
     ),
     "newton": TuningMethod(
         plan=NewtonPlan,
-        options=("n_folds",),
+        options=(),
         has_solver=False,
         relations=tuple(Neighbouring),
         largest=1e6,

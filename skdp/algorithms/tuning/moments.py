@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,22 +17,16 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.block import Block
-from skdp.problems.records import Part, size_of
 from skdp.problems.rounding import two_products, two_sums
-
-
-def of_each_fold(reference: str, n_folds: int | None) -> str:
-    """Reference of a release that every fold makes; folds are disjoint, so it is paid for once."""
-    return reference if n_folds is None else f"{reference}, in each of {n_folds} folds"
 
 
 def mean_rounding(design: Design) -> float:
     """Bound the rounding of a mean of products, relative to the bound on a product.
 
-    A fold may have one unit more than the design; under add/remove they are at most ``size_ratio``
-    times as many as the nominal size that the sum is divided by.
+    Under add/remove there are at most ``size_ratio`` times as many terms as the nominal size that
+    the sum is divided by.
     """
-    n = math.ceil(design.n_terms) + 1
+    n = math.ceil(design.n_terms)
     return float(two_sums(n, design.block_size) * design.size_ratio)
 
 
@@ -48,7 +41,7 @@ def position_rounding(design: Design) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsPlan:
-    """Release of the moments of a design, that of the smallest fold.
+    """Release of the moments of a design.
 
     A target counts as a feature ``gamma * t``, gamma its `weight`. The noise is for the symmetric
     matrix in its orthonormal coordinates (:func:`pack`).
@@ -70,10 +63,10 @@ class MomentsPlan:
         """Standard deviation of the noise of one orthonormal coordinate."""
         return math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
 
-    def release(self, n_folds: int | None = None) -> Release:
-        """The statement about all records, or about each fold."""
+    @property
+    def release(self) -> Release:
+        """The statement about all records."""
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
-        reference = of_each_fold(reference, n_folds)
         n_records = self.design.n_records
         return self.mechanism.describe(
             "second moments", self.dimension, n_records, reference, self.neighbouring
@@ -109,27 +102,6 @@ class PrivateMoments:
             n_records=self.n_records,
         )
 
-    @classmethod
-    def pooled(cls, parts: Sequence[PrivateMoments]) -> PrivateMoments:
-        """Pool the moments of disjoint sets of records."""
-        sizes = np.array([part.n_records for part in parts])
-        shares = sizes / sizes.sum()
-
-        def mean(name: str) -> Any:
-            return np.tensordot(shares, np.array([getattr(part, name) for part in parts]), axes=1)
-
-        def deviation(name: str) -> float:
-            return float(np.linalg.norm(shares * [getattr(part, name) for part in parts]))
-
-        return cls(
-            matrix=mean("matrix"),
-            vector=mean("vector"),
-            square=float(mean("square")),
-            deviation=deviation("deviation"),
-            vector_deviation=deviation("vector_deviation"),
-            n_records=int(sizes.sum()),
-        )
-
 
 def plan_private_moments(
     budget: PrivacyBudget,
@@ -153,7 +125,7 @@ def plan_private_moments(
     ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is
     ``2 / (1 + sqrt(1 + 8 k^2))``.
 
-    The design is that of the smallest fold, and Y the bound on targets.
+    Y is the bound on targets.
     """
     check_positive(target_bound=target_bound, coef_norm=coef_norm)
     norm = design.feature_norm
@@ -194,16 +166,11 @@ class MomentSums:
 
 @without_warnings()
 def private_moments(
-    records: Records,
-    plan: MomentsPlan,
-    noise: NoiseSource,
-    part: Part = slice(None),
-    are_labels: bool = False,
+    records: Records, plan: MomentsPlan, noise: NoiseSource, *, are_labels: bool = False
 ) -> PrivateMoments:
-    """Release the moments of a part of the units, at least ``plan.design.n_records`` of them.
+    """Release the moments of all units, under add/remove divided by the nominal size.
 
-    Under add/remove of all records, divided by the nominal size. Of labels, 0 and 1, with 1/2
-    subtracted from them.
+    Of labels, 0 and 1, with 1/2 subtracted from them.
 
     Raises
     ------
@@ -212,15 +179,11 @@ def private_moments(
         nothing has been released.
     """
     design = plan.design
-    count = size_of(part, records.n_units)
-    p, is_nominal = design.width, not plan.neighbouring.is_replaced
-    if is_nominal:
-        if count != records.n_units:
-            raise ValueError("parts of the records are for neighbouring='replace_one'.")
+    p, count = design.width, design.n_records
+    if not plan.neighbouring.is_replaced:
         design.check(records)
-        count = design.n_records
-    if count < design.n_records:
-        raise ValueError(f"{count} records, the plan is for {design.n_records} or more.")
+    elif records.n_units != count:
+        raise ValueError(f"{records.n_units} records, the plan is for {count}.")
     if records.width != p:
         raise ValueError(f"rows of {records.width} features, the plan is for {p}.")
     if records.norm_bound > design.feature_norm:
@@ -231,7 +194,7 @@ def private_moments(
         raise ValueError(f"targets of at most {plan.target_bound}, but those of labels are 1/2.")
     records.check_targets(LogisticLoss() if are_labels else HalfSquaredLoss(plan.target_bound))
     moments = MomentSums(weight=plan.weight, shift=0.5 * are_labels)
-    mean = mean_over(records, part, moments, count)
+    mean = records.total(moments) / count
     if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")
     released = unpack(plan.mechanism.release(pack(mean), noise), p + 1)
@@ -243,23 +206,6 @@ def private_moments(
         vector_deviation=plan.deviation / (math.sqrt(2.0) * plan.weight),
         n_records=count,
     )
-
-
-def mean_over(
-    records: Records,
-    part: Part,
-    statistic: Callable[[Block], np.ndarray],
-    count: int | None = None,
-) -> np.ndarray:
-    """Average a sum over records over a part of the units, in blocks; not private.
-
-    `count` is the number to divide by, that of the units by default.
-    """
-    count = size_of(part, records.n_units) if count is None else count
-    is_all = isinstance(part, slice) and part == slice(None)
-    if records.persons is not None and not is_all:
-        part = records.records_of(np.arange(records.n_units)[part])
-    return np.asarray(records.total(statistic, part=part) / count)
 
 
 def pack(matrix: np.ndarray) -> np.ndarray:

@@ -20,9 +20,6 @@ of Barzilai and Borwein.
 After every round alpha is that of the least estimated risk of the quadratic model at the
 point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`). All but
 the releases is post-processing.
-
-A Hessian in each round of two folds, with the quadratic step and no memory of earlier rounds, did
-worse in simulations.
 """
 
 from __future__ import annotations
@@ -39,18 +36,14 @@ from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import rules
 from skdp.algorithms.tuning.alpha_search import (
-    CrossRisk,
     RidgeModels,
-    Risk,
     SteinRisk,
     search_alpha,
 )
 from skdp.algorithms.tuning.moments import (
     MomentsPlan,
     PrivateMoments,
-    mean_over,
     mean_rounding,
-    of_each_fold,
     plan_private_moments,
     position_rounding,
     private_moments,
@@ -58,7 +51,6 @@ from skdp.algorithms.tuning.moments import (
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.objective import TunedResult
 from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
-from skdp.algorithms.tuning.splits import folds
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
 from skdp.algorithms.weight_noise import WeightNoise
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
@@ -66,7 +58,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.block import Block
-from skdp.problems.records import Part
 from skdp.problems.rounding import two_margins
 
 #: Root mean square of the margins where first gradients are computed. It grows from one gradient to
@@ -188,19 +179,17 @@ class NewtonPlan(MomentsTuningPlan):
     def releases(self) -> tuple[Release, ...]:
         shape, relation = (self.design.width, self.design.n_records), self.objective.neighbouring
         reference = "docs/theory/tuning.md, Lemma 3: gradient of the log loss"
-        reference = of_each_fold(reference, self.n_folds)
         gradients = (
             mechanism.describe(f"gradient {k + 1}", *shape, reference, relation)
             for k, mechanism in enumerate(self.gradients)
         )
-        return (self.moments.release(self.n_folds), *gradients)
+        return (self.moments.release, *gradients)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             **self.moments.to_dict(),
             "gradient_noise": [mechanism.noise_scale for mechanism in self.gradients],
             "margin_bounds": list(self.margin_bounds),
-            **super().to_dict(),
         }
 
     @without_warnings()
@@ -209,14 +198,10 @@ class NewtonPlan(MomentsTuningPlan):
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width = self.design.feature_norm, self.design.width
         penalties = self.objective.penalties.rescaled(unit)
-        parts_of_data = folds(data.n_units, self.n_folds, run.noise)
-        counted = run.counted("second moments")(len(parts_of_data))
-        parts = [
-            private_moments(data, self.moments, run.noise, fold, are_labels=True).rescaled(unit)
-            for _, fold in zip(counted, parts_of_data, strict=False)
-        ]
+        for _ in run.counted("second moments")(1):
+            moments = private_moments(data, self.moments, run.noise, are_labels=True)
         norms = data.intercept / unit, data.data_norm / unit
-        statistics = LogLossModel(parts, *norms, adapts=self.adapts)
+        statistics = LogLossModel(moments.rescaled(unit), *norms, adapts=self.adapts)
         fixed, count = self.fixed_alpha(unit), None
         if not self.objective.neighbouring.is_replaced:
             count = self.design.n_records
@@ -226,12 +211,9 @@ class NewtonPlan(MomentsTuningPlan):
         for _, mechanism, bound in zip(counted, self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
             point = point * min(1.0, _LONGEST / max(float(np.linalg.norm(point)), 1e-300))
-            gradients = [
-                mechanism.release(mean_gradient(data, point / unit, fold, count), run.noise) / unit
-                for fold in parts_of_data
-            ]
+            gradient = mechanism.release(mean_gradient(data, point / unit, count), run.noise) / unit
             deviation = math.sqrt(mechanism.mean_square(width) / width)
-            statistics.correct(point, gradients, deviation / unit)
+            statistics.correct(point, gradient, deviation / unit)
             w, alpha = _fit(statistics, point, penalties, 2.0 * bound, fixed)
             path.append(alpha)
         found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
@@ -255,14 +237,13 @@ class LogLossGradient:
         return block.pull_back(residuals)[0]
 
 
-def mean_gradient(
-    records: Records, point: np.ndarray, part: Part, count: int | None = None
-) -> np.ndarray:
-    """Mean gradient of the log loss over some records; not private.
+def mean_gradient(records: Records, point: np.ndarray, count: int | None = None) -> np.ndarray:
+    """Mean gradient of the log loss; not private.
 
-    `count` is the number to divide by, that of the records by default.
+    `count` is the number to divide by, that of the units by default.
     """
-    return mean_over(records, part, LogLossGradient(point=point), count)
+    total = records.total(LogLossGradient(point=point))
+    return np.asarray(total / (records.n_units if count is None else count))
 
 
 class LogLossModel:
@@ -274,8 +255,8 @@ class LogLossModel:
 
     Parameters
     ----------
-    parts : sequence of PrivateMoments
-        Of rows of norm at most 1 and of targets ``t - 1/2``, one per fold.
+    released : PrivateMoments
+        Of rows of norm at most 1 and of targets ``t - 1/2``.
     intercept, data_norm : float
         Value of the last feature, or 0 if there is no constant feature and rows are taken to have
         mean 0; bound on the norm of the other features.
@@ -285,77 +266,69 @@ class LogLossModel:
 
     def __init__(
         self,
-        parts: Sequence[PrivateMoments],
+        released: PrivateMoments,
         intercept: float,
         data_norm: float,
         *,
         adapts: bool = False,
     ) -> None:
-        self.parts, self.adapts = list(parts), adapts
-        pooled = PrivateMoments.pooled(self.parts)
-        p = len(pooled.matrix)
+        self.released, self.adapts = released, adapts
+        p = len(released.matrix)
         mean = np.zeros(p)
         if intercept:
-            features = pooled.matrix[-1, :-1] / intercept
-            noise = (p - 1) * 0.5 * (pooled.deviation / intercept) ** 2
+            features = released.matrix[-1, :-1] / intercept
+            noise = (p - 1) * 0.5 * (released.deviation / intercept) ** 2
             square = max(float(features @ features), 1e-300)
             shrink = max(0.0, 1.0 - noise / square)  # James and Stein
             mean[:-1] = features * min(shrink, data_norm / math.sqrt(square))
             mean[-1] = intercept
-        self.margins = NormalMargins(mean, pooled.matrix - np.outer(mean, mean))
+        self.margins = NormalMargins(mean, released.matrix - np.outer(mean, mean))
         self.curvature = 1.0
         #: The last penalty, one number per coefficient.
         self.omega = np.zeros(p)
-        sizes = np.array([part.n_records for part in self.parts])
-        self._shares = sizes / sizes.sum()
-        self._model_gradients = np.zeros((len(self.parts), p))  # mean of grad F(m), by fold
-        self._true_gradients = -np.array([part.vector for part in self.parts])
+        self._model_gradient = np.zeros(p)  # mean of grad F(m)
+        self._true_gradient = -released.vector
         #: Weighted mean of the points m, and the noise of the mean of their gradients.
         self.center = np.zeros(p)
-        self.variance = pooled.vector_deviation**2
-        self.deviation = pooled.deviation
+        self.variance = released.vector_deviation**2
+        self.deviation = released.deviation
 
     @property
-    def vectors(self) -> np.ndarray:
-        """The vector c of each fold."""
-        return np.asarray(self.curvature * self._model_gradients - self._true_gradients)
+    def vector(self) -> np.ndarray:
+        """The vector c."""
+        return np.asarray(self.curvature * self._model_gradient - self._true_gradient)
 
     def shortened(self, w: np.ndarray, bound: float) -> np.ndarray:
         """A multiple of w whose margins have a root mean square within the bound."""
         square = max(self.margins.mean_square(w), 1e-300)
         return np.asarray(w * min(1.0, bound / math.sqrt(square)))
 
-    def correct(self, point: np.ndarray, gradients: Sequence[np.ndarray], deviation: float) -> None:
-        """Move c towards what gradients at a point, with noise of a deviation, say.
+    def correct(self, point: np.ndarray, gradient: np.ndarray, deviation: float) -> None:
+        """Move c towards what a gradient at a point, with noise of a deviation, says.
 
         With variance v of the prediction (by noise), u of the gradient and the estimate b of
         the mean square by which an entry of the prediction is wrong otherwise: by ``(v + b)
         / (v + b + u)`` of the difference. If the curvature adapts, it is estimated first.
         """
-        fresh = deviation**2 * float(self._shares @ self._shares)
+        fresh = deviation**2
         away, p = point - self.center, len(point)
-        shift, spread = self.margins.gradient_weights(point)
-        if len(self.parts) == 1:
-            modelled = self.margins.gradient(point)[None]
-        else:
-            modelled = np.array([self._hessian(part, shift, spread) @ point for part in self.parts])
-        expected = modelled - self._model_gradients
-        moved = np.array(gradients) - self._true_gradients
+        spread = self.margins.gradient_weights(point)[1]
+        expected = self.margins.gradient(point) - self._model_gradient
+        moved = gradient - self._true_gradient
         square = float(away @ away)
         if self.adapts:
             # variance of the change of the gradient along the step, with that of its prediction
             variance = (self.variance + fresh + (spread * self.deviation) ** 2 * square) * square
-            along = self._shares @ expected @ away, self._shares @ moved @ away
-            self._adapt(float(along[0]), float(along[1]), variance)
+            self._adapt(float(expected @ away), float(moved @ away), variance)
         spread *= self.curvature * self.deviation
         known = self.variance + 0.5 * spread**2 * square * (1.0 + 1.0 / p)
-        gap = self._shares @ (moved - self.curvature * expected)
+        gap = moved - self.curvature * expected
         wrong = max(0.0, float(gap @ gap) / p - known - fresh)
         weight = (known + wrong) / (known + wrong + fresh) if fresh > 0 else 1.0
         if self.adapts:
-            weight = min(weight, self._turning_point(point, self._shares @ np.array(gradients)))
-        self._model_gradients = self._model_gradients + weight * expected
-        self._true_gradients = self._true_gradients + weight * moved
+            weight = min(weight, self._turning_point(point, gradient))
+        self._model_gradient = self._model_gradient + weight * expected
+        self._true_gradient = self._true_gradient + weight * moved
         self.center = self.center + weight * away
         self.variance = (1.0 - weight) ** 2 * self.variance + weight**2 * fresh
 
@@ -366,7 +339,7 @@ class LogLossModel:
         then the better center, and the interpolated gradient is about that of the loss there.
         """
         away = point - self.center
-        before = float((self._shares @ self._true_gradients + self.omega * self.center) @ away)
+        before = float((self._true_gradient + self.omega * self.center) @ away)
         after = float((gradient + self.omega * point) @ away)
         return before / (before - after) if before < 0.0 < after else 1.0
 
@@ -384,30 +357,16 @@ class LogLossModel:
         ratio = min(max(ratio, rules.LEAST_RATIO), rules.LARGEST_RATIO)
         self.curvature = max(ratio, math.sqrt(ratio * self.curvature))
 
-    def _hessian(self, part: PrivateMoments, shift: float, spread: float) -> np.ndarray:
-        """Return the matrix that takes w to the gradient of F."""
-        outer = np.outer(self.margins.mean, self.margins.mean)
-        return np.asarray(spread * (part.matrix - outer) + shift * outer)
-
-    def quadratic(self, w: np.ndarray) -> list[PrivateMoments]:
-        """Quadratic models of the folds, whose gradient at w is that of the model."""
-        shift, spread = self.margins.gradient_weights(w)
-        return [
-            replace(
-                part,
-                matrix=self.curvature * self._hessian(part, shift, spread),
-                vector=vector,
-                deviation=self.curvature * spread * part.deviation,
-            )
-            for part, vector in zip(self.parts, self.vectors, strict=True)
-        ]
-
     def centered(self, w: np.ndarray) -> PrivateMoments:
-        """The quadratic model of all records about the center."""
-        pooled = PrivateMoments.pooled(self.quadratic(w))
+        """The quadratic model about the center whose gradient at w is that of the model."""
+        shift, spread = self.margins.gradient_weights(w)
+        outer = np.outer(self.margins.mean, self.margins.mean)
+        matrix = self.curvature * (spread * (self.released.matrix - outer) + shift * outer)
         return replace(
-            pooled,
-            vector=pooled.vector - pooled.matrix @ self.center,
+            self.released,
+            matrix=matrix,
+            vector=self.vector - matrix @ self.center,
+            deviation=self.curvature * spread * self.released.deviation,
             vector_deviation=math.sqrt(self.variance),
         )
 
@@ -424,8 +383,9 @@ class LogLossModel:
     def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""
         self.omega = omega + rounding_floor(len(omega))
-        linear = self._shares @ self.vectors
-        return self.margins.minimise(linear / self.curvature, self.omega / self.curvature, start)
+        return self.margins.minimise(
+            self.vector / self.curvature, self.omega / self.curvature, start
+        )
 
 
 def _fit(
@@ -440,13 +400,9 @@ def _fit(
         w = statistics.minimiser(penalties.diagonal(fixed), w)
         return statistics.shortened(w, bound), fixed
     for uniform in (True, False):  # a first guess for the curvature at the model
-        risk: Risk
-        if len(statistics.parts) > 1:
-            risk = CrossRisk(statistics.quadratic(w), penalties)
-        else:
-            ridge = RidgeModels(statistics.centered(w), penalties, statistics.center)
-            # the variance of a residual per unit of curvature
-            risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
+        ridge = RidgeModels(statistics.centered(w), penalties, statistics.center)
+        # the variance of a residual per unit of curvature
+        risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
         alpha, _ = search_alpha(risk, penalties, uniform=uniform)
         w = statistics.minimiser(penalties.diagonal(alpha), w)
         w = statistics.shortened(w, bound)

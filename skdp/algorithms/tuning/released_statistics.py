@@ -64,9 +64,8 @@ class ReleasedStatisticsPlan(Plan):
         return ("alpha was chosen on what was released, at no further cost",)
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = self.tuner.to_dict()
-        del numbers["n_folds"], numbers["fold_records"]
-        return {"alpha": self.alpha, "intercept_value": self.tuner.objective.intercept, **numbers}
+        value = self.tuner.objective.intercept
+        return {"alpha": self.alpha, "intercept_value": value, **self.tuner.to_dict()}
 
     def run(self, data: Records, run: Run) -> Result:
         design, given = self.objective.design, self.tuner.objective

@@ -31,7 +31,7 @@ ENOUGH_RECORDS = 25.0
 #: The same number from which second moments of the log loss are better than the default.
 ENOUGH_FOR_NEWTON = 300.0
 
-#: Choosing without folds: part of the difference between the exact correction and the one for
+#: Part of the difference between the exact correction and the one for
 #: H_+ = H that is attributed to signal.
 TRUST = 0.5
 

@@ -4,16 +4,13 @@ Least squares sees the records through their second moments alone. Once these ar
 everything is post-processing: any number of candidates for alpha, one per group of coefficients,
 and the final model (docs/theory/tuning.md). No budget is split.
 
-By default the moments are those of all records, and candidates are compared by Stein's identity.
-With folds, the moments of each are released and predicted from those of the others; where some
-noisy matrix plus the penalty is indefinite the smallest alpha would win, so that is no candidate.
-See :mod:`skdp.algorithms.tuning.alpha_search`.
+Candidates are compared by Stein's identity: :mod:`skdp.algorithms.tuning.alpha_search`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,22 +19,18 @@ import numpy as np
 from skdp._checks import check_positive
 from skdp._runtime import without_warnings
 from skdp.algorithms.descent.noise import sampling_noise
-from skdp.algorithms.plan import Run, require_replace_one
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.alpha_search import (
-    CrossRisk,
     RidgeModels,
-    Risk,
     SteinRisk,
     search_alpha,
 )
 from skdp.algorithms.tuning.moments import (
     MomentsPlan,
-    PrivateMoments,
     plan_private_moments,
     private_moments,
 )
 from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
-from skdp.algorithms.tuning.splits import check_folds, folds
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
@@ -47,25 +40,16 @@ from skdp.problems import Design, HalfSquaredLoss, Records
 class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics.
 
-    Folds, if there are any, are drawn in a secret random order. They are disjoint, so each release
-    has the whole budget of its round. Their sizes are fixed, which needs replace-one neighbours.
-
     Parameters
     ----------
-    n_folds : int, optional
-        Default: alpha is chosen on the moments of all records.
     alpha : float, optional
         Public penalty > 0 for all groups. Default: that of the least estimated risk.
     """
 
-    n_folds: int | None = None
     alpha: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_folds is not None:
-            require_replace_one(self.objective.neighbouring, "moments of folds")
-        check_folds(self.objective.n_records, self.n_folds)
         if self.alpha is not None:
             check_positive(alpha=self.alpha)
 
@@ -77,12 +61,7 @@ class MomentsTuningPlan(TuningPlan):
 
     @property
     def design(self) -> Design:
-        """That of the smallest fold."""
-        n_records = self.objective.n_records // (self.n_folds or 1)
-        return replace(self.objective.design, n_records=n_records)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"n_folds": self.n_folds, "fold_records": self.design.n_records}
+        return self.objective.design
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +99,17 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.moments.release(self.n_folds),)
+        return (self.moments.release,)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self.moments.to_dict(), **super().to_dict()}
+        return self.moments.to_dict()
 
     def planned_noise(self) -> PlannedNoise:
         """At a given alpha, or one that balances bias and noise for a good predictor."""
         design, moments = self.objective.design, self.moments
         moment = design.second_moment
         square = self.objective.reference_norm**2
-        deviation = moments.deviation / math.sqrt(self.n_folds or 1)
-        variance = deviation**2 * (0.5 / moments.weight**2 + 0.5 * square)
+        variance = moments.deviation**2 * (0.5 / moments.weight**2 + 0.5 * square)
         alpha = self.alpha
         if alpha is None:
             alpha = variance * design.width / (square * moment)
@@ -145,20 +123,15 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         self.objective.check(data)
         # rows and targets of at most 1 from here on: nothing overflows, and floors are public
         unit, target_bound = self.design.feature_norm, self.moments.target_bound
-        parts_of_data = folds(data.n_units, self.n_folds, run.noise)
-        counted = run.counted("second moments")(len(parts_of_data))
-        parts = [
-            private_moments(data, self.moments, run.noise, fold).rescaled(unit, target_bound)
-            for _, fold in zip(counted, parts_of_data, strict=False)
-        ]
+        for _ in run.counted("second moments")(1):
+            moments = private_moments(data, self.moments, run.noise)
         scaled, clipped = self.objective.penalties.rescaled(unit), self.objective.penalties.clipped
-        ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)
+        ridge = RidgeModels(moments.rescaled(unit, target_bound), scaled)
         alpha = self.fixed_alpha(unit)
         if alpha is not None:
             path = alpha[None]
         else:
-            risk: Risk = SteinRisk(ridge, 1.0) if len(parts) == 1 else CrossRisk(parts, scaled)
-            alpha, path = search_alpha(risk, scaled)
+            alpha, path = search_alpha(SteinRisk(ridge, 1.0), scaled)
         point = ridge.coefficients(alpha) * target_bound / unit
         return TunedResult(
             point=point,

@@ -6,11 +6,10 @@ import math
 import numpy as np
 import pytest
 from ridge_tuning import HUGE, Recorder, exact_moments, one_alpha, plan_of, records, tune
-from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.model_selection import PredefinedSplit
+from sklearn.linear_model import Ridge
 
 from skdp.algorithms.tuning import PrivateMoments, private_moments
-from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
+from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -121,19 +120,16 @@ def finite_differences(risk, alpha, step=1e-5):
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("seed", range(6))
 def test_gradients_against_finite_differences(groups, seed):
-    """Of the estimate with all its terms, also for indefinite matrices, and of folds."""
+    """Of the estimate with all its terms, also for indefinite matrices."""
     rng = np.random.default_rng(seed)
     penalties = GROUPS[groups]
     alpha = np.exp(rng.uniform(-4, 0, penalties.n_groups))
-    parts = [
-        noisy_moments(rng, (0.1 + 0.1 * seed) * np.eye(3), 0.1 * rng.normal(size=3), 0.2, 0.1, n=5)
-        for _ in range(3)
-    ]
-    parts[0] = dataclasses.replace(parts[0], square=2.0)  # so is the variance of the residuals
+    H = (0.1 + 0.1 * seed) * np.eye(3)
+    moments = noisy_moments(rng, H, 0.1 * rng.normal(size=3), 0.2, 0.1, n=5)
+    moments = dataclasses.replace(moments, square=2.0)  # so is the variance of the residuals
     for risk in (
-        SteinRisk(RidgeModels(parts[0], penalties), 2.0),
-        SteinRisk(RidgeModels(parts[0], penalties), 1e-3),  # the variance is clipped
-        CrossRisk(parts, penalties),
+        SteinRisk(RidgeModels(moments, penalties), 2.0),
+        SteinRisk(RidgeModels(moments, penalties), 1e-3),  # the variance is clipped
     ):
         expected = finite_differences(risk, alpha)
         np.testing.assert_allclose(risk(alpha)[1], expected, rtol=1e-5, atol=1e-7)
@@ -181,73 +177,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
         np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("folds", [2, 3])
-def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
-    n = 84  # equal folds: scores are means over folds
-    X, y = records(n, 4, seed=3)
-    matrix = Records(X, 1.0).materialise()
-    split = PredefinedSplit(np.arange(n) % folds)
-
-    def brute(alpha):
-        scores = []
-        for train, test in split.split():
-            model = Ridge(alpha=len(train) * alpha, fit_intercept=False)
-            model.fit(matrix[train], y[train])
-            scores.append(0.5 * np.mean((y[test] - model.predict(matrix[test])) ** 2))
-        return float(np.mean(scores))
-
-    tuned = tune(X, y, HUGE, n_folds=folds)
-    best = min(brute(alpha) for alpha in np.geomspace(1e-6, 10.0, 100))
-    assert brute(tuned.alpha[0]) <= best + 1e-8
-    exact = Ridge(alpha=n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
-    np.testing.assert_allclose(tuned.point, exact.coef_, atol=1e-9)
-    # the values themselves, but for the mean of y^2
-    rows = Records(X, 1.0)
-    plan = plan_of(rows, budget=HUGE, n_records=n // folds)
-    parts = [
-        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
-        for k in range(folds)
-    ]
-    risk = CrossRisk(parts, one_alpha(4))
-    for alpha in (1e-4, 0.01, 1.0):
-        value = risk(np.array([alpha]))[0] + 0.5 * np.mean(y**2)
-        assert value == pytest.approx(brute(alpha), abs=1e-8)
-
-
-@pytest.mark.parametrize("folds", [2, 4])
-def test_without_noise_folds_choose_as_ridge_cv(folds):
-    """scikit-learn's RidgeCV itself, choice and score; its alpha is ours times n."""
-    n, rng = 120, np.random.default_rng(1)
-    X = rng.normal(size=(n, 6)) / 4
-    y = np.clip(X[:, 0] + 0.4 * rng.normal(size=n), -1, 1)
-    rows = Records(X, 1.0)
-    matrix, grid, train = rows.materialise(), np.geomspace(1e-4, 1.0, 25), n - n // folds
-    theirs = RidgeCV(
-        train * grid,
-        fit_intercept=False,
-        scoring="neg_mean_squared_error",
-        cv=PredefinedSplit(np.arange(n) % folds),
-    ).fit(matrix, y)
-    plan = plan_of(rows, budget=HUGE, n_records=n // folds)
-    parts = [
-        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
-        for k in range(folds)
-    ]
-    risk = CrossRisk(parts, one_alpha(6, 1e-4, 1.0))
-    values = risk.uniform(grid) + 0.5 * np.mean(y**2)
-    best = int(np.argmin(values))
-    assert 0 < best < 24
-    assert theirs.alpha_ == pytest.approx(train * grid[best])
-    assert -theirs.best_score_ == pytest.approx(2 * values[best], abs=1e-9)
-    # the whole: between the neighbours on that grid, and the model of all records
-    tuned = tune(X, y, HUGE, penalties=one_alpha(6, 1e-4, 1.0), n_folds=folds)
-    assert grid[best - 1] < tuned.alpha[0] < grid[best + 1]
-    again = Ridge(n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
-    np.testing.assert_allclose(tuned.point, again.coef_, atol=1e-8)
-
-
-def test_without_noise_and_folds_the_risk_is_that_of_mallows():
+def test_without_noise_the_risk_is_that_of_mallows():
     """Training loss plus the variance of the residuals times the degrees of freedom over n."""
     X, y = records(80, 4)
     rows = Records(X, 1.0)
@@ -274,15 +204,14 @@ def test_groups_equal_a_direct_solve():
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("folds", [None, 2])
-def test_groups_find_the_alphas_in_any_unit_of_the_targets(unit, folds):
+def test_groups_find_the_alphas_in_any_unit_of_the_targets(unit):
     """Two features matter, four do not: their alphas differ, and better than one for all."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 6)) / 4
     y = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=600)
     y = unit * np.clip(y, -2, 2)
     penalties = PenaltyGroups((0, 0, 1, 1, 1, 1), (1.0,) * 6, 1e-6, 10.0)
-    tuned = tune(X, y, HUGE, bound=2 * unit, penalties=penalties, n_folds=folds)
+    tuned = tune(X, y, HUGE, bound=2 * unit, penalties=penalties)
     assert tuned.alpha[1] > 10 * tuned.alpha[0]
-    reference = tune(X, y / unit, HUGE, bound=2.0, penalties=penalties, n_folds=folds)
+    reference = tune(X, y / unit, HUGE, bound=2.0, penalties=penalties)
     np.testing.assert_allclose(tuned.point, reference.point * unit, rtol=1e-3, atol=1e-4 * unit)

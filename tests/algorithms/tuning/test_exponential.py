@@ -12,7 +12,7 @@ from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as route
 from skdp.algorithms.tuning.exponential import plan_score, relative_scores, validation_score
-from skdp.algorithms.tuning.splits import Splits
+from skdp.algorithms.tuning.holdout import Holdout
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.mechanisms.calibration import draw_epsilon
 from skdp.privacy import PrivacyBudget
@@ -43,7 +43,7 @@ def test_no_neighbours_move_a_score_further(loss, role):
             # rows of norm U at alpha 1; the role's own number of records decides
             penalties = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9)
 
-            class Role(Splits):
+            class Role(Holdout):
                 def sensitivity(self, train, validate, size=n):
                     return (train if role == "train" else validate) / size
 
@@ -63,7 +63,7 @@ def test_the_search_looks_at_what_is_scored():
     rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
     value = exactly(
         validation_score, Records(rows, 2.0, targets=targets), LOSSES["logistic"],
-        PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3), np.ones(1), Splits(n_records=6),
+        PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3), np.ones(1), Holdout(n_records=6),
         accuracy=1e-11,
     )  # fmt: skip
     expected = attacks.released("score", sets, (X, t, Xv, tv))[0, 0]
@@ -74,7 +74,7 @@ def test_the_search_looks_at_what_is_scored():
 def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
     """The tolerance is small, and the computed score is that near to the exact one."""
     rows, t = records(loss)
-    roles, alpha = Splits(n_records=101, n_folds=2), np.array([0.05])
+    roles, alpha = Holdout(n_records=101), np.array([0.05])
     sensitivity, accuracy = plan_score(TuningObjective.of(rows, LOSSES[loss], ONE), alpha, roles)
     scores = [
         exactly(validation_score, rows.with_targets(t), LOSSES[loss], ONE, alpha, roles, accuracy=a)
@@ -206,13 +206,13 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     rows, t = records(loss, n=400)
     tuned = tune(
         "exponential", rows.with_targets(t), LOSSES[loss], ONE, PrivacyBudget(1e7, 0.0),
-        coef_norm=1.0, n_folds=4, n_candidates=9, run=Run(noise=seeded(0)),
+        coef_norm=1.0, n_candidates=9, run=Run(noise=seeded(0)),
     )  # fmt: skip
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan.rule_alpha])
     scores = [
         exactly(
             validation_score, rows.with_targets(t), LOSSES[loss], ONE, np.array([alpha]),
-            Splits(n_records=400, n_folds=4), accuracy=1e-9,
+            Holdout(n_records=400), accuracy=1e-9,
         )
         for alpha in grid
     ]  # fmt: skip
@@ -224,7 +224,7 @@ def test_what_is_refused():
     rows, t = records("squared")
     with pytest.raises(ValueError, match="SquaredHingeLoss"):
         plan_score(
-            TuningObjective.of(rows, SquaredHingeLoss(), ONE), np.ones(1), Splits(n_records=101)
+            TuningObjective.of(rows, SquaredHingeLoss(), ONE), np.ones(1), Holdout(n_records=101)
         )
     for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}, {"coef_norm": math.nan}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -242,7 +242,7 @@ def test_what_is_refused():
 def test_a_record_whose_weight_may_be_0_holds_a_whole_loss():
     """docs/theory/persons.md: with a strong penalty the range of the loss is far smaller."""
     n, alpha, rng = 20, np.full(1, 10.0), np.random.default_rng(0)
-    penalties, splits = PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0), Splits(n_records=n)
+    penalties, splits = PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0), Holdout(n_records=n)
     given = Records(rng.normal(size=(n, 2)), 0.3, targets=rng.integers(0, 2, n) + 0.0)
     scores, bounds = [], []
     for weight in (0.0, 1.0):

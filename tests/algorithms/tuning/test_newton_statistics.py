@@ -190,10 +190,9 @@ def test_number_of_gradients_grows_with_the_budget(delta):
 
 
 @pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
-def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
+def test_the_records_are_read_once_per_round(low, groups, monkeypatch):
     """However many alphas are compared: for moments and for each of two gradients."""
     rows, targets = records(5000, 4)
     rows.block_size = 1000
@@ -205,9 +204,7 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
-    tune_by_newton(
-        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, run=Run(noise=seeded(0))
-    )
+    tune_by_newton(rows.with_targets(targets), pen, BUDGET, run=Run(noise=seeded(0)))
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
 
@@ -239,9 +236,6 @@ def test_shares_may_be_an_array():
 
 def test_errors():
     rows, targets = records(10, 2)
-    for folds in (0, 1, 11):
-        with pytest.raises(ValueError, match=f"n_folds == {folds}"):
-            tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=folds)
     with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
         tune_by_newton(rows.with_targets(targets), penalties(3), BUDGET)
 
@@ -364,9 +358,8 @@ def test_hessian_is_positive_however_far_the_model_is(rank, scale):
 
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("intercept", [0.0, 0.1])
-@pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("alpha", [1e-3, 1e-1])
-def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, n_folds, intercept):
+def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, intercept):
     n, d = 900, 4
     rows, targets = records(n, d, intercept=intercept, shift=1.0)
     pen = penalties(rows.width, alpha, alpha * (1 + 1e-12))
@@ -375,9 +368,7 @@ def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, n_folds, 
     errors = []
     for rounds in (1, 2, 12):
         shares = (1 / rounds,) * rounds
-        model = tune_by_newton(
-            rows.with_targets(targets), pen, NO_NOISE, shares=shares, n_folds=n_folds
-        )
+        model = tune_by_newton(rows.with_targets(targets), pen, NO_NOISE, shares=shares)
         errors.append(np.linalg.norm(model.point - optimum) / np.linalg.norm(optimum))
     assert errors[0] < 0.3
     assert errors[1] < 0.5 * errors[0]
@@ -391,20 +382,17 @@ def test_noise_that_is_large_is_averaged():
     weights = []
     for _ in range(50):
         prior = 0.1 * rng.normal(size=p)
-        parts = [
-            PrivateMoments(
-                matrix=np.eye(p) / p, vector=prior, square=0.25, deviation=1e-6,
-                vector_deviation=0.1, n_records=1000,
-            )
-        ]  # fmt: skip
-        statistics = LogLossModel(parts, 0.0, 1.0)
-        statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
+        moments = PrivateMoments(
+            matrix=np.eye(p) / p, vector=prior, square=0.25, deviation=1e-6,
+            vector_deviation=0.1, n_records=1000,
+        )  # fmt: skip
+        statistics = LogLossModel(moments, 0.0, 1.0)
+        statistics.correct(np.zeros(p), 0.1 * rng.normal(size=p), 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)
     assert np.mean(weights) < 0.8  # sqrt(1/2) would be best
 
 
-@pytest.mark.parametrize("n_folds", [None, 2])
-def test_rounds_converge_where_the_model_is_too_flat(n_folds):
+def test_rounds_converge_where_the_model_is_too_flat():
     """Rare positives of skewed rows: true curvature of more than twice that of normal margins."""
     rng = np.random.default_rng(0)
     n, d = 4000, 6
@@ -422,8 +410,6 @@ def test_rounds_converge_where_the_model_is_too_flat(n_folds):
         margins = matrix @ point
         return np.mean(np.logaddexp(0.0, margins) - targets * margins)
 
-    model = tune_by_newton(
-        rows.with_targets(targets), pen, PrivacyBudget(1e6, 1e-6), n_folds=n_folds
-    )
+    model = tune_by_newton(rows.with_targets(targets), pen, PrivacyBudget(1e6, 1e-6))
     assert len(model.path) == 13
     assert loss(model.point) < 1.01 * loss(exact.coef_[0])

@@ -53,9 +53,8 @@ def test_the_cost_is_known_before_the_records(name, delta):
 
 
 def test_methods_say_what_they_need():
-    nothing = dict.fromkeys(("cv", "alphas", "inner", "solver"))
+    nothing = dict.fromkeys(("alphas", "inner", "solver"))
     for name, budget, asked, message in (
-        ("public", PrivacyBudget(1.0, 1e-6), {"cv": 3}, "has no folds"),
         ("bilevel", PrivacyBudget(1.0), {}, "needs delta > 0"),
         ("newton", PrivacyBudget(1.0), {"alphas": [1.0]}, "alphas must be None"),
         ("rounds", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
@@ -106,7 +105,7 @@ def last(number):
     return lambda targets: np.append(targets[:-1], number)
 
 
-#: Targets that the constants do not hold for: the last one is in no first fold.
+#: Targets that the constants do not hold for.
 WRONG_TARGETS = {
     "long": lambda targets: np.append(targets, 0.0), "short": lambda targets: targets[:-1],
     "matrix": lambda targets: targets[:, None], "text": lambda targets: targets.astype(str),
@@ -122,8 +121,6 @@ def test_targets_are_refused_before_anything_is_drawn(name, wrong):
     if wrong == "half" and name != "newton":
         return
     data, noise = records(loss, 0), NoiseSource(lambda size: pytest.fail("noise is drawn"))
-    folds = [{}, {"n_folds": 2}] if "n_folds" in TUNING_METHODS[name].options else [{}]
-    for options in folds:
-        with pytest.raises(ValueError, match="targets"):
-            bad = data.with_targets(WRONG_TARGETS[wrong](data.targets))
-            tune(name, bad, loss, GROUPS, PrivacyBudget(1.0, 1e-5), run=Run(noise=noise), **options)
+    with pytest.raises(ValueError, match="targets"):
+        bad = data.with_targets(WRONG_TARGETS[wrong](data.targets))
+        tune(name, bad, loss, GROUPS, PrivacyBudget(1.0, 1e-5), run=Run(noise=noise))

@@ -24,7 +24,7 @@ from ridge_tuning import (
 from scipy.optimize import minimize_scalar
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import PrivateMoments, plan_private_moments, private_moments
+from skdp.algorithms.tuning import plan_private_moments, private_moments
 from skdp.algorithms.tuning.moments import mean_rounding, pack, unpack
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
@@ -127,69 +127,24 @@ def test_weight_minimises_the_noise_of_the_gradient():
         assert plan.mechanism.sensitivity == pytest.approx(bound, rel=1e-8)
 
 
-# ------------------------------------------------------------------------------------------ folds
-
-
-def test_a_record_is_seen_by_its_own_fold_alone():
-    X, t = records(17, 2)
-    rows = Records(X, 1.0)
-    changed_X, changed_t = X.copy(), t.copy()
-    changed_X[10], changed_t[10] = [0.9, 0.1], -t[10]
-    changed = Records(changed_X, 1.0)
-    plan = plan_of(rows, n_records=17 // 3)
-    for k in range(3):
-        part = slice(k, None, 3)
-        out = private_moments(rows.with_targets(t), plan, Recorder(k), part)
-        other = private_moments(changed.with_targets(changed_t), plan, Recorder(k), part)
-        assert out.n_records == len(range(k, 17, 3))
-        assert np.array_equal(out.matrix, other.matrix) == (k != 10 % 3)
-        assert np.array_equal(out.vector, other.vector) == (k != 10 % 3)
-        silent = private_moments(rows.with_targets(t), plan, Recorder(silent=True), part)
-        expected = exact_moments(Records(X[k::3], 1.0), t[k::3])
-        np.testing.assert_allclose(silent.matrix, expected[:2, :2], atol=1e-15)
-        np.testing.assert_allclose(silent.vector, expected[:2, 2], atol=1e-15)
-        assert silent.square == pytest.approx(expected[2, 2])
-
-
-def test_pooled_moments():
-    """Means weighted by numbers of records; variances by their squares."""
-    rng = np.random.default_rng(0)
-    parts = [
-        PrivateMoments(
-            matrix=rng.normal(size=(2, 2)), vector=rng.normal(size=2), square=rng.normal(),
-            deviation=s, vector_deviation=3 * s, n_records=n,
-        )
-        for s, n in ((0.1, 10), (0.2, 20), (0.3, 70))
-    ]  # fmt: skip
-    pooled = PrivateMoments.pooled(parts)
-    assert pooled.n_records == 100
-    for name in ("matrix", "vector", "square"):
-        mean = sum(part.n_records / 100 * getattr(part, name) for part in parts)
-        np.testing.assert_allclose(getattr(pooled, name), mean)
-    assert pooled.deviation == pytest.approx(math.sqrt(0.01**2 + 0.04**2 + 0.21**2))
-    assert pooled.vector_deviation == pytest.approx(3 * pooled.deviation)
-
-
 # ------------------------------------------------------------------------------------ the contract
 
 
 @pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("folds", [None, 2, 5])
 @pytest.mark.parametrize("seed", range(8))
-def test_bounds_are_respected(folds, seed):
+def test_bounds_are_respected(seed):
     """Whatever the noise; for all alphas that are looked at."""
     X, y = records(30, 3)
     for low, high in ((1e-6, 10.0), (0.1, 0.3), (1e-12, 1e-11)):
         penalties = PenaltyGroups((0, 1, 1), (1.0, 1.0, 0.01), low, high)
-        tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
+        tuned = tune(X, y, penalties=penalties, run=Run(noise=Recorder(seed)))
         assert low <= tuned.path.min() and tuned.path.max() <= high
         assert np.isfinite(tuned.point).all()
 
 
-@pytest.mark.parametrize("folds", [None, 3])
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
-def test_the_records_are_read_once(low, groups, folds, monkeypatch):
+def test_the_records_are_read_once(low, groups, monkeypatch):
     """However many alphas are compared; rows of several blocks."""
     X, y = records(5000, 4)
     rows = Records(X, 1.0)
@@ -203,46 +158,43 @@ def test_the_records_are_read_once(low, groups, folds, monkeypatch):
     monkeypatch.setattr(Records, "block", counting)
     penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
     tune_by_sufficient_statistics(
-        rows.with_targets(y), 1.0, penalties, GAUSSIAN, coef_norm=1.0, n_folds=folds,
+        rows.with_targets(y), 1.0, penalties, GAUSSIAN, coef_norm=1.0,
         run=Run(noise=Recorder()),
     )  # fmt: skip
     np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(5000))
     assert max(map(len, read)) <= 1000
 
 
-@pytest.mark.parametrize("folds", [None, 2])
-def test_equal_moments_give_equal_models(folds):
+def test_equal_moments_give_equal_models():
     """Records with turned signs have the same second moments."""
     X, y = records(40, 3)
     signs = np.where(np.arange(40) % 3 == 0, -1.0, 1.0)
-    first, second = tune(X, y, n_folds=folds), tune(X * signs[:, None], y * signs, n_folds=folds)
+    first, second = tune(X, y), tune(X * signs[:, None], y * signs)
     np.testing.assert_array_equal(first.point, second.point)
     np.testing.assert_array_equal(first.alpha, second.alpha)
 
 
-@pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
-def test_sparse_rows_equal_dense_ones(container, folds):
+def test_sparse_rows_equal_dense_ones(container):
     X, y = records(50, 4)
     X[np.abs(X) < 0.3] = 0.0
-    dense = tune(X, y, intercept=0.3, n_folds=folds)
-    sparse = tune(container(X), y, intercept=0.3, n_folds=folds)
+    dense = tune(X, y, intercept=0.3)
+    sparse = tune(container(X), y, intercept=0.3)
     np.testing.assert_allclose(sparse.point, dense.point, rtol=1e-6)
 
 
 @pytest.mark.mostly("slow", 9)
-@pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE, HUGE])
 @pytest.mark.parametrize(
     "X",
     [np.zeros((6, 2)), np.full((6, 2), 1e300), np.full((6, 2), 1e-310), np.eye(6, 2)],
     ids=["zeros", "huge", "tiny", "eye"],
 )
-def test_degenerate_records(X, budget, folds):
+def test_degenerate_records(X, budget):
     for target in (0.0, 1.0):
-        tuned = tune(X, np.full(6, target), budget, n_folds=folds)
+        tuned = tune(X, np.full(6, target), budget)
         assert np.isfinite(tuned.point).all() and np.isfinite(tuned.path).all()
-    tuned = tune(X[:2], np.zeros(2), budget, n_folds=folds)
+    tuned = tune(X[:2], np.zeros(2), budget)
     assert np.isfinite(tuned.point).all()
     with pytest.raises(ValueError, match="records, the plan"):
         private_moments(
@@ -250,10 +202,9 @@ def test_degenerate_records(X, budget, folds):
         )
 
 
-@pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("target_bound", [1e-50, 1.0, 1e50])
 @pytest.mark.parametrize("data_norm", [1e-50, 1.0, 1e50])
-def test_extreme_units(data_norm, target_bound, folds):
+def test_extreme_units(data_norm, target_bound):
     """The same model in any units, and no overflow on the way."""
     X, y = records(60, 3)
     results = []
@@ -263,7 +214,7 @@ def test_extreme_units(data_norm, target_bound, folds):
         results.append(
             tune_by_sufficient_statistics(
                 rows.with_targets(y * y_unit), y_unit, penalties, GAUSSIAN,
-                coef_norm=y_unit / x_unit, n_folds=folds, run=Run(noise=Recorder(4)),
+                coef_norm=y_unit / x_unit, run=Run(noise=Recorder(4)),
             ).point
             * (x_unit / y_unit)
         )  # fmt: skip
@@ -271,40 +222,24 @@ def test_extreme_units(data_norm, target_bound, folds):
 
 
 @pytest.mark.parametrize("low", [1e-6, 1e-30, 1e-200])
-@pytest.mark.parametrize("folds", [None, 2])
-def test_noisy_moments_without_full_rank_are_solved(low, folds):
+def test_noisy_moments_without_full_rank_are_solved(low):
     """Half of the eigenvalues are negative: no penalty is too small for a factorisation."""
     X, y = records(6, 5)
     for seed in range(5):
         penalties = one_alpha(5, low, 1.0)
-        tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
+        tuned = tune(X, y, penalties=penalties, run=Run(noise=Recorder(seed)))
         assert np.isfinite(tuned.point).all()
 
 
-@pytest.mark.slow
-def test_folds_do_not_choose_the_largest_model():
-    """Few records: noise would make the weakest penalty look best; it is no candidate then.
-
-    The loss on the records stays below twice that of the zero model, in all of 20 draws.
-    """
-    X, y = records(400, 10)
-    bounded = Records(X, 1.0).materialise()
-    for seed in range(20):
-        for folds in (2, 5):
-            tuned = tune(X, y, n_folds=folds, run=Run(noise=Recorder(seed)))
-            assert np.mean((y - bounded @ tuned.point) ** 2) < 2.0 * np.mean(y**2)
-
-
 @pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_copy_of_the_rows(dtype, folds):
+def test_no_copy_of_the_rows(dtype):
     rng = np.random.default_rng(0)
     X = rng.random(size=(200_000, 50), dtype=np.float32).astype(dtype, copy=False)
     y = np.clip(X[:, 0], -1, 1).astype(float)
     tracemalloc.start()
     try:
-        tune(X, y, n_folds=folds)
+        tune(X, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
