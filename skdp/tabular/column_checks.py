@@ -237,7 +237,7 @@ _Found = Iterator[tuple[str, float | None, str]]
 
 
 def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
-    present = present_values(values)
+    present = present_values(values, keeps_blank=isinstance(declared, (Category, Text)))
     lost = 1.0 - len(present) / max(len(values), 1)
     has_missing = getattr(declared, "missing", True)
     if lost > 0 and not has_missing:
@@ -248,7 +248,7 @@ def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
     if isinstance(declared, (Category, Flag)):
         yield from _of_levels(declared, present, len(values))
     elif not isinstance(declared, Text):
-        yield from _of_unread(declared, present, len(values), has_missing)
+        yield from _of_unread(declared, present, len(values))
         if isinstance(declared, Number):
             yield from _of_number(declared, numbers_of(present))
         elif isinstance(declared, Date):
@@ -260,7 +260,7 @@ def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
                 yield "clipped", outside, text
 
 
-def _of_unread(declared: Declaration, present: np.ndarray, n: int, has_missing: bool) -> _Found:
+def _of_unread(declared: Declaration, present: np.ndarray, n: int) -> _Found:
     """Yield values that the declaration does not read."""
     unread = present[~declared.is_read(present)]
     if isinstance(declared, Number):
@@ -270,9 +270,8 @@ def _of_unread(declared: Declaration, present: np.ndarray, n: int, has_missing: 
         unread = unread[np.isnan(found)]
     if len(unread):
         what = "numbers" if isinstance(declared, Number) else "dates"
-        note = "" if has_missing else ": declare missing=True, or convert them"
-        text = f"{_percent(len(unread) / n)} are no {what}, such as {_most(unread)!r} (missing)"
-        yield "unread", len(unread) / n, text + note
+        text = f"{_percent(len(unread) / n)} are no {what}, such as {_most(unread)!r}: convert them"
+        yield "unread", len(unread) / n, text
 
 
 def _of_number(declared: Number, found: np.ndarray) -> _Found:

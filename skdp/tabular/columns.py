@@ -14,7 +14,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,10 +99,26 @@ class Declaration:
 
     @abstractmethod
     def is_read(self, values: np.ndarray) -> np.ndarray:
-        """Whether each value has a meaning under this declaration; others count as missing."""
+        """Whether each value has a meaning under this declaration."""
 
     def check_readable(self, values: np.ndarray, where: str) -> None:
         """Raise ValueError if no value of a whole column can be read, though some are there."""
+
+    def _refuse_lost(self, values: np.ndarray, where: str, note: str = "") -> None:
+        """Raise ValueError where some values have no meaning and may not be missing.
+
+        Missing are None, NaN, NaT, NA and blank text, and nothing else: other text that is no
+        number or date is an error, whether or not values may be missing.
+        """
+        present = present_values(values)
+        if len(present):
+            raise self._unread_error(present, where)
+        if len(values) and not getattr(self, "missing", True):
+            raise _missing_error(where, self, note)
+
+    def _unread_error(self, values: np.ndarray, where: str) -> ValueError:
+        """Say why values that are there cannot be read."""
+        raise NotImplementedError
 
 
 def _show(declaration: Any, *arguments: Any, **options: Any) -> str:
@@ -178,9 +194,7 @@ class Number(Declaration):
         found = numbers_of(values)
         if np.isinf(found).any():
             raise ValueError(f"{where} contains infinity (inf).")
-        if not self.missing and np.isnan(found).any():
-            self.check_readable(values, where)
-            raise _missing_error(where, _show(self, self.low, self.high, log=self.log), values)
+        self._refuse_lost(values[np.isnan(found)], where)
         return [self.position(found)]
 
     def position(self, found: np.ndarray) -> np.ndarray:
@@ -198,22 +212,20 @@ class Number(Declaration):
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return np.isfinite(numbers_of(values))
 
-    def check_readable(self, values: np.ndarray, where: str) -> None:
-        present = present_values(values)
-        if not len(present) or not np.isnan(numbers_of(present)).all():
-            return
-        if present.dtype.kind == "c":
-            raise ValueError(f"{where}: Complex data not supported.")
-        if present.dtype.kind == "M" or any(hasattr(value, "year") for value in present.tolist()):
-            raise ValueError(
+    def _unread_error(self, values: np.ndarray, where: str) -> ValueError:
+        if values.dtype.kind == "c":
+            return ValueError(f"{where}: Complex data not supported.")
+        if values.dtype.kind == "M" or any(hasattr(value, "year") for value in values.tolist()):
+            return ValueError(
                 f"{where} was declared Number but holds dates: declare a range such as "
                 'Date("2015-01-01", "2026-01-01").'
             )
-        if present.dtype.kind == "m":
-            raise ValueError(f"{where} holds time differences: turn them into numbers.")
-        raise ValueError(
+        if values.dtype.kind == "m":
+            return ValueError(f"{where} holds time differences: turn them into numbers.")
+        return ValueError(
             f"{where} was declared Number but holds text. Declare Category([...]) or Text(), or "
-            "take signs such as % and $ and commas between thousands away before."
+            "take signs such as % and $ and commas between thousands away before, and replace "
+            "markers of missing values such as '?' by None."
         )
 
 
@@ -284,10 +296,7 @@ class Category(Declaration):
         codes = level_codes(values, self.values)
         if (codes == MISSING).any():
             if not self.missing:
-                declared = "[...]" if len(self.values) > 3 else repr(list(self.values))
-                raise _missing_error(
-                    where, f"Category({declared})", values, note_of_missing(self.values)
-                )
+                raise _missing_error(where, self, note_of_missing(self.values))
             codes[codes == MISSING] = len(self.values) + self.other
         if self.other:
             codes[codes == NONE] = len(self.values)
@@ -297,7 +306,7 @@ class Category(Declaration):
         return level_codes(values, self.values) >= 0
 
     def check_readable(self, values: np.ndarray, where: str) -> None:
-        present = present_values(values)
+        present = present_values(values, keeps_blank=True)
         if self.other or not len(present) or self.is_read(present).any():
             return
         hint = ""
@@ -341,13 +350,13 @@ class Flag(Declaration):
                 f"{where} was declared Flag but holds other values than 0/1, no/yes and "
                 "false/true. Declare Category([...])."
             )
-        if not self.missing and (codes == MISSING).any():
-            raise _missing_error(where, "Flag()", values)
+        self._refuse_lost(values[codes == MISSING], where)
         return [np.where(codes == MISSING, np.nan, np.where(codes % 2 == 1, 1.0, -1.0))]
 
     def _codes(self, values: np.ndarray) -> np.ndarray:
-        if values.dtype.kind == "O":
-            values = objects(v.lower() if isinstance(v, str) else v for v in values.tolist())
+        if values.dtype.kind in "OUT":
+            items = (None if _is_blank(value) else value for value in values)
+            values = objects(v.lower() if isinstance(v, str) else v for v in items)
         return level_codes(values, _FLAG_VALUES)
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
@@ -370,7 +379,7 @@ class Date(Declaration):
         "trend" and "year" are numbers; "quarter", "month", "day", "weekday" (0 is Monday) and
         "hour" are categories.
     missing : bool, default=False
-        Whether values may be missing or unreadable. They then have a feature of their own.
+        Whether values may be missing. They then have a feature of their own.
 
     Examples
     --------
@@ -426,9 +435,7 @@ class Date(Declaration):
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         found = dates_of(values)
         lost = np.isnat(found)
-        if lost.any() and not self.missing:
-            self.check_readable(values, where)
-            raise _missing_error(where, _show(self, self.low, self.high), values)
+        self._refuse_lost(values[lost], where)
         out: list[Any] = []
         known = np.where(lost, np.datetime64(self.low, "s"), found)
         for number, part in enumerate(self.parts):
@@ -449,13 +456,12 @@ class Date(Declaration):
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return ~np.isnat(dates_of(values))
 
-    def check_readable(self, values: np.ndarray, where: str) -> None:
-        present = present_values(values)
-        if len(present) and np.isnat(dates_of(present)).all():
-            raise ValueError(
-                f"{where} was declared Date, but no value is a date or text such as 2026-01-31 or "
-                "2026-01-31 12:00. Convert the column, for example by pandas.to_datetime."
-            )
+    def _unread_error(self, values: np.ndarray, where: str) -> ValueError:
+        return ValueError(
+            f"{where} was declared Date, but holds values that are no date and no text such as "
+            "2026-01-31 or 2026-01-31 12:00. Convert the column, for example by "
+            "pandas.to_datetime, and replace markers of missing values such as '?' by None."
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -573,11 +579,21 @@ def _day(end: Any) -> str:
     return text.removesuffix("T00:00:00")
 
 
-def present_values(values: np.ndarray) -> np.ndarray:
-    """Return the values that are not missing."""
-    if values.dtype.kind == "M":
+def present_values(values: np.ndarray, keeps_blank: bool = False) -> np.ndarray:
+    """Return the values that are not missing; blank text is missing unless it may be a level."""
+    if values.dtype.kind in "mM":
         return values[~np.isnat(values)]
-    return values[[not is_missing(value) for value in values.tolist()]]
+    if values.dtype.kind in "biufc":
+        return values[values == values]
+    are_there = [not is_missing(value) for value in values.tolist()]
+    if not keeps_blank:
+        items = zip(are_there, values.tolist(), strict=True)
+        are_there = [there and not _is_blank(value) for there, value in items]
+    return values[np.array(are_there, dtype=bool)]
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in ("", "nan")
 
 
 def note_of_missing(levels: Sequence[Any]) -> str:
@@ -588,11 +604,11 @@ def note_of_missing(levels: Sequence[Any]) -> str:
     return f" pandas.read_csv takes {found[0]!r} for a missing value unless keep_default_na=False."
 
 
-def _missing_error(where: str, declared: str, values: np.ndarray, note: str = "") -> ValueError:
-    """Say which declaration allows missing values, and values that count as missing."""
-    unread = "" if len(present_values(values)) < len(values) else ", or text that cannot be read"
-    declared = declared[:-1] + (", " if not declared.endswith("()") else "") + "missing=True)"
+def _missing_error(where: str, declared: Any, note: str = "") -> ValueError:
+    """Say which declaration allows missing values."""
+    many = isinstance(declared, Category) and len(declared.values) > 3
+    allowed = replace(declared, missing=True, **({"values": ...} if many else {}))
     return ValueError(
-        f"{where} has missing values (NaN or None){unread}: declare {declared}, fill them with a "
-        f"public constant, or leave such records out.{note}"
+        f"{where} has missing values (NaN or None): declare {allowed!r}, fill them with a public "
+        f"constant, or leave such records out.{note}"
     )

@@ -5,6 +5,7 @@ No data frame library is imported: pandas, polars and pyarrow are known by their
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -163,10 +164,11 @@ def numbers_of(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "mMc":
         return np.full(len(values), np.nan)
     items = values.tolist()
-    try:
-        return np.array(items, dtype=np.float64).reshape(len(values))
-    except (TypeError, ValueError, OverflowError):
-        return np.array([_number(value) for value in items], dtype=np.float64)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        found = np.array(items, dtype=np.float64)
+        if found.ndim == 1:  # no sequences of numbers
+            return found
+    return np.array([_number(value) for value in items], dtype=np.float64)
 
 
 def _number(value: Any) -> float:

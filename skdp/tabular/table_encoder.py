@@ -209,7 +209,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _read(self, table: Table, *, in_fit: bool = False) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns one array.
 
-        In a fit a column of which no value can be read is refused, also if values may be missing.
+        In a fit a column of which no value is one of the declared categories is refused.
 
         Raises
         ------

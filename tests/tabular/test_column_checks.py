@@ -79,7 +79,7 @@ def test_descriptions_of_other_tables():
         ((0, 9), lambda rng: np.where(np.arange(N) < 50, np.nan, np.arange(N) % 10), ["missing"],
          "25 % missing: declare missing=True"),
         ((0, 9), lambda rng: np.where(np.arange(N) < 2, " ", (np.arange(N) % 10).astype(str)),
-         ["unread"], "1 % are no numbers, such as ' ' (missing): declare"),
+         ["missing"], "1 % missing: declare missing=True"),
         ((0, 9), lambda rng: np.where(np.arange(N) < 2, np.inf, np.arange(N) % 10), ["infinity"],
          "infinity"),
         (["admin.", "cook"], lambda rng: rng.choice(["admin", "cook"], N), ["unknown", "never"],

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -10,7 +11,16 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from skdp.tabular import Category, Date, Flag, Number, TableEncoder, Text
+from skdp.tabular import (
+    Category,
+    Date,
+    DPTabularClassifier,
+    Flag,
+    Number,
+    TableEncoder,
+    Text,
+    check_columns,
+)
 from skdp.tabular.frames import objects
 from skdp.tabular.matching import as_declaration
 
@@ -111,7 +121,11 @@ def read(declared, values, as_array=False):
     [
         ((0, 10), [0, 5, 10, 20, -3], [-1, 0, 1, 1, -1]),
         ((0, 10), ["2.5", Decimal("7.5"), True, np.float32(10)], [-0.5, 0.5, -0.8, 1]),
-        (Number(0, 10, missing=True), [5, None, NAN, " ", "?", pd.NA, "5"], [0] + [NAN] * 5 + [0]),
+        (
+            Number(0, 10, missing=True),
+            [5, None, NAN, " ", "nan", pd.NA, "5"],
+            [0] + [NAN] * 5 + [0],
+        ),
         (Number(-1e200, 1e200), [1e308, 0], [1, 0]),
         (Number(0, np.sinh(2), log=True), [np.sinh(1.5)], [0.5]),
         (Number(0, 100 * np.sinh(2), log=100.0), [100 * np.sinh(1.0)], [0]),
@@ -135,7 +149,7 @@ def test_values_are_read(declared, values, found):
 
 
 def test_dates_are_read():
-    values = ["2020-01-01", dt.datetime(2020, 12, 31, 23, 5), pd.Timestamp("2021-06-15 12:00"), "?"]
+    values = ["2020-01-01", dt.datetime(2020, 12, 31, 23, 5), pd.Timestamp("2021-06-15 12:00"), ""]
     parts = ("trend", "year", "month", "day", "weekday", "hour", "quarter")
     declared = Date("2020-01-01", "2021-01-01", parts=parts, missing=True)
     trend, year, month, day, weekday, hour, quarter = declared.read(objects(values), "")
@@ -172,7 +186,7 @@ def test_options_may_be_those_of_numpy():
     ("declared", "values", "message"),
     [
         ((0, 1), [0.5, None], r"has missing values .*declare Number\(0, 1, missing=True\)"),
-        ((0, 1), [0.5, "secret"], "or text that cannot be read"),
+        ((0, 1), [0.5, "secret"], "Number but holds text"),
         ((0, 1), ["secret", "b", None], r"Number but holds text. Declare Category\(\[...\]\)"),
         ((0, 1), ["7 %", "8 %"], "take signs such as % and "),
         ((0, 1), [dt.date(2020, 1, 1)], "Number but holds dates"),
@@ -188,10 +202,63 @@ def test_options_may_be_those_of_numpy():
         (bool, [True, "secret"], "Flag but holds other values"),
         (bool, [True, None], r"declare Flag\(missing=True\)"),
         (Date("2020-01-01", "2021-01-01"), ["2020-02-02", ""], "missing values"),
-        (Date("2020-01-01", "2021-01-01"), ["secret", 17], "no value is a date"),
+        (Date("2020-01-01", "2021-01-01"), ["secret", 17], "no date and no text such as"),
     ],
 )
 def test_values_that_are_refused(declared, values, message):
     with pytest.raises(ValueError, match=f"^Column 'x' .*{message}") as refused:
         read(declared, values, isinstance(values, np.ndarray))
     assert "secret" not in str(refused.value)
+
+
+#: What is no number, date or flag, though it is there.
+UNREAD = {
+    "thousands": (Number(0, 1e4, missing=True), ["5.0", "1,826.94"]),
+    "comma": (Number(0, 1e4, missing=True), ["5", "1826,94"]),
+    "sign": (Number(0, 1e4, missing=True), ["5", "$3"]),
+    "percent": (Number(0, 1e4, missing=True), ["5", "3 %"]),
+    "marker": (Number(0, 1e4, missing=True), ["5", "?"]),
+    "object": (Number(0, 1e4, missing=True), [5.0, [3.0]]),
+    "infinity": (Number(0, 1e4, missing=True), ["5", "inf"]),
+    "time": (Number(0, 1e4, missing=True), [5.0, dt.date(2020, 1, 1)]),
+    "date": (Date("2020-01-01", "2021-01-01", missing=True), ["2020-02-02", "31.12.2020"]),
+    "number": (Date("2020-01-01", "2021-01-01", missing=True), ["2020-02-02", 17]),
+    "flag": (Flag(missing=True), ["yes", "perhaps"]),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_cannot_be_read_is_not_missing(case):
+    """One rule for fit, predict and check_columns, wherever in the column the value stands."""
+    declared, values = UNREAD[case]
+    spoilt = values[:1] * 99 + values[1:]
+    target = np.arange(100) % 2
+    for rows in (spoilt, spoilt[::-1]):
+        frame = pd.DataFrame({"x": pd.Series(rows, dtype=object)})
+        with pytest.raises(ValueError, match="Column 'x' "):
+            read(declared, rows)
+        encoder = TableEncoder({"x": declared})
+        with pytest.raises(ValueError, match="Column 'x' "):
+            encoder.fit_transform(frame)
+        model = DPTabularClassifier(columns={"x": declared}, classes=[0, 1])
+        with pytest.raises(ValueError, match="Column 'x' "):
+            model.fit(frame, target)
+        fine = pd.DataFrame({"x": pd.Series(values[:1] * 100, dtype=object)})
+        model.fit(fine, target)
+        with pytest.raises(ValueError, match="Column 'x' "):
+            model.predict(frame)
+        kinds = {row.kind for row in check_columns(frame, {"x": declared}).rows}
+        assert kinds & {"unread", "infinity", "unknown"}
+
+
+@pytest.mark.parametrize("lost", [None, np.nan, pd.NA, pd.NaT, "", " ", "nan"])
+@pytest.mark.parametrize("case", ["marker", "date", "flag"])
+def test_what_is_missing(case, lost):
+    declared, values = UNREAD[case]
+    (found, *_) = declared.read(objects([values[0], lost]), "Column 'x'")
+    assert np.isfinite(found[0]) and np.isnan(found[1])
+    frame = pd.DataFrame({"x": pd.Series([values[0], lost] * 30, dtype=object)})
+    with pytest.raises(ValueError, match=r"has missing values.*missing=True\)"):
+        TableEncoder({"x": replace(declared, missing=False)}).fit_transform(frame)
+    kinds = {row.kind for row in check_columns(frame, {"x": declared}).rows}
+    assert not kinds & {"unread", "unknown"}

@@ -52,7 +52,7 @@ ROWS = st.tuples(
     st.sampled_from(["clerk", " cook", "judge", "lawyer", None, 7]),
     st.sampled_from([1, 2.0, "3", "x"]),
     st.sampled_from([True, 0, "yes", None]),
-    st.sampled_from([dt.datetime(2017, 8, 9, 10), "2031-02-28", "?", None]),
+    st.sampled_from([dt.datetime(2017, 8, 9, 10), "2031-02-28", "", None]),
     st.sampled_from(["", "a b c", "wine wine", None]),
 )
 
@@ -88,7 +88,7 @@ def test_scikit_learn_checks(features):
 
 @settings(max_examples=60)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS), st.booleans())
-@example([(None, 1e308, 80, "x", 3, True, "?", "a")], PLANS[2], False)
+@example([(None, 1e308, 80, "x", 3, True, "", "a")], PLANS[2], False)
 def test_every_row_has_norm_at_most_one(rows, plan, is_single):
     """Exactly, in rational arithmetic, whatever the record."""
     dtype = np.float32 if is_single else np.float64
@@ -348,20 +348,20 @@ def test_errors_name_the_column_and_no_value(columns, change, message):
     assert not any(value in str(refused.value) for value in values)
 
 
-def test_a_column_that_cannot_be_read_is_not_missing():
-    """In a fit; a row to predict may have nothing but text in its place."""
+def test_text_that_is_no_number_or_date_is_not_missing():
     columns = {
         "age": Number(0, 1, missing=True),
         "day": Date("2020-01-01", "2021-01-01", missing=True),
     }
     lost = {"age": ["a", None], "day": ["1 May", ""]}
+    X = pd.DataFrame({"age": ["0.5", " "], "day": ["2020-05-01", None]})
+    fitted = TableEncoder(columns).fit(X)
     for name, values in lost.items():
-        X = pd.DataFrame({"age": ["0.5", " "], "day": ["2020-05-01", None]})
-        encoder = TableEncoder(columns).fit(X)
-        assert encoder.transform(X.assign(**{name: values})).any(axis=1).all()
-        for fit in (TableEncoder(columns).fit, TableEncoder(columns).fit_transform):
+        for method in (TableEncoder(columns).fit, TableEncoder(columns).fit_transform):
             with pytest.raises(ValueError, match=f"'{name}' was declared"):
-                fit(X.assign(**{name: values}))
+                method(X.assign(**{name: values}))
+        with pytest.raises(ValueError, match=f"'{name}' was declared"):
+            fitted.transform(X.assign(**{name: values}))
 
 
 def test_all_columns_at_fault_are_named_at_once():
