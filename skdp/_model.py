@@ -35,6 +35,7 @@ from skdp._units import (
     distinct_persons,
     person_codes,
     record_weights,
+    refuse_id_features,
     take_user_ids,
 )
 from skdp.algorithms.methods import Choice
@@ -139,6 +140,9 @@ class PrivateModel(PrivateEstimator):
             persons = person_codes(user_ids, X.shape[0])
         if sample_weight is not None:
             self._warn_of_weights()
+            if isinstance(X, np.ndarray):
+                names = getattr(self, "feature_names_in_", range(X.shape[1]))
+                refuse_id_features(zip(names, X.T, strict=True), user_ids)
             weights = record_weights(sample_weight, self._clip_of_weights, X.shape[0])
             self._check_weighted(bool(weights.any()))
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)

@@ -55,13 +55,37 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
             X = validate_data(estimator, X, **options)
             check_sparse_format(X)
             return X
+        if options.get("y_numeric"):
+            refuse_kinds("y", y, "mMc")
+        else:
+            refuse_kinds("y", y, "cS")
         X, y = validate_data(estimator, X, y, **options)
         check_sparse_format(X)
         if options.get("y_numeric"):
             y = y.astype(np.float64, copy=False)
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
                 raise ValueError("Input y contains NaN or infinity.")
+        elif y.dtype == object and not all(isinstance(label, str) for label in y):
+            # as scikit-learn, whose scores refuse such labels
+            raise ValueError(
+                "Unknown label type: unknown. y is an array of objects that are not all strings: "
+                "convert it, such as by y.astype(int), y.astype(bool) or y.astype(str)."
+            )
         return X, y
+
+
+_KINDS = {"m": "times", "M": "dates or times", "c": "complex numbers", "S": "bytes", "U": "text"}
+
+
+def refuse_kinds(name: str, values: Any, kinds: str) -> None:
+    """Raise ValueError for masked values, and for arrays of some of numpy's kinds."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} holds missing values: some entries are masked.")
+    kind = ""
+    with contextlib.suppress(Exception):  # no array: whoever reads it says so
+        kind = np.asarray(values).dtype.kind
+    if kind and kind in kinds:
+        raise ValueError(f"{name} holds {_KINDS[kind]}, which are not supported.")
 
 
 def validate_array(X: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from skdp._estimator import encode, plain_labels
+from skdp._estimator import encode
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._units import distinct_persons
@@ -71,7 +71,7 @@ def number_of_units(source: RecordSource, sizes: Sequence[int]) -> int:
 
 def distinct_labels(y: Any) -> np.ndarray:
     """Return the sorted labels of some records; refuse what are no labels of classes."""
-    labels = plain_labels(column_or_1d(y))
+    labels = column_or_1d(y)
     try:
         with without_warnings():  # of many distinct labels
             check_classification_targets(labels)
@@ -87,7 +87,7 @@ class LabelCodes:
     classes: np.ndarray
 
     def __call__(self, y: Any) -> np.ndarray:
-        labels, k = plain_labels(np.asarray(y)), len(self.classes)
+        labels, k = np.asarray(y), len(self.classes)
         are_whole = labels.dtype.kind in "iu" and self.classes.dtype.kind in "iu"
         if are_whole and np.array_equal(self.classes, np.arange(k)):
             unsigned = labels.view(labels.dtype.str.replace("i", "u"))  # -1 is a large number

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdp._records import has_column, is_missing, without_column
+from skdp._records import has_column, is_missing, refuse_kinds, without_column
 from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
 
@@ -91,6 +92,32 @@ def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
     return without_column(X, user_ids), X[user_ids]
 
 
+def refuse_id_features(columns: Iterable[tuple[Any, np.ndarray]], user_ids: Any) -> None:
+    """Raise ValueError for a feature whose values are the ids of all records.
+
+    Whoever names the column of the ids is told by the name; ids that are given as an array have
+    none. It is an error about the input, before anything is computed, and names no value. (A
+    feature of two or more different values equals the ids of all records by chance in the smallest
+    tables only.)
+    """
+    ids = np.asarray(user_ids)
+    if not (ids != ids[:1]).any():
+        return
+    for name, values in columns:
+        if _are_equal(values[:1], ids[:1]) and _are_equal(values, ids):
+            raise ValueError(
+                f"Column {name!r} of X has the ids that are given as user_ids: it is no feature. "
+                "Leave it out, or name it in fit(..., user_ids=)."
+            )
+
+
+def _are_equal(values: np.ndarray, ids: np.ndarray) -> bool:
+    """Whether values are ids, as numbers or as text."""
+    if values.dtype.kind in "biuf" and ids.dtype.kind in "iu":
+        return bool(np.array_equal(values, ids))
+    return bool(np.array_equal(values.astype(str), ids.astype(str)))
+
+
 def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
     """Return the person of each record as a number from 0 on; see :func:`distinct_persons`."""
     return distinct_persons(user_ids, n_samples)[1]
@@ -151,8 +178,12 @@ def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarr
     ValueError
         Unless there is a finite number >= 0 for each record.
     """
+    refuse_kinds("sample_weight", sample_weight, "mMcSU")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if weights.dtype == object and any(isinstance(w, (str, bytes)) for w in weights.flat):
+            raise TypeError("float() reads text.")
+        weights = weights.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("sample_weight must be numbers.") from None
     if weights.ndim == 0:

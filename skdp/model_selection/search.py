@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_lengths, check_positive, check_real
-from skdp._estimator import check_random_state, plain_labels, randomness, staged
+from skdp._estimator import check_random_state, randomness, staged
 from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp._units import Persons
@@ -205,7 +205,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
         check_lengths(X, y)
         with refuse_without_values():
-            y = plain_labels(column_or_1d(y, warn=True))
+            y = column_or_1d(y, warn=True)
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
         scoring = self._resolved(self.estimator, y)

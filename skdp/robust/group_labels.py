@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp._checks import shown
 from skdp._estimator import encode
-from skdp._records import has_column, is_missing
+from skdp._records import has_column, is_missing, refuse_kinds
 
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
@@ -27,6 +27,7 @@ def group_labels(X: Any, groups: Any) -> np.ndarray:
 
 def as_labels(name: str, groups: Any) -> np.ndarray:
     """Return the groups as a 1-d array of one kind of labels, none of them missing."""
+    refuse_kinds(name, groups, "c")
     try:
         labels = np.asarray(groups)
     except ValueError:  # of sequences of different lengths

@@ -15,7 +15,7 @@ from skdp._estimator import PrivateEstimator, staged, taken_weights
 from skdp._model import PrivateModel
 from skdp._sources import number_of_units
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures, Verbose
-from skdp._units import person_codes, take_user_ids
+from skdp._units import person_codes, refuse_id_features, take_user_ids
 from skdp.algorithms.methods import Choice
 from skdp.data.collections import as_source, chunk_sizes, first_rows, over_chunks
 from skdp.data.sources import RecordSource
@@ -126,6 +126,9 @@ class TabularModel(PrivateEstimator):
         if user_ids is not None:
             n_units = int(person_codes(user_ids, n_units).max()) + 1
         self._plan_encoder(table, n_units)
+            found = matched(self.columns, table, self.columns_left)
+            columns = ((column.name, table.column(column.position)) for column in found)
+            refuse_id_features(columns, user_ids)
         return self.encoder_._fit_transform_table(table)
 
     def _encoded_where_read(self, source: RecordSource) -> RecordSource:
