@@ -359,6 +359,8 @@ class PrivateModel(PrivateEstimator):
         self._set_report(
             releases,
             alarms + caveats,
+        if method == "phased" and len(numbers.get("block_sizes", [n_units])) == 1:
+            remarks = ("method='phased' came to one phase, as of method='output'", *remarks)
             method=method,
             plan=numbers,
             remarks=(*remarks, *noise_alarms(releases, *sizes)),

@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -252,7 +251,7 @@ class GroupedModel(PrivateModel):
         done = result.plan
         self._keep_groups(result)
         self._report(
-            done.method or choice.method,
+            choice.method,
             done,
             records,
             risk,
@@ -292,9 +291,8 @@ class GroupedModel(PrivateModel):
         codes, are_given = self._public_groups(n_groups)
         groups = self._group_weights(codes, are_given, design)
         choice = self._choose(design, risk, groups, are_given)
-        plan = choice.plan
-        assert isinstance(plan, GroupPlan)
-        return replace(choice, method=plan.method or choice.method)
+        assert isinstance(choice.plan, GroupPlan)
+        return choice
 
     def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
         """Set ``group_names_`` for a plan; return codes of equal groups, and if they are given."""

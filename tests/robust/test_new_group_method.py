@@ -31,10 +31,6 @@ class ToyPlan(GroupPlan):
         return 0.125
 
     @property
-    def method(self):
-        return "output" if self.objective.coef_norm == 7.0 else None
-
-    @property
     def releases(self):
         n, size = self.objective.design.n_records, self.objective.dimension
         relation = self.objective.neighbouring
@@ -117,17 +113,6 @@ def test_spending(row):
     assert accountant.event.events == (fitted.privacy_.event,)
     with pytest.raises(BudgetExceededError):
         model(accountant=accountant).fit(X, y, groups=groups)
-
-
-def test_a_plan_that_comes_to_another_row_bears_its_name(row):
-    X, y, groups = records()
-    toy = model(coef_norm=7.0)
-    if row.has_ball:
-        assert plan_fit(toy, n_samples=N, n_features=3).method == "output"
-        assert toy.fit(X, y, groups=groups).privacy_.method == "output"
-    else:
-        with pytest.raises(ValueError, match="has no ball"):
-            toy.fit(X, y, groups=groups)
 
 
 def test_the_row_says_where_the_proof_applies(row):

@@ -66,11 +66,6 @@ class GroupPlan(Plan):
         """The penalty of the solution."""
         return self.objective.alpha
 
-    @property
-    def method(self) -> str | None:
-        """Name of the row that this plan comes to, if it is not the one that made it."""
-        return None
-
     def result(self, point: np.ndarray, weights: np.ndarray | None) -> GroupResult:
         """Return the releases of a run by this plan, which is the one after it.
 

@@ -47,21 +47,14 @@ class PlainModelPlan(GroupPlan):
     Attributes
     ----------
     plain : Plan
-    name : str or None, default=None
-        Of the method, if it is not the one that was asked for.
     """
 
     plain: Plan
-    name: str | None = None
     weighs_groups = True
 
     @property
     def is_level(self) -> bool:
         return self.plain.is_level
-
-    @property
-    def method(self) -> str | None:
-        return self.name
 
     @property
     def alpha(self) -> float:

@@ -115,10 +115,6 @@ class MaxGroupLossPlan(SizedGroupPlan):
         return self.objective.alpha + added
 
     @property
-    def method(self) -> str | None:
-        return "output" if self.n_phases == 1 else None
-
-    @property
     def releases(self) -> tuple[Release, ...]:
         joint = self.phased.released == "joint"
         name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"

@@ -141,10 +141,6 @@ class WeightedStagesPlan(LooksPlan):
     passes: tuple[StagePlan, ...] = ()
 
     @property
-    def method(self) -> str:
-        return "output"
-
-    @property
     def is_level(self) -> bool:
         return self.plain.is_level
 
@@ -309,7 +305,7 @@ def plan_weighted_stages(
     spread = error * math.sqrt(design.n_features)
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
         plain_model = replace(whole, is_balanced=are_odds_of_classes(objective))
-        return PlainModelPlan(objective=objective, plain=plain_model, name="output")
+        return PlainModelPlan(objective=objective, plain=plain_model)
     shares = plan_shares(objective, mu, spread)
     rest = mu * math.sqrt(1.0 - shares.reserved)
     given = whole.risk.loss, design, objective.neighbouring, Level(rest)

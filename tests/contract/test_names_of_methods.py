@@ -1,0 +1,83 @@
+"""A report names the method that was asked for, or the one that "auto" took."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.5, 0.5, (400, 3))
+Y = (X[:, 0] > 0).astype(int)
+DECLARED = {"data_norm": 1.0, "classes": [0, 1], "target_range": (-1, 1), "random_state": 0}
+KINDS = (
+    DPLogisticRegression, DPRidge, DPLinearClassifier, DPLinearRegressor, DPLogisticRegressionCV,
+    DPRidgeCV, DPMaxGroupLossClassifier, DPMaxGroupLossRegressor, DPAdversarialClassifier,
+    DPAdversarialRegressor,
+)  # fmt: skip
+ONE_PHASE = "method='phased' came to one phase"
+
+
+def report_of(kind, **given):
+    """The report of a fit; None where the method is refused."""
+    known = inspect.signature(kind).parameters
+    declared = {name: value for name, value in DECLARED.items() if name in known}
+    if declared.get("data_norm") and given["method"] == "mirror_descent":
+        del declared["data_norm"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return kind(**declared, **given).fit(X, Y).privacy_
+        except ValueError:
+            return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_names_the_method(kind):
+    found = set()
+    printed = [{}]
+    if "preparation" in inspect.signature(kind).parameters:
+        printed.append({"preparation": None})
+    for method in kind._methods:
+        if method == "bilevel_minibatch":  # takes seconds, and is the same class as "bilevel"
+            continue
+        for delta in (1e-6, 0.0):
+            for preparation in printed:
+                report = report_of(kind, method=method, delta=delta, **preparation)
+                if report is not None:
+                    assert report.method == method
+                    found.add(method)
+                    sizes = report.plan.get("block_sizes", [len(X)])
+                    says = any(ONE_PHASE in text for text in report.remarks)
+                    assert says == (method == "phased" and len(sizes) == 1)
+    # "objective" needs the log loss
+    assert found >= set(kind._methods) - {"bilevel_minibatch", "objective"}
+    automatic = report_of(kind, method="auto")
+    assert automatic.method in {"gradient", "rounds"}
+
+
+def test_one_phase_and_several():
+    """Of records that are few or many."""
+    many = np.tile(X, (20, 1)), np.tile(Y, 20)
+    shared = {**DECLARED, "preparation": None, "method": "phased", "epsilon": 20.0}
+    del shared["classes"]
+    counts = []
+    for records in ((X[:50], Y[:50]), many):
+        report = DPRidge(**shared).fit(*records).privacy_
+        counts.append(len(report.plan["block_sizes"]))
+        assert (counts[-1] == 1) == any(ONE_PHASE in text for text in report.remarks)
+    assert counts[0] == 1 < counts[1]
