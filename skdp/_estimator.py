@@ -103,10 +103,17 @@ E_ = TypeVar("E_", bound=BaseEstimator)
 
 @contextmanager
 def staged(estimator: E_) -> Iterator[E_]:
-    """Fit a shallow copy, whose state the estimator takes over unless something is raised."""
+    """Fit a shallow copy, whose state the estimator takes over unless something is raised.
+
+    Then come the warnings about what was released: a filter that makes errors of them leaves the
+    fitted estimator, which is paid for.
+    """
     copied = copy.copy(estimator)
     yield copied
+    alarms = copied.__dict__.pop("_found_alarms", ())
     estimator.__dict__ = copied.__dict__
+    for alarm in alarms:
+        warnings.warn(f"{alarm[0].upper()}{alarm[1:]}.", UserWarning, stacklevel=4)
 
 
 def check_random_state(random_state: Any) -> None:

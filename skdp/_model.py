@@ -64,6 +64,8 @@ class PrivateModel(PrivateEstimator):
     __metadata_request__fit: ClassVar = {"sample_weight": None}
     #: What of units other than records a source may hold.
     _units_of_sources: tuple[str, ...] = ("user_ids", "sample_weight")
+    #: What a fit warns of at its end.
+    _found_alarms: tuple[str, ...] = ()
     #: The `directions` of the design.
     _directions: float | None = None
 
@@ -138,11 +140,11 @@ class PrivateModel(PrivateEstimator):
         persons = weights = None
         if user_ids is not None:
             persons = person_codes(user_ids, X.shape[0])
-        if sample_weight is not None:
-            self._warn_of_weights()
             if isinstance(X, np.ndarray):
                 names = getattr(self, "feature_names_in_", range(X.shape[1]))
                 refuse_id_features(zip(names, X.T, strict=True), user_ids)
+        if sample_weight is not None:
+            self._warn_of_weights()
             weights = record_weights(sample_weight, self._clip_of_weights, X.shape[0])
             self._check_weighted(bool(weights.any()))
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
@@ -353,14 +355,15 @@ class PrivateModel(PrivateEstimator):
         }
         if not risk.is_smooth:
             numbers["smoothing"] = plan.risk.smoothing
+        self._found_alarms = plan.found_alarms()
         sizes = records.norm_bound, numbers.get("radius", math.inf)
         if "feature_bound" not in numbers:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
+        if method == "phased" and len(numbers.get("block_sizes", [n_units])) == 1:
+            remarks = ("method='phased' came to one phase, as of method='output'", *remarks)
         self._set_report(
             releases,
             alarms + caveats,
-        if method == "phased" and len(numbers.get("block_sizes", [n_units])) == 1:
-            remarks = ("method='phased' came to one phase, as of method='output'", *remarks)
             method=method,
             plan=numbers,
             remarks=(*remarks, *noise_alarms(releases, *sizes)),

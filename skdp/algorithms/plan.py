@@ -129,6 +129,10 @@ class Plan(ABC):
         """Warnings about the quality of the result, from public numbers."""
         return ()
 
+    def found_alarms(self) -> tuple[str, ...]:
+        """Warnings about the quality of the result, from what was released."""
+        return ()
+
     def remarks(self) -> tuple[str, ...]:
         """Sentences for a report about how the result comes about."""
         return ()

@@ -110,6 +110,7 @@ class TabularModel(PrivateEstimator):
             linear._directions = model.encoder_.row_features.directions
             # not `fit`: its warnings are of this line
             linear._fit(rows, y, None, (user_ids, sample_weight))
+            model._found_alarms = linear.__dict__.pop("_found_alarms", ())
             model.model_ = linear
             model.privacy_ = model._report(linear.privacy_)
         return self
@@ -125,10 +126,10 @@ class TabularModel(PrivateEstimator):
         n_units = table.n_rows
         if user_ids is not None:
             n_units = int(person_codes(user_ids, n_units).max()) + 1
-        self._plan_encoder(table, n_units)
             found = matched(self.columns, table, self.columns_left)
             columns = ((column.name, table.column(column.position)) for column in found)
             refuse_id_features(columns, user_ids)
+        self._plan_encoder(table, n_units)
         return self.encoder_._fit_transform_table(table)
 
     def _encoded_where_read(self, source: RecordSource) -> RecordSource:

@@ -310,6 +310,9 @@ class NoisyGradientDescentPlan(Plan):
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
+    def found_alarms(self) -> tuple[str, ...]:
+        return () if self.alarms() else tuple(self._noise_remarks())
+
     def remarks(self) -> tuple[str, ...]:
         """Say what comes after the releases, and whether they let expect mostly noise."""
         given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
@@ -320,12 +323,12 @@ class NoisyGradientDescentPlan(Plan):
         share, expected = self.rarer_share, "hardly better than a constant model is to be expected"
         if share is not None and self._noise_in_few_directions > rules.ALARM_RARER * share:
             yield (
-                f"about {share:.2g} of the records are of the rarer class: noise of a mean of "
-                f"their rows is of the size of the rows, and {expected}"
+                f"the noise of a mean of the rows of the rarer class, about {share:.2g} of the "
+                f"records, is of the size of the rows: {expected}"
             )
         elif self.noise_share > rules.ALARM_SHARE[not self.loss.target_bound]:
             part = min(self.noise_share, 1.0)
-            yield f"about {part:.0%} of the variance of margins is noise: {expected}"
+            yield f"the noise is about {part:.0%} of the variance of margins: {expected}"
 
     @property
     def _tells_directions(self) -> bool:

@@ -70,6 +70,9 @@ class PlainModelPlan(GroupPlan):
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
 
+    def found_alarms(self) -> tuple[str, ...]:
+        return self.plain.found_alarms()
+
     def remarks(self) -> tuple[str, ...]:
         return self.plain.remarks()
 
@@ -274,6 +277,9 @@ class LooksPlan(GroupPlan):
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
+
+    def found_alarms(self) -> tuple[str, ...]:
+        return self.plain.found_alarms()
 
     def remarks(self) -> tuple[str, ...]:
         return (*self.plain.remarks(), *self._look_remarks())
