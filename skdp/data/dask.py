@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import time
 import uuid
 import warnings
 from collections.abc import Callable
@@ -29,12 +30,16 @@ from skdp.data.sources import (
 try:
     import dask
     import dask.array
+    import dask.utils
     import distributed
 except ImportError as error:
     raise ImportError('DaskRecords needs dask: pip install "skdp[dask]"') from error
 
 #: Partitions above which the scheduler's work for one pass takes seconds.
 _MANY = 2000
+#: Seconds that a pass waits for a worker, unless Dask's "distributed.scheduler.no-workers-timeout"
+#: says it; and between two looks at whether there is one.
+_NO_WORKERS, _LOOK = 300.0, 2.0
 _LOST = "The cluster was closed or lost, or the pass was cancelled."
 
 
@@ -60,6 +65,11 @@ class DaskRecords(RecordSource):
         Number of times that a task that raised an error runs again.
     tasks_per_thread : int, default=2
         Tasks of a pass per thread of the cluster, if X is a source.
+
+    Notes
+    -----
+    A pass that finds no workers for 300 seconds, or for Dask's setting
+    ``distributed.scheduler.no-workers-timeout``, ends in a :class:`~skdp.data.DataError`.
     """
 
     def __init__(
@@ -114,7 +124,9 @@ class DaskRecords(RecordSource):
         if self._source is not None:
             return self._source.read(k, rows)
         parts = self._partitions[k]
-        found = self.client.gather(self.client.compute([*parts.values()], retries=self.retries))
+        found = [
+            self._result(f) for f in self.client.compute([*parts.values()], retries=self.retries)
+        ]
         return _chunk(*found, names=tuple(parts)).take(rows)
 
     def reduce(self, task: Task, merge: Merge) -> Any:
@@ -131,7 +143,7 @@ class DaskRecords(RecordSource):
         total = merge_tree(parts, lambda nodes: dask.delayed(_merged, pure=False)(work, *nodes))
         future = self.client.compute(total, retries=self.retries, optimize_graph=False)
         try:
-            return future.result()
+            return self._result(future)
         except distributed.KilledWorker as error:
             raise DataError(_killed(error, chunks_of.get(error.task))) from error
         except CancelledError as error:
@@ -142,6 +154,31 @@ class DaskRecords(RecordSource):
                     Exception
                 ):  # of a closed client, which would hide the cause
                     future.cancel()
+
+    def _result(self, future: Any) -> Any:
+        """Wait for a result as long as there are workers.
+
+        Raises
+        ------
+        DataError
+            If there were none for some time.
+        """
+        given = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+        limit = _NO_WORKERS if given is None else dask.utils.parse_timedelta(given)
+        seen = time.monotonic()
+        while True:
+            try:
+                return future.result(timeout=_LOOK)
+            except distributed.TimeoutError:
+                if future.done():  # it is of the task
+                    raise
+            if self.client.status != "running" or self.client.nthreads():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > limit:
+                raise DataError(
+                    f"The cluster has had no workers for {limit:g} seconds: start some, or set "
+                    "Dask's distributed.scheduler.no-workers-timeout to wait longer."
+                )
 
     def _ranges(self) -> list[range]:
         if self._source is None:

@@ -24,13 +24,8 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int) -> None:
-        while True:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            try:
-                return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-            except OSError as error:  # it gives up after ten seconds
-                if error.errno not in (errno.EDEADLK, errno.EACCES):
-                    raise
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _unlock(descriptor: int) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -40,7 +35,7 @@ else:
     import fcntl
 
     def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(descriptor: int) -> None:  # also for the copies that a fork has made
         fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -50,6 +45,9 @@ _FLAGS = os.O_RDWR
 #: O_NONBLOCK: opening a pipe does not wait for somebody at its other end.
 for _name_of_flag in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
     _FLAGS |= getattr(os, _name_of_flag, 0)
+#: How long another process may hold a lock, and the shortest and longest pause of who waits for it,
+#: in seconds. Nobody who is running holds it for longer than a payment takes.
+_LONGEST_WAIT, _PAUSE, _LONGEST_PAUSE = 60.0, 0.0005, 0.02
 #: How long a file may stay empty that another process is about to fill, in seconds.
 _PATIENCE = 1.0
 
@@ -255,13 +253,24 @@ def _opened(path: str) -> int:
 
 
 def _locked(path: str, descriptor: int) -> None:
-    try:
-        _lock(descriptor)
-    except OSError as error:
-        raise LedgerError(
-            f"The ledger {path!r} cannot be locked ({error.strerror}). It needs a file system with "
-            "locks that all its users share."
-        ) from error
+    deadline, pause = time.monotonic() + _LONGEST_WAIT, _PAUSE
+    while True:
+        try:
+            return _lock(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES):
+                raise LedgerError(
+                    f"The ledger {path!r} cannot be locked ({error.strerror}). It needs a file "
+                    "system with locks that all its users share."
+                ) from error
+            if time.monotonic() > deadline:
+                raise LedgerError(
+                    f"Another process has held the lock of the ledger {path!r} for "
+                    f"{_LONGEST_WAIT:g} seconds, and nothing was charged. If it is stopped, let it "
+                    "go on or end it."
+                ) from None
+        time.sleep(pause)
+        pause = min(2.0 * pause, _LONGEST_PAUSE)
 
 
 def _is_at(path: str, descriptor: int, wanted: Identity | None) -> bool:

@@ -26,6 +26,7 @@ from local_cluster import (
 from sklearn.preprocessing import FunctionTransformer
 
 from skdp.data import ArrayRecords, ChunkSource, DataError, ParquetRecords
+from skdp.data import dask as skdp_dask
 from skdp.data.collections import as_source
 from skdp.data.dask import DaskRecords
 from skdp.data.sources import failed_chunk
@@ -243,3 +244,17 @@ def test_copies_and_large_arrays_stay_on_their_machine(client, arrays, tmp_path)
 def test_many_partitions_are_warned_of(client):
     with pytest.warns(UserWarning, match="X has 2001 partitions"):
         DaskRecords(da.ones((2001, 2), chunks=(1, 2)))
+
+
+def test_a_cluster_without_workers_ends_the_pass(monkeypatch):
+    monkeypatch.setattr(skdp_dask, "_NO_WORKERS", 1.0)
+    monkeypatch.setattr(skdp_dask, "_LOOK", 0.2)
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": None}),
+        distributed.Client(
+            n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", set_as_default=False
+        ) as client,
+    ):
+        source = DaskRecords(ChunkSource(len, 2), client=client)
+        with pytest.raises(DataError, match="no workers for 1 seconds"):
+            source.reduce(sums, added)

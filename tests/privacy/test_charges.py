@@ -3,6 +3,8 @@
 import os
 import pickle
 import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -272,3 +274,24 @@ def test_modules_agree_on_errors():
     assert budget_accountant.BudgetExceededError is charges.BudgetExceededError
     assert pickle.loads(pickle.dumps(LedgerError("x"))).args == ("x",)
     assert ledger.LedgerError is LedgerError
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process is stopped there")
+def test_a_stopped_process_holds_the_lock(tmp_path, monkeypatch):
+    """The wait has a limit; nothing is charged, and later payments go on."""
+    monkeypatch.setattr(ledger_files, "_LONGEST_WAIT", 0.2)
+    accountant = BudgetAccountant(9.0, path=tmp_path / "ledger.jsonl")
+    code = (
+        "import os, signal, sys; from skdp.privacy.ledger import locked\n"
+        "with locked(sys.argv[1]): os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code, accountant.path])
+    try:
+        os.waitpid(holder.pid, os.WUNTRACED)
+        with pytest.raises(LedgerError, match=r"has held the lock .* nothing was charged"):
+            accountant.spend(pure(1.0))
+    finally:
+        os.kill(holder.pid, signal.SIGCONT)
+        holder.wait()
+    accountant.spend(pure(2.0))
+    assert accountant.total().epsilon == 2.0
