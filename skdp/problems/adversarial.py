@@ -230,7 +230,7 @@ def adversarial_constants(
         steepest = loss.lipschitz(attacked_norm, 3.0 * radius) / attacked_norm
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
         smoothness = loss.smoothness(attacked_norm) + steepest * attack.radius / width
-        additions = chain(mean.most_terms, mean.block_size) + 32.0
+        additions = chain(mean.most_terms, most_rows=mean.most_rows) + 32.0
         if attack.norm == 1:  # exponents
             additions += 24.0 * radius / width
         rounding = (mean.row_width + additions) * steepest * lift

@@ -13,7 +13,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems.elementwise import is_finite, maximum, minimum
 from skdp.problems.losses import Loss
 from skdp.problems.records import Records
-from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
+from skdp.problems.rounding import EPS, MOST_ROWS, ROUNDING_SLACK, chain
 
 #: Largest ratio of the number of records to the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
@@ -51,7 +51,7 @@ class ProblemConstants:
         Lipschitz constant of the gradient of one ``f_i``; inf for a non-smooth loss.
     radius : float
         Radius R of a ball around 0 that holds the solution.
-    row_width, block_size, size_ratio, n_terms
+    row_width, size_ratio, n_terms
         As of a :class:`Design`, for the rounding bound; the ratio also enters the smoothness for
         the solver, not the sensitivity.
     in_ball : bool, default=True
@@ -63,6 +63,8 @@ class ProblemConstants:
         1 if the objective is no combination of records.
     additional_rounding : float, default=0.0
         Rounding error of a computed gradient beyond that of a mean over the rows.
+    most_rows : int, default=MOST_ROWS
+        Records that are summed without a break at most.
     """
 
     n_records: int
@@ -73,13 +75,13 @@ class ProblemConstants:
     smoothness: float
     radius: float
     row_width: int
-    block_size: int
     size_ratio: float = 1.0
     in_ball: bool = True
     domain_radius: float | None = None
     record_weight: float | None = None
     additional_rounding: float = 0.0
     n_terms: float | None = None
+    most_rows: int = MOST_ROWS
 
     @classmethod
     def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
@@ -123,7 +125,7 @@ class ProblemConstants:
         `lipschitz` bounds the gradient of one record there. For a non-smooth loss it is the error
         of a combination of the rows. Proof: docs/theory/output_perturbation.md, "Rounding".
         """
-        additions = chain(self.most_terms, self.block_size)
+        additions = chain(self.most_terms, most_rows=self.most_rows)
         losses = (0.51 * additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += 0.51 * (self.row_width + 16.0) * self.smoothness * norm
@@ -158,8 +160,6 @@ class Design:
         Number of features including the intercept.
     n_records : int
         Public size N.
-    block_size : int, default=4096
-        Rows that are summed without a break.
     size_ratio : float, default=1.0
         Largest ratio of the actual number of records to N.
     intercept : float, default=0.0
@@ -176,7 +176,6 @@ class Design:
     feature_norm: float
     width: int
     n_records: int
-    block_size: int = 4096
     size_ratio: float = 1.0
     intercept: float = 0.0
     of_persons: bool = False
@@ -191,7 +190,6 @@ class Design:
             records.norm_bound,
             records.width,
             n,
-            records.block_size,
             ratio,
             records.intercept,
             records.persons is not None,
@@ -255,7 +253,6 @@ def generalised_linear_constants(
         smoothness=loss.smoothness(design.feature_norm),
         radius=minimum(radius, center_norm + design.size_ratio * lipschitz / alpha),
         row_width=design.width,
-        block_size=design.block_size,
         size_ratio=design.size_ratio,
         in_ball=is_finite(radius),
         domain_radius=radius,

@@ -138,7 +138,7 @@ class DeclaredProblem(Problem):
             smoothness=float(smoothness),
             radius=_solution_radius(domain, radius, start, lipschitz, strong_convexity, mu),
             row_width=self.dimension,
-            block_size=int(n_records),
+            most_rows=int(n_records),
             in_ball=math.isfinite(domain.radius),
             domain_radius=domain.radius,
             record_weight=1.0 / int(n_records) if mean_of_records else 1.0,

@@ -146,7 +146,7 @@ def max_group_loss_constants(
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
     c, rounding = weights.bound, 0.0
     if weights.clipped and design.is_weighted:  # sums of weights are rounded, counts are not
-        rounding = design.n_records * two_sums(design.n_terms, design.block_size)
+        rounding = design.n_records * two_sums(design.n_terms)
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(
@@ -167,9 +167,7 @@ def max_group_loss_constants(
         coupling=c * lipschitz,
         gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss, rounding),
         # a person has any number of records
-        summation_chain=chain(
-            design.n_terms if design.of_persons else design.n_records, design.block_size
-        ),
+        summation_chain=chain(design.n_terms if design.of_persons else design.n_records),
     )
 
 

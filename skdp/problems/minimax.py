@@ -112,7 +112,7 @@ class MinimaxProblem(ABC):
         larger than the clip, all vectors are shortened until it no longer matters.
         """
         n = float(self.n_records if size is None else size)
-        relative = ROUNDING_SLACK + 2.0 * n * two_sums(n, self.block_size)
+        relative = ROUNDING_SLACK + 2.0 * n * two_sums(n)
         shifted = 2.0 * n * self.rounding_error(block, point, anchor)
         shifted = shifted if math.isfinite(shifted) else math.inf
         return max(clip / (relative + 2.0 * n), (clip - shifted) / relative)

@@ -34,15 +34,13 @@ from skdp.problems.matrices import (
     shrink_huge_rows,
 )
 from skdp.problems.persons import person_starts, rows_of
-from skdp.problems.rounding import tree_sum
+from skdp.problems.rounding import LEAST_ROWS, MOST_ROWS, tree_sum
 
 #: Positions of some records.
 Part = slice | np.ndarray
 
 #: Bytes of one dense block, about half of a core's second-level cache.
 _BLOCK_BYTES = 1 << 19
-#: Rows of one block: the bounds keep Python's overhead and the rounding error small.
-_MIN_BLOCK, MOST_ROWS = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 4 MB, which stay in a cache.
 _GRAM_NUMBERS = 1 << 19
 #: Rows of one block of scores, so that few operations are on short columns.
@@ -121,10 +119,8 @@ class Records:
         self.data_norm = data_norm
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
-        fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
-        self.block_size = min(max(fitting, _MIN_BLOCK), MOST_ROWS)
-        if self.is_sparse:
-            self.block_size = MOST_ROWS
+        fitting = MOST_ROWS if self.is_sparse else _BLOCK_BYTES // (8 * max(1, X.shape[1]))
+        self.block_size = min(max(fitting, LEAST_ROWS), MOST_ROWS)
         scale, norms = self._row_scale()
         # whichever row is the reason, a row is shortened by its own entries alone
         if scale is not None and not (scale * HUGE >= 2.0 * X.shape[1]).all():

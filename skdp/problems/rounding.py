@@ -20,35 +20,38 @@ EPS = float(np.finfo(np.float64).eps)
 #: Inflation of constants and sensitivities: rounding in formulas, root finding and projections.
 ROUNDING_SLACK = 1.0 + 1e-9
 
+#: Least and largest number of rows of a block, which its layout decides on: a bound knows neither.
+LEAST_ROWS, MOST_ROWS = 256, 4096
 #: Summands of one node of the tree, and the base-2 logarithm of their number.
 _FAN_IN, _LOG_FAN_IN = 16, 4
 #: Additions in the trees over chunks: at most 8 levels.
 _OF_CHUNKS = 8 * _FAN_IN
 
 
-def chain(n_records: Any, block_size: int) -> Any:
+def chain(n_records: Any, least_rows: int = LEAST_ROWS, most_rows: int = MOST_ROWS) -> Any:
     """Bound the number of additions that a term of a sum over records goes through.
 
-    m - 1 within a block of m records, 15 on each of the ``ceil(log_16(n_blocks))`` levels of the
-    tree, 3 between up to four pieces of a chunk, and 15 on each of 8 levels of a tree over up to
-    ``16**7`` chunks that are summed apart; `n_records` may be an array. A sum of terms t_i is off
-    by at most ``EPS * chain * sum |t_i|``.
+    A block has `least_rows` to `most_rows` records, or all; the layout of the rows decides on that.
+    So: m - 1 within a block of at most m records, 15 on each of the ``ceil(log_16(n_blocks))``
+    levels of the tree over the most blocks, 3 between up to four pieces of a chunk, and 15 on each
+    of 8 levels of a tree over up to ``16**7`` chunks that are summed apart; `n_records` may be an
+    array. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``.
     Proof: docs/theory/output_perturbation.md, "Rounding".
     """
     library: Any = np if isinstance(n_records, np.ndarray) else math
-    nodes = library.ceil(n_records / block_size)
+    nodes = library.ceil(n_records / least_rows)
     levels = -(-library.frexp(nodes - 1)[1] // _LOG_FAN_IN)  # from the digits of nodes - 1
-    return minimum(library.ceil(n_records), block_size) + _FAN_IN * levels + _OF_CHUNKS
+    return minimum(library.ceil(n_records), most_rows) + _FAN_IN * levels + _OF_CHUNKS
 
 
-def two_sums(n_records: Any, block_size: int) -> Any:
+def two_sums(n_records: Any, most_rows: int = MOST_ROWS) -> Any:
     """Bound how far two computed sums of products are from the exact ones, together.
 
     Relative to the sum of the sizes of the terms, that of the larger one. Proof:
     docs/theory/output_perturbation.md, Lemma 4a: an error of ``0.51 EPS`` times the chain and the
     operations of a term, of which there are 15 at most, for each of them.
     """
-    return (chain(n_records, block_size) + 16.0) * EPS
+    return (chain(n_records, most_rows=most_rows) + 16.0) * EPS
 
 
 def two_margins(n_features: int, size: float) -> float:

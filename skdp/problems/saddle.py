@@ -214,7 +214,7 @@ class SaddleConstants:
             smoothness=x.smoothness + self.coupling**2 / self.y.modulus,
             radius=x.radius,
             row_width=x.dimension,
-            block_size=self.n_records,
+            most_rows=self.n_records,
             record_weight=1.0,
         )
 

@@ -45,7 +45,7 @@ def tilted_constants(
     largest = loss.value_range(feature_norm, 0.0) + math.log(loss.n_outputs + 1.0)
     largest += lipschitz * radius
     error = EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
-    additions = chain(mean.most_terms, mean.block_size) + 32.0
+    additions = chain(mean.most_terms, most_rows=mean.most_rows) + 32.0
     return replace(
         mean,
         smoothness=mean.smoothness + tilt * loss.lipschitz(feature_norm, 3.0 * radius) ** 2,

@@ -24,7 +24,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems.block import Block
 from skdp.problems.constants import MAX_SIZE_RATIO, MOST_RECORDS
 from skdp.problems.losses import Loss
-from skdp.problems.records import MOST_ROWS, Part, Records
+from skdp.problems.records import Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 #: Columns that are looked for among the entries of a CSR matrix; more are read row by row.
@@ -267,9 +267,9 @@ class LinearDesign(VertexDesign):
 
     def rounding(self, block: int, batch: int) -> float:
         if self.relation.unit == "user":  # who may have any number of records
-            batch = chain(MOST_RECORDS, MOST_ROWS)  # sums are in blocks and a tree
+            batch = chain(MOST_RECORDS)  # sums are in blocks and a tree
         elif not self.relation.is_replaced:
-            batch = chain(MAX_SIZE_RATIO * batch, MOST_ROWS)
+            batch = chain(MAX_SIZE_RATIO * batch)
         return EPS * (batch + 32.0) * self.largest(block)
 
     @classmethod

@@ -280,7 +280,7 @@ def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
         release = model.fit(X, y).privacy_.releases[0]
         norm = data_norm * math.hypot(1.0, scaling)
         radius = bounded_problem_radius(loss, norm, alpha, coef_norm)
-        design = Design(norm, d + bool(scaling), n, block_size=1 << 16)
+        design = Design(norm, d + bool(scaling), n)
         constants = generalised_linear_constants(loss, design, alpha, radius)
         plan = plan_output_perturbation(constants, BUDGET, neighbouring=Neighbouring(relation))
         assert release.sensitivity == pytest.approx(plan.mechanism.sensitivity, rel=1e-12)

@@ -121,14 +121,14 @@ def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
     The last term of the chain is for it.
     """
     monkeypatch.setattr(chunked_records, "_PIECE", piece)
-    for name in ("_BLOCK_BYTES", "_MIN_BLOCK"):
+    for name in ("_BLOCK_BYTES", "LEAST_ROWS"):
         monkeypatch.setattr(records_module, name, 1)
     X, y = table(496)
     edges = [0, *range(256, 497)]
     source = ChunkSource(lambda k: (X[edges[k] : edges[k + 1]], y[edges[k] : edges[k + 1]]), 241)
     records = chunked(source)
     found = records.total(Depths()).additions
-    assert chain(496, 1) - 128 < found <= chain(496, 1)
+    assert chain(496, 1, 1) - 128 < found <= chain(496, 1, 1)
 
 
 class Altered(RecordSource):
@@ -214,5 +214,5 @@ def test_sums_are_off_by_less_than_the_chain(chunk_rows, piece, monkeypatch):
     y = np.where(np.arange(n) % 2, y, -np.roll(y, 1)) * 10.0 ** (np.arange(n) // 2 % 9 - 8.0)
     records = chunked(ArrayRecords(X, y, chunk_rows=chunk_rows))
     error = abs(records.total(Targets())[0] - math.fsum(y))
-    bound = EPS * chain(n, records.block_size) * np.abs(y).sum()
+    bound = EPS * chain(n, records.block_size, records.block_size) * np.abs(y).sum()
     assert error <= bound < 1e-8

@@ -397,7 +397,7 @@ def test_rounding_of_the_sizes_of_groups(loss):
     for share, group in zip(records.shares, groups, strict=True):
         exact[group] += Fraction(float(share))
     design = Design.of(records)
-    rounding = n * two_sums(design.n_terms, design.block_size)
+    rounding = n * two_sums(design.n_terms)
     for size, factor in zip(exact, problem.multipliers, strict=True):
         wrong = abs(Fraction(float(factor)) / (n / size) - 1)
         assert 0 < n * wrong <= Fraction(c * rounding / 2.0)

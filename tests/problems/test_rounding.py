@@ -1,5 +1,6 @@
 """Sums in a tree: no term goes through more additions than stated, and gradients profit."""
 
+import itertools
 import math
 
 import numpy as np
@@ -41,7 +42,7 @@ def test_no_term_goes_through_more_additions_than_the_chain():
     for n_blocks in [*range(1, 1200), 4095, 4096, 4097, 4352, 65_536, 65_537, 69_905]:
         total = tree_sum(Term() for _ in range(n_blocks))
         assert total.size == n_blocks
-        bound = chain(n_blocks, 1) - 128 - 1  # without chunks
+        bound = chain(n_blocks, 1, 1) - 128 - 1  # without chunks
         assert total.depth <= bound
         closest = max(closest, total.depth / max(bound, 1))
     assert closest >= 0.9  # the bound is about what happens
@@ -58,16 +59,20 @@ def test_the_chain_has_room_for_the_trees_over_chunks(n_chunks):
 
 
 def test_chain():
-    assert chain(5, 100) == 5 + 128
-    assert chain(100, 100) == 100 + 128
-    assert chain(101, 100) == 100 + 16 + 128
-    assert chain(1601, 100) == 100 + 32 + 128
-    assert chain(1e9, 1300) == 1300 + 16 * 5 + 128
-    assert chain(0.5, 10) == 1 + 128
+    assert chain(5, 100, 100) == 5 + 128
+    assert chain(100, 100, 100) == 100 + 128
+    assert chain(101, 100, 100) == 100 + 16 + 128
+    assert chain(1601, 100, 100) == 100 + 32 + 128
+    assert chain(1e9, 1300, 1300) == 1300 + 16 * 5 + 128
+    assert chain(1e9) == 4096 + 16 * 6 + 128
+    assert chain(0.5, 10, 10) == 1 + 128
     # more records never have a shorter chain
     for size in (1, 7, 256):
-        chains = [chain(n, size) for n in range(1, 5000)]
+        chains = [chain(n, size, size) for n in range(1, 5000)]
         assert chains == sorted(chains)
+    # no size of blocks has a longer one
+    for n, size in itertools.product((1, 257, 4097, 10**6, 2**48), (256, 300, 1310, 4096)):
+        assert chain(n, size, size) <= chain(n)
 
 
 def test_tree_sum_of_nothing_numbers_and_tuples():
@@ -93,7 +98,7 @@ def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
     return records
 
 
-SIZES = [(1000, 30_001), (1, 5000), (7, 30_001), (100_000, 30_001), (7, 6), (1, 17)]
+SIZES = [(1000, 30_001), (1, 5000), (7, 30_001), (4096, 30_001), (7, 6), (1, 17)]
 
 
 @pytest.mark.mostly("slow", 2)
@@ -114,7 +119,7 @@ def test_gradients_are_within_their_bound_of_exact_sums(size, n):
         ):
             assert np.linalg.norm((computed - exact).astype(float)) <= allowed
         assert problem.pull_back(np.ones(n)) == pytest.approx(
-            [math.fsum(column.astype(float)) / n for column in X.T], rel=EPS * chain(n, size)
+            [math.fsum(column.astype(float)) / n for column in X.T], rel=EPS * chain(n, size, size)
         )
 
 
@@ -163,7 +168,7 @@ def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon):
-    design = Design(1.0, 50, 10**9, block_size=1310)
+    design = Design(1.0, 50, 10**9)
     risk = EmpiricalRisk(LogisticLoss())
     for alpha in (1e-5, 1e-3, 1.0):
         constants = risk.constants(design, alpha, risk.radius(design, alpha, None))
@@ -175,7 +180,7 @@ def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon)
 @pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0)], ids=str)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_rounding_adds_at_most_3_percent_to_phases(epsilon, loss):
-    objective = Objective(EmpiricalRisk(loss), Design(1.0, 50, 10**9, block_size=1310))
+    objective = Objective(EmpiricalRisk(loss), Design(1.0, 50, 10**9))
     plan = choose(METHODS, "phased", objective, PrivacyBudget(epsilon, 1e-10)).plan
     for step in plan.phases:
         assert step.exact_sensitivity <= step.mechanism.sensitivity

@@ -132,7 +132,7 @@ def test_proportions_of_weights_have_the_rounding_of_their_sums():
         sensitivities.append(laboratory.draws[0].mechanism.sensitivity)
     records = Records(X, 1.0)
     designs = map(Design.of, (records.with_weights(np.ones(len(X))), records.of_persons(ids)))
-    expected = [two_sums(each.n_terms, each.block_size) for each in designs]
+    expected = [two_sums(each.n_terms) for each in designs]
     assert np.subtract(sensitivities[1:], sensitivities[0]) == pytest.approx(expected, rel=1e-2)
 
 

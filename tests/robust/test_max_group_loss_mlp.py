@@ -389,7 +389,7 @@ def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
     shares = []
     for n in (300, 3000, 10**6):
         objective = GroupObjective(
-            EmpiricalRisk(LogisticLoss()), Design(1.0, 5, n, 256), weights=GroupWeights((1.0,) * 2)
+            EmpiricalRisk(LogisticLoss()), Design(1.0, 5, n), weights=GroupWeights((1.0,) * 2)
         )
         shares.append(plan_group_network(objective, PrivacyBudget(1.0, 1e-6), hidden_units=8))
     found = [plan.signal_share for plan in shares]
@@ -440,7 +440,7 @@ def test_a_constant_model_takes_the_place_of_noise(n_classes):
 
 def test_no_constant_model_is_released_where_there_is_little_noise():
     def planned(n, **options):
-        design = Design(1.0, 5, n, 256)
+        design = Design(1.0, 5, n)
         goal = GroupObjective(
             EmpiricalRisk(LogisticLoss()), design, weights=GroupWeights((1.0,) * 2), **options
         )

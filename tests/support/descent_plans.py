@@ -22,7 +22,7 @@ def centering_of(mean, scale):
 
 def objective(loss, n, d, relation=REPLACE, intercept=0.1):
     ratio = 1.0 if relation is REPLACE else 10.0
-    design = Design(1.01, d + bool(intercept), n, 4096, ratio, intercept)
+    design = Design(1.01, d + bool(intercept), n, ratio, intercept)
     return Objective(EmpiricalRisk(loss), design, neighbouring=relation)
 
 

@@ -283,7 +283,7 @@ def clipped_gradient_sum(
     have the shape (loss.n_outputs, records.width); the batch holds positions, None stands for all.
     """
     n, norm, products = MAX_SIZE_RATIO * n_public, records.norm_bound, 1.1 * (records.width + 32.0)
-    relative = ROUNDING_SLACK + n * (two_sums(n, records.block_size) + EPS * products)
+    relative = ROUNDING_SLACK + n * (two_sums(n) + EPS * products)
     # gradients of other records, whose margins change in the last bits as they change places
     margins = products * EPS * (norm * float(np.linalg.norm(weights)) + 1.0)
     shifted = n * norm * loss.curvature * margins

@@ -82,7 +82,7 @@ class Expansion:
         gradient, *hessian = self._records.total(statistic)
         self._gradient = gradient.ravel() / self._n
         constants = problem.constants
-        additions = chain(constants.most_terms, constants.block_size)
+        additions = chain(constants.most_terms, most_rows=constants.most_rows)
         products = 0.51 * additions + (constants.row_width + 8.0) ** 2
         self._rounding = constants.gradient_rounding
         self._hessian_rounding = 2.0 * EPS * constants.size_ratio * products * row_norm**2

@@ -107,7 +107,7 @@ def _map_rounding(constants: ProblemConstants, affine: AffineMap, loss: ClippedL
     steep = loss.clip / affine.least_norm  # bound on a slope
     several = 0.0 if loss.n_outputs == 1 else 4.0 * loss.loss.n_margins**1.5
     margins = _margins_rounding(constants, affine, loss)
-    additions = chain(constants.most_terms, constants.block_size)
+    additions = chain(constants.most_terms, most_rows=constants.most_rows)
     sums = (0.51 * additions + 4.0 * d + 32.0) * EPS * steep * raw
     errors = loss.curvature * affine.norm_bound * margins + sums
     # the last 3 EPS are those of factors of losses, which limits are divided by

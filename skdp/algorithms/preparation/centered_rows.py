@@ -23,7 +23,7 @@ from skdp.problems import Design, Loss, Records
 from skdp.problems.block import Block
 from skdp.problems.matrices import Matrix
 from skdp.problems.persons import ADDITIONS, person_starts
-from skdp.problems.rounding import EPS, tree_sum, two_norms, two_sums
+from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
 _LONGER = 4
@@ -73,7 +73,7 @@ class Centering:
 def sum_rounding(design: Design, bound: float) -> float:
     """Bound the rounding of two sums over records of vectors of a bounded norm."""
     n = design.n_records * design.size_ratio
-    return float(two_sums(design.n_terms, _LONGER * design.block_size) * n * bound)
+    return float(two_sums(design.n_terms, _LONGER * MOST_ROWS) * n * bound)
 
 
 def squared_norms(block: Block) -> np.ndarray:

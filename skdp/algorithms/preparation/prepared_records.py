@@ -16,8 +16,8 @@ from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.loss_sums import GradientSum
 from skdp.problems.matrices import read_only_view, scaled_rows
-from skdp.problems.records import MOST_ROWS, Part
-from skdp.problems.rounding import EPS, ROUNDING_SLACK
+from skdp.problems.records import Part
+from skdp.problems.rounding import EPS, MOST_ROWS, ROUNDING_SLACK
 
 #: Blocks of records in one of prepared rows: many passes are short of time, not of cache.
 _LONGER = 4

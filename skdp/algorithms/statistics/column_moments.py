@@ -82,7 +82,8 @@ class ColumnMomentsPlan(Plan):
         # the number of records of persons is private, and weights are quotients
         size = math.sqrt(d * (1.0 + SQUARE_WEIGHT**2))
         of_persons = self.neighbouring.unit == "user"
-        terms = chain(MOST_RECORDS if of_persons else n, COLUMN_BLOCK) + 2.0 * of_persons
+        most = MOST_RECORDS if of_persons else n
+        terms = chain(most, COLUMN_BLOCK, COLUMN_BLOCK) + 2.0 * of_persons
         rounding = 2.0 * EPS * (terms + 4.0) * size
         return calibrated_mechanism(self.budget, exact + rounding)
 

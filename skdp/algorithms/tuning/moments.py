@@ -27,7 +27,7 @@ def mean_rounding(design: Design) -> float:
     the sum is divided by.
     """
     n = math.ceil(design.n_terms)
-    return float(two_sums(n, design.block_size) * design.size_ratio)
+    return float(two_sums(n) * design.size_ratio)
 
 
 def position_rounding(design: Design) -> float:

@@ -113,7 +113,7 @@ class TuningObjective:
     @property
     def additions(self) -> float:
         """Additions in a chain of sums over the records."""
-        return chain(self.design.n_terms, self.design.block_size)
+        return chain(self.design.n_terms)
 
     def public_alpha(self, budget: PrivacyBudget, coef_norm: float, share: float = 1.0) -> float:
         """Minimise bias plus noise over one alpha for all groups, from public numbers.

@@ -270,7 +270,7 @@ def plan_max_group_loss(
         design = objective.design
         sensitivity = proportions_sensitivity(design.n_records)
         if design.is_weighted:  # sums of weights are rounded, counts are not
-            sensitivity += two_sums(design.n_terms, design.block_size)
+            sensitivity += two_sums(design.n_terms)
         sizes = NoisyProportions(
             objective=objective,
             mechanism=calibrated_mechanism(budget, sensitivity, share=share),

@@ -255,7 +255,7 @@ def test_the_clipping_leaves_room_for_the_rounding_of_large_sums():
         total = clipped_gradient_sum(rows, loss, np.array([weights], dtype=float), 1.0, n_public)
         n, length = 10 * n_public, max(weights)
         # additions of every term; margins of other records, which may change their places
-        additions = chain(n, rows.block_size)
+        additions = chain(n)
         rounding = n * EPS * (additions + 1.02 * (3 + 16) * length)
         assert 1e-8 < rounding < 0.3
         assert np.linalg.norm(total[0, 0]) <= 1.0 - 0.75 * rounding
@@ -275,7 +275,7 @@ def test_clipped_gradients_are_added_in_a_tree(batch):
     total = clipped_gradient_sum(rows, HalfSquaredLoss(1.0), np.zeros((1, 1)), 2.0, 1, batch)
     exact = math.fsum(targets)
     assert exact - 1.0 > 4e-13
-    bound = 0.51 * EPS * chain(5000, 1) * exact
+    bound = 0.51 * EPS * chain(5000, 1, 1) * exact
     assert abs(total[0, 0] - exact) <= bound < 0.1 * (exact - 1.0)
 
 

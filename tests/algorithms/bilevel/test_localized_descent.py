@@ -114,7 +114,8 @@ def test_noise_covers_the_rounding_of_large_sums(sampling_rate):
         exact = 2.0 * constants.lipschitz
     # of a record that is drawn alone, half of the sensitivity
     share = 1.0 if sampling_rate == 1 else 2.0
-    rounding = share * 2.0 * 0.51 * EPS * chain(n, constants.block_size) * constants.lipschitz
+    additions = chain(n, most_rows=constants.most_rows)
+    rounding = share * 2.0 * 0.51 * EPS * additions * constants.lipschitz
     assert rounding > 1e-4 * exact / n
     assert plan.mechanism.sensitivity >= (exact / n + rounding) / sampling_rate
 
@@ -136,7 +137,7 @@ def test_batches_are_added_in_a_tree():
 
     exact = math.fsum(targets) / 2500
     total = plan.gradient(problem, np.zeros(1), Everyone())[0]
-    assert abs(total - exact) <= EPS * chain(5000, 1) * exact < 0.1 * (exact - 1 / 2500)
+    assert abs(total - exact) <= EPS * chain(5000, 1, 1) * exact < 0.1 * (exact - 1 / 2500)
 
 
 def test_price_of_batches():

@@ -24,7 +24,7 @@ def test_no_record_moves_the_temperature_further(loss, relation):
         offsets=rng.normal(size=loss.n_outputs),
         target_variance=0.15,
     )
-    design = Design(1.01, 3, 1, 256, 1.0 if relation is REPLACE else 10.0, 0.1)
+    design = Design(1.01, 3, 1, 1.0 if relation is REPLACE else 10.0, 0.1)
     plan = plan_temperature(loss, design, relation, 1.0)
     w = (0.01 if loss.target_bound else 10.0) * rng.normal(size=(loss.n_outputs, 3))
     sums, limits = [], []
@@ -124,7 +124,7 @@ def test_the_vector_of_squares_moves_as_far_as_its_bound_says():
 def test_noise_of_the_factor_covers_the_rounding_of_moved_records(length, bound):
     """Add/remove: the formula of Lemma 4 for squares, written out."""
     loss = HalfSquaredLoss(bound)
-    design = Design(1.01, 3, 100, 256, 10.0, 0.1)
+    design = Design(1.01, 3, 100, 10.0, 0.1)
     plan, noise = plan_temperature(loss, design, ADD, 1.0), Scales()
     rows = CenteredRows(
         Records(np.eye(2), 1.0, 0.1, targets=bound * np.ones(2)),
@@ -179,7 +179,7 @@ def test_the_factor_comes_from_the_noisy_sums():
 def test_the_factor_keeps_its_limits():
     assert rescaled(lambda X: -X @ [0.2, -0.1], [0.2, -0.1])[0] == pytest.approx(0.4)
     assert rescaled(lambda X: 4.0 * X @ [0.2, -0.1], [0.02, -0.01])[0] == pytest.approx(20.0)
-    plan = plan_temperature(HalfSquaredLoss(1.0), Design(1.01, 3, 2, 256, 1.0, 0.1), REPLACE, 1.0)
+    plan = plan_temperature(HalfSquaredLoss(1.0), Design(1.01, 3, 2, 1.0, 0.1), REPLACE, 1.0)
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
     rows = CenteredRows(records, Centering.unknown(2, 1))
     found, _ = plan.release(rows, np.zeros((1, 3)), np.zeros(1), 1.0, Silent(), 0.3)

@@ -339,7 +339,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
 
 def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):
     return plan_localized_exponential(
-        LOSSES[loss], Design(1.0, d, n, 256), PrivacyBudget(epsilon), radius=radius, alpha=alpha,
+        LOSSES[loss], Design(1.0, d, n), PrivacyBudget(epsilon), radius=radius, alpha=alpha,
         **kwargs,
     )  # fmt: skip
 
@@ -407,7 +407,7 @@ def test_the_local_radius_minimises_the_bound():
 class Untouchable:
     """Records of which only public numbers can be had."""
 
-    norm_bound, width, n_units, block_size, intercept = 1.0, 4, 1000, 256, 0.0
+    norm_bound, width, n_units, intercept = 1.0, 4, 1000, 0.0
     persons, is_slack = None, False
 
     def __getattr__(self, name):

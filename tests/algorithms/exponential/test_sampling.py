@@ -201,7 +201,7 @@ def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
 
 def test_balls_that_are_too_small_for_double_precision():
     """Points of such a ball around a released center are rounded; no proposal would hit it."""
-    arguments = {"design": Design(1.0, 2, 100, 256), "budget": PrivacyBudget(2.0)}
+    arguments = {"design": Design(1.0, 2, 100), "budget": PrivacyBudget(2.0)}
     arguments |= {"radius": 1.0, "alpha": 0.5}
     with pytest.raises(ValueError, match="too small"):
         plan_localized_exponential(LogisticLoss(), xi=1e-16, **arguments)

@@ -41,7 +41,7 @@ from skdp.solvers import Solver, solve_certified
 
 UNIT = ProblemConstants(
     n_records=1000, dimension=10, strong_convexity=0.1, lipschitz=1.0, gradient_diameter=2.0,
-    smoothness=0.25, radius=100.0, row_width=10, block_size=4096,
+    smoothness=0.25, radius=100.0, row_width=10,
 )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": Half
 
 
 def plan_of(loss="logistic", *, n=1000, width=4, epsilon=1.0, delta=1e-6, radius=2.0, **kwargs):
-    design, calibration = Design(1.0, width, n, 256), kwargs.pop("calibration", "analytic")
+    design, calibration = Design(1.0, width, n), kwargs.pop("calibration", "analytic")
     options = {"shrinking": kwargs.pop("shrinking", False)}
     objective = Objective(EmpiricalRisk(LOSSES[loss]), design, coef_norm=radius, **kwargs)
     budget = PrivacyBudget(epsilon, delta)
@@ -264,7 +264,7 @@ def test_sensitivity_search_around_any_center(loss):
                 center=center,
             )
             points.append(Newton().solve(problem, 1e-7 * radius).point)
-        design = Design(1.0, width, n, block_size=256)
+        design = Design(1.0, width, n)
         constants = generalised_linear_constants(phi, design, alpha, radius, radius)
         bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))

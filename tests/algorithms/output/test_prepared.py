@@ -314,7 +314,7 @@ def test_undoing_is_exact_where_the_curvature_is_known():
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
 def test_the_parts_make_the_budget(name, relation, n, epsilon):
-    design = Design(1.1, 5, n, 1024, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
+    design = Design(1.1, 5, n, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
     objective = Objective(EmpiricalRisk(ALL[name]), design, neighbouring=relation)
     plan = plan_prepared_output(objective, PrivacyBudget(epsilon, 1e-6))
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
@@ -435,7 +435,7 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, is_growing, monkey
 
 
 def test_the_penalty_of_the_user_is_in_no_solve():
-    design = Design(1.1, 5, 1000, 1024, 1.0, 0.3)
+    design = Design(1.1, 5, 1000, 1.0, 0.3)
     plans = [
         plan_prepared_output(
             Objective(EmpiricalRisk(LOSSES["squares"]), design, alpha=alpha, coef_norm=norm),

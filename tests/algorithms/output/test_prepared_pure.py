@@ -31,7 +31,7 @@ def planned(data, relation, n_public=None, budget=BUDGET):
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (400, 1.0), (10**6, 3.0)])
 def test_epsilons_of_the_releases_add_up_to_the_budget(relation, n, epsilon):
-    design = Design(1.1, 5, n, 1024, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
+    design = Design(1.1, 5, n, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
     objective = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), design, neighbouring=relation)
     plan = plan_prepared_output(objective, PrivacyBudget(epsilon))
     total = tightest_epsilon(plan.event, 0.0)

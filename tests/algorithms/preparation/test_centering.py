@@ -149,7 +149,7 @@ def _means(loss, design, relation, rows, targets, moves_rows):
 def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, intercept, moves_rows):
     """Opposite rows of norm 1 attain the bound, where the labels can; random ones stay below."""
     rng = np.random.default_rng(0)
-    design = Design(1.01, 3 + bool(intercept), 1, 256, 1.0, intercept)
+    design = Design(1.01, 3 + bool(intercept), 1, 1.0, intercept)
     x = np.array([0.6, 0.8, 0.0])
     rows = [x, -x, 0.0 * x, *(rng.normal(size=3) * 10.0 ** rng.uniform(-3, 3) for _ in range(20))]
     worst = 0.0
@@ -406,7 +406,7 @@ def test_parts_are_as_long_as_the_bound_on_rounding_says(n_blocks, dtype):
     records.block_size = 64
     rows = CenteredRows(records, Centering.unknown(3, 1))
     rows.divide(n_blocks, seeded())
-    longest = centering_module._LONGER * Design.of(records).block_size
+    longest = centering_module._LONGER * records.block_size
     for k in range(n_blocks):
         sizes = [len(block.targets) for block in rows.block(k)]
         assert len(sizes) > 1 and max(sizes) == longest

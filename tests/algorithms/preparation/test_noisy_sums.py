@@ -23,7 +23,7 @@ def noisy_sum(design, **changes):
 def test_the_bound_has_both_kinds_of_rounding():
     """At 1e9 records each is far above the slack of 1e-9."""
     for ratio in (1.0, 10.0):
-        design = Design(1.01, 10, 10**9, 4096, ratio, 0.1)
+        design = Design(1.01, 10, 10**9, ratio, 0.1)
         exact, rounding = 2.0 * (1.0 + 1e-9), sum_rounding(design, 3.0)
         assert rounding > 1e-3
         assert noisy_sum(design, size=0.0).bound() == pytest.approx(exact, rel=1e-14)
@@ -33,7 +33,7 @@ def test_the_bound_has_both_kinds_of_rounding():
 
 
 def test_the_release_is_what_the_report_says():
-    design = Design(1.01, 10, 1000, 4096, 1.0, 0.1)
+    design = Design(1.01, 10, 1000, 1.0, 0.1)
     one = noisy_sum(design)
     report = one.describe()
     assert (report.name, report.dimension, report.n_records) == ("a sum", 4, 1000)
@@ -46,7 +46,7 @@ def test_the_release_is_what_the_report_says():
 
 
 def test_numbers_that_are_none_are_released_as_numbers():
-    released, _ = noisy_sum(Design(1.01, 10, 1000, 4096, 1.0, 0.1)).release(
+    released, _ = noisy_sum(Design(1.01, 10, 1000, 1.0, 0.1)).release(
         np.array([math.nan, math.inf, 1.0]), Silent()
     )
     assert np.isfinite(released).all() and released[2] == 1.0

@@ -156,12 +156,12 @@ def test_noise_of_the_gradients_has_room_for_rounding():
     objective = TuningObjective(
         loss=LogisticLoss(),
         penalties=penalties(3),
-        design=Design(norm, 3, n, block_size=1000),
+        design=Design(norm, 3, n),
         data_norm=norm,
         intercept=0.0,
     )
     exact = LogisticLoss().gradient_diameter(norm, math.inf) / n
-    rounding = 2.0 * chain(n, 1000) * 2.0**-53 * norm
+    rounding = 2.0 * chain(n) * 2.0**-53 * norm
     # margins of at most 1000, and rows, of records that are elsewhere in the table
     rounding += (2.0 * 1e3 + 8.0) * (3 + 8) * 2.0**-52 * norm
     assert rounding > 1e-5 * exact

@@ -89,7 +89,7 @@ def penalties(d, groups=None, low=1e-6, high=1e3):
 @pytest.mark.parametrize("candidates", [None, penalties(5)])
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (4000, 1.0), (10**6, 3.0)])
 def test_the_parts_make_the_budget(name, relation, candidates, n, epsilon):
-    design = Design(1.1, 6, n, 1024, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
+    design = Design(1.1, 6, n, 1.0 if relation is Neighbouring.REPLACE_ONE else 10.0, 0.3)
     objective = Objective(EmpiricalRisk(LOSSES[name]), design, neighbouring=relation)
     plan = plan_rounds(objective, PrivacyBudget(epsilon, 1e-6), candidates=candidates)
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
@@ -203,12 +203,12 @@ def test_no_row_is_shortened_in_a_round():
 
 
 def test_what_rounds_are_for():
-    budget, design = PrivacyBudget(1.0, 1e-6), Design(1.1, 6, 5000, 1024, 1.0, 0.3)
+    budget, design = PrivacyBudget(1.0, 1e-6), Design(1.1, 6, 5000, 1.0, 0.3)
     proven = {loss: Objective(EmpiricalRisk(loss), design) for loss in LOSSES.values()}
     assert all(
         are_proven(each, budget) and have_known_moments(each, budget) for each in proven.values()
     )
-    few, wide = Design(1.1, 6, 200, 1024, 1.0, 0.3), Design(1.1, 1002, 10**9, 1024, 1.0, 0.3)
+    few, wide = Design(1.1, 6, 200, 1.0, 0.3), Design(1.1, 1002, 10**9, 1.0, 0.3)
     noisy = Objective(EmpiricalRisk(LogisticLoss()), few)
     assert are_proven(noisy, budget) and not have_known_moments(noisy, budget)
     classes = Objective(EmpiricalRisk(SoftmaxLoss(3)), design)

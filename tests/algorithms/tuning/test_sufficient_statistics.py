@@ -104,9 +104,9 @@ def test_sensitivity_is_attained(n, intercept):
 def test_sensitivity_has_room_for_rounding():
     """It grows over the exact one with the length of the sums."""
     exact = math.sqrt(2.0) * 2.0 / 10**9
-    design = Design(1.0, 3, 10**9, block_size=1000)
+    design = Design(1.0, 3, 10**9)
     plan = plan_private_moments(GAUSSIAN, design, target_bound=1.0, coef_norm=1e-9)
-    rounding = 2.0 * chain(10**9, 1000) * 2.0**-53 * 2.0  # of two sums, relative to U = 2
+    rounding = 2.0 * chain(10**9) * 2.0**-53 * 2.0  # of two sums, relative to U = 2
     assert exact + rounding < plan.mechanism.sensitivity < 1.001 * exact
 
 
@@ -321,7 +321,7 @@ def test_released_moments_pay_for_records_that_are_elsewhere(neighbouring):
     """Products of all records may have other last bits, in both of the sums that are compared."""
     n, width, norm = 10**9, 11, 2.0
     ratio = 1.0 if neighbouring is Neighbouring.REPLACE_ONE else 10.0
-    design = Design(norm, width, n, 4096, ratio)
+    design = Design(norm, width, n, ratio)
     plan = plan_private_moments(
         PrivacyBudget(1.0), design, target_bound=1.0, coef_norm=1.0, neighbouring=neighbouring
     )

@@ -167,7 +167,7 @@ def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatc
 
 
 def test_hinges_weigh_classes_by_their_losses():
-    plan = planned(SquaredHingeLoss(), Design(1.01, 6, 5000, 4096, 1.0, 0.1), ADD)
+    plan = planned(SquaredHingeLoss(), Design(1.01, 6, 5000, 1.0, 0.1), ADD)
     assert plan.losses is not None and not plan.plain.is_balanced
 
 

@@ -81,7 +81,7 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
     ratio = 1.0 if relation is REPLACE else 10.0
     goal = GroupObjective(
         EmpiricalRisk(loss),
-        Design(1.01, 10, n, 4096, ratio, 0.1),
+        Design(1.01, 10, n, ratio, 0.1),
         neighbouring=relation,
         weights=GroupWeights((10.0,) * 4),
         proportions=proportions,
@@ -103,7 +103,7 @@ def test_both_models_have_the_budget(loss, n, relation):
     """The temperature has the plain method's part, and the second plain descent what it leaves."""
     goal = GroupObjective(
         EmpiricalRisk(loss),
-        Design(1.01, 10, n, 4096, 1.0 if relation is REPLACE else 10.0, 0.1),
+        Design(1.01, 10, n, 1.0 if relation is REPLACE else 10.0, 0.1),
         neighbouring=relation,
         weights=GroupWeights((10.0,) * 4),
     )
@@ -125,7 +125,7 @@ def test_both_models_have_the_budget(loss, n, relation):
 def test_small_groups_are_followed_where_noise_is_small(n, price):
     goal = GroupObjective(
         EmpiricalRisk(LogisticLoss()),
-        Design(1.01, 6, n, 4096, 1.0, 0.1),
+        Design(1.01, 6, n, 1.0, 0.1),
         neighbouring=REPLACE,
         weights=GroupWeights((10.0,) * 4),
     )
@@ -150,7 +150,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     n = round(2.0 / (mu * u))
     goal = GroupObjective(
         EmpiricalRisk(LogisticLoss()),
-        Design(1.01, 6, n, 4096, 1.0, 0.1),
+        Design(1.01, 6, n, 1.0, 0.1),
         neighbouring=REPLACE,
         weights=GroupWeights((10.0,) * 4),
         proportions=proportions,
@@ -190,7 +190,7 @@ def test_the_model_keeps_a_part_of_the_budget(loss, share, relation):
     for d, n, epsilon in sizes:
         goal = GroupObjective(
             EmpiricalRisk(loss),
-            Design(1.01, d + 1, int(n), 4096, 1.0 if relation is REPLACE else 10.0, 0.1),
+            Design(1.01, d + 1, int(n), 1.0 if relation is REPLACE else 10.0, 0.1),
             neighbouring=relation,
             weights=GroupWeights((10.0,) * 4),
             plans_share=share == 0.0,
@@ -248,7 +248,7 @@ def test_terms_of_the_scale_reach_their_bound(loss):
 def test_rounding_is_that_of_lemma_5(relation):
     """At n = 1e9 it is far above the slack of 1e-9: no part of it may be left out."""
     size = 1e9
-    design = Design(1.01, 10, int(size), 4096, 1.0 if relation is REPLACE else 10.0, 0.1)
+    design = Design(1.01, 10, int(size), 1.0 if relation is REPLACE else 10.0, 0.1)
     goal = GroupObjective(
         EmpiricalRisk(LogisticLoss()),
         design,
@@ -327,7 +327,7 @@ def test_public_groups_are_for_replaced_records():
         model.fit(X, y, groups=groups)
     goal = GroupObjective(
         EmpiricalRisk(LogisticLoss()),
-        Design(1.01, 10, 10**5, 4096, 10.0, 0.1),
+        Design(1.01, 10, 10**5, 10.0, 0.1),
         neighbouring=ADD,
         weights=GroupWeights.of_proportions([0.5, 0.5], 10.0, public_groups=True),
         proportions=(0.5, 0.5),

@@ -42,7 +42,7 @@ def test_terms_are_within_their_range_and_slope(loss):
     same = abs(values[0] - values[1])
     assert loss_sensitivity(loss, True) == pytest.approx(max(same, *moved), rel=1e-12)
     assert loss_sensitivity(loss, False) == pytest.approx(abs(values).max(), rel=1e-12)
-    plan = planned(loss, Design(1.01, 5, 10**5, 4096, 1.0, 0.1), REPLACE).plain
+    plan = planned(loss, Design(1.01, 5, 10**5, 1.0, 0.1), REPLACE).plain
     smooth, clipped = plan.loss, clipped_losses(plan)
     rng, n = np.random.default_rng(0), 20000
     size = (n,) if smooth.n_outputs == 1 else (n, smooth.n_outputs)
@@ -61,7 +61,7 @@ def test_terms_are_within_their_range_and_slope(loss):
 def test_numeric_losses_are_clipped_at_a_multiple_of_the_released_moment():
     """The unit follows the released variance, not the records; a bound of 2 to 3 deviations."""
     for n, deviations in ((3000, 2.0), (10**9, 3.0)):
-        plan = planned(SQUARES, Design(1.01, 5, n, 4096, 1.0, 0.1), REPLACE, 1.0, 1e-12).plain
+        plan = planned(SQUARES, Design(1.01, 5, n, 1.0, 0.1), REPLACE, 1.0, 1e-12).plain
         for variance in (0.15, 0.01):
             object.__setattr__(plan, "target_variance", variance)  # what a run releases
             found = clipped_losses(plan)
@@ -101,7 +101,7 @@ def test_terms_of_the_line_reach_their_bound(loss):
     farthest = np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min()))
     assert 1.2 < farthest <= 2.0
     assert plan.mix.sensitivity == 2.0
-    assert planned(loss, Design(1.01, 5, 10**5, 4096, 10.0, 0.1), ADD).mix.sensitivity == 1.0
+    assert planned(loss, Design(1.01, 5, 10**5, 10.0, 0.1), ADD).mix.sensitivity == 1.0
 
 
 def test_rounding_of_the_line_is_that_of_lemma_6():
