@@ -175,7 +175,8 @@ def pipeline(classifier: Any) -> Pipeline:
                 OneHotEncoder(categories=list(CATEGORIES.values()), handle_unknown="ignore"),
                 list(CATEGORIES),
             ),
-        ]
+        ],
+        sparse_threshold=0,
     )
     return make_pipeline(columns, Normalizer(), classifier)
 

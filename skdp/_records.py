@@ -20,9 +20,9 @@ _QUOTING = {
     "Expected 2D array, got scalar array instead": "Reshape your data: X has one row per record.",
 }
 _FILL = (
-    "Fill missing features with a public constant, such as fill_value of BoundedScaler or "
-    "SimpleImputer(strategy='constant', fill_value=...), or leave such records out; means and "
-    "medians of the records are not private."
+    "Fill missing features with a public constant, such as fill_value of BoundedScaler or missing "
+    "of a column of TableEncoder, or leave such records out; means and medians of the records are "
+    "not private, and SimpleImputer keeps the type of the columns."
 )
 
 _TEXT = (

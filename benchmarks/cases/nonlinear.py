@@ -164,6 +164,7 @@ def splines(
         ],
         remainder="passthrough",
         transformer_weights={"splines": len(numbers) ** 0.5} if weighted else None,
+        sparse_threshold=0,
     )
     return make_pipeline(columns, Normalizer())
 

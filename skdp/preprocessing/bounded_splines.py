@@ -100,13 +100,15 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import Normalizer, OneHotEncoder
     >>> numbers = {"age": (17, 90), "hours": (1, 99)}
+    >>> jobs = OneHotEncoder(categories=[["clerk", "cook"]], handle_unknown="ignore")
     >>> features = make_pipeline(
     ...     ColumnTransformer(
     ...         [
     ...             ("numbers", BoundedSplineTransformer(numbers), list(numbers)),
-    ...             ("job", OneHotEncoder(categories=[["clerk", "cook"]]), ["job"]),
+    ...             ("job", jobs, ["job"]),
     ...         ],
     ...         transformer_weights={"numbers": len(numbers) ** 0.5},
+    ...         sparse_threshold=0,
     ...     ),
     ...     Normalizer(),
     ... )

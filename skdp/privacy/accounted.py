@@ -28,11 +28,9 @@ class AccountedMixin:
     def _spend(self, event: PrivacyEvent) -> None:
         """Pay for everything that a fit releases, or raise.
 
-        If a budget is kept, steps before this one that learn without privacy are warned of first.
+        Estimators around it that learn without privacy are warned of first.
         """
-        steps = steps_before()
-        if steps and (self.accountant is not None or active_blocks(self._sent_from)):
-            warn_of_steps(steps)
+        warn_of_steps(steps_before())
         if event.neighbouring is not None:
             refuse_mixed_units(type(self), event.neighbouring.unit)
         label = self._charged_as or type(self).__name__

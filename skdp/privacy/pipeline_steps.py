@@ -1,4 +1,4 @@
-"""Steps of pipelines that learn from the records without privacy, known by their classes alone.
+"""Parts of estimators that learn from the records without privacy, known by their parameters alone.
 
 Nothing here looks at a record, so that warnings may say it.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
-from skdp.privacy.events import subclasses
 from skdp.privacy.report import PrivacyLeakWarning
+from skdp.privacy.safe_parts import AFTER_BOUNDED, BOUNDED, KEPT, SAFE, UNKNOWN
 
 
 class Step(NamedTuple):
@@ -40,102 +42,12 @@ class Step(NamedTuple):
         return f"{self.path!r} ({self.kind})" if self.path else self.kind
 
 
-#: Estimators of scikit-learn that add nothing to what their parts learn.
-_PLAIN = frozenset(
-    {
-        *("Pipeline", "FeatureUnion", "ColumnTransformer", "TransformedTargetRegressor"),
-        *("VotingClassifier", "VotingRegressor", "BaggingClassifier", "BaggingRegressor"),
-        *("OneVsRestClassifier", "OneVsOneClassifier", "OutputCodeClassifier", "ClassifierChain"),
-        *("MultiOutputClassifier", "MultiOutputRegressor", "RegressorChain"),
-        *("SelectFromModel", "FixedThresholdClassifier", "FrozenEstimator"),
-    }
-)
-
-
-def _encoder(step: Any) -> str | None:
-    if isinstance(step.categories, str):
-        return "which categories occur"
-    if step.min_frequency is not None or step.max_categories is not None:
-        return "which categories are rare"
-    if step.handle_unknown == "error":
-        return "by an error whether a record has another category (handle_unknown)"
-    return None
-
-
-def _imputer(step: Any) -> str | None:
-    if step.strategy != "constant":
-        return f"the {step.strategy} of each column"
-    if step.add_indicator or not step.keep_empty_features:
-        return "which columns have missing values, or nothing else"
-    return None
-
-
-def _projection(step: Any) -> str | None:
-    return "the number of records" if step.n_components == "auto" else None
-
-
-def _words(step: Any) -> str | None:
-    return None if step.vocabulary is not None else "which words occur"
-
-
-#: Transformers of scikit-learn that keep nothing, some of them on a condition; others learn.
-_SAFE: dict[str, Callable[[Any], str | None] | None] = {
-    "Normalizer": None,
-    "Binarizer": None,
-    "FunctionTransformer": None,
-    "PolynomialFeatures": None,
-    "HashingVectorizer": None,
-    "FeatureHasher": None,
-    "SparseCoder": None,
-    "AdditiveChi2Sampler": None,
-    "SkewedChi2Sampler": None,
-    "PolynomialCountSketch": None,
-    "OneHotEncoder": _encoder,
-    "OrdinalEncoder": _encoder,
-    "SimpleImputer": _imputer,
-    "CountVectorizer": _words,
-    "GaussianRandomProjection": _projection,
-    "SparseRandomProjection": _projection,
-    "MissingIndicator": lambda step: (
-        None if step.features == "all" else "which columns have missing values"
-    ),
-    "SplineTransformer": lambda step: (
-        "extremes or quantiles" if isinstance(step.knots, str) else None
-    ),
-    "RBFSampler": lambda step: (
-        "the variance of the entries" if isinstance(step.gamma, str) else None
-    ),
-    "StandardScaler": lambda step: (
-        "means and variances" if step.with_mean or step.with_std else None
-    ),
-}
-#: What others keep, where a word is better than "what it learns".
-_KEPT = {
-    "MinMaxScaler": "extremes: a single record can be read off them",
-    "MaxAbsScaler": "extremes: a single record can be read off them",
-    "RobustScaler": "medians and quantiles",
-    "QuantileTransformer": "quantiles",
-    "KBinsDiscretizer": "quantiles or extremes",
-    "PowerTransformer": "means, variances and shapes",
-    "LabelEncoder": "which labels occur",
-    "LabelBinarizer": "which labels occur",
-    "TargetEncoder": "means of the targets",
-    "KNNImputer": "all records",
-    "PCA": "directions of the records",
-    "SelectKBest": "which features were chosen by the records",
-    "SelectPercentile": "which features were chosen by the records",
-    "VarianceThreshold": "which features vary",
-    "TfidfVectorizer": "which words occur, and how often",
-    "DictVectorizer": "which keys occur",
-    "GridSearchCV": "which parameters had the best score, without noise",
-    "RandomizedSearchCV": "which parameters had the best score, without noise",
-}
 #: Steps whose output are synthetic records: what learns from them learns nothing else.
 _SYNTHETIC = "DPSyntheticData"
-#: The method of pipelines that fits all steps but the last.
-_OF_STEPS = Pipeline._fit.__code__
-#: Stands for the position of a running step that is not known: steps before the last one.
-_UNKNOWN = -1
+#: Methods of estimators that fit, in which the parts of running ones are looked for.
+_FITS = ("fit", "fit_transform", "fit_predict", "partial_fit")
+#: A class of somebody else with one of these is not judged by its base.
+_METHODS = frozenset({*_FITS, "fit_resample", "transform"})
 
 
 def learning_steps(estimator: Any) -> list[Step]:
@@ -149,44 +61,63 @@ def learning_steps(estimator: Any) -> list[Step]:
     Returns
     -------
     list of Step
-        With ``keeps is None`` for classes that neither this package nor scikit-learn has.
+        With ``keeps is None`` for classes that neither this package nor scikit-learn has, and for
+        functions.
     """
     return list(_walk(estimator, ()))
 
 
-def _walk(estimator: Any, path: tuple[str, ...]) -> Iterator[Step]:
+def _walk(
+    estimator: Any, path: tuple[str, ...], before: Any = None, is_made: bool = False
+) -> Iterator[Step]:
+    """Yield what learns; `before` is the step before it, `is_made` says that X is synthetic."""
     known = _known_class(estimator)
     if known is not None and known.__module__.startswith("skdp."):
         return  # private, or without a memory
-    keeps, is_learning = _verdict(estimator, known)
+    keeps, is_learning = _verdict(estimator, known, before)
+    if is_made:
+        keeps, is_learning = "the targets, which are not synthetic", _reads_targets(estimator)
     if is_learning:
         yield Step(".".join(path), type(estimator).__name__, keeps)
+    before, is_chain = None, hasattr(estimator, "steps")
     for name, part in parts(estimator):
-        yield from _walk(part, (*path, name) if name else path)
-        if any(kind.__name__ == _SYNTHETIC for kind in type(part).__mro__):
-            return
+        yield from _walk(part, (*path, name) if name else path, before, is_made)
+        before = part if is_chain else None
+        is_made = is_made or (is_chain and _is_synthetic(part))
 
 
-def _verdict(estimator: Any, known: type | None) -> tuple[str | None, bool]:
+def _is_synthetic(part: Any) -> bool:
+    return any(kind.__name__ == _SYNTHETIC for kind in type(part).__mro__)
+
+
+def _reads_targets(part: Any) -> bool:
+    if next(parts(part), None) is not None and type(part).__name__ in SAFE:
+        return False  # its parts are asked
+    if "SelectorMixin" in {kind.__name__ for kind in type(part).__mro__}:
+        return True  # most read them, and their tags do not say so
+    return not hasattr(part, "__sklearn_tags__") or bool(get_tags(part).target_tags.required)
+
+
+def _verdict(estimator: Any, known: type | None, before: Any) -> tuple[str | None, bool]:
     if known is None:
         return None, True
     if known.__module__.startswith("imblearn.") and known.__name__ != "Pipeline":
         return "records several times or not at all: one record counts more than once", True
     name = known.__name__
-    if name in _PLAIN:
+    if name not in SAFE:
+        return KEPT.get(name, "what it learns from the records"), True
+    bounding = None if before is None else _known_class(before)
+    if name in AFTER_BOUNDED and bounding is not None and bounding.__name__ in BOUNDED:
         return None, False
-    if name in _SAFE:
-        condition = _SAFE[name]
-        keeps = None if condition is None else condition(estimator)
-        return keeps, keeps is not None
-    return _KEPT.get(name, "what it learns from the records"), True
+    keeps = SAFE[name](estimator)
+    return (None if keeps is UNKNOWN else keeps), keeps is not None
 
 
 def _known_class(estimator: Any) -> type | None:
-    """Return the class of a known library whose `fit` an estimator has; None if it has another."""
+    """Return the class of a known library whose methods an estimator has; None if it has others."""
     kinds = type(estimator).__mro__
     of_library = [kind.__module__.startswith(("skdp.", "sklearn.", "imblearn.")) for kind in kinds]
-    fits = [bool({"fit", "fit_transform", "fit_resample"} & set(vars(kind))) for kind in kinds]
+    fits = [bool(_METHODS & set(vars(kind))) for kind in kinds]
     if True not in fits or not of_library[fits.index(True)]:
         return None
     return kinds[of_library.index(True)]
@@ -225,35 +156,39 @@ def checked(*estimators: Any) -> Iterator[None]:
 
 
 def steps_before() -> list[Step]:
-    """List the parts that learn without privacy of the pipelines that are being fitted.
+    """List the parts that learn without privacy of the estimators that are being fitted.
 
-    A private estimator that is the last step is not told of the others, and scikit-learn has no
-    hook for it. So the pipelines are found by their methods ``fit``, ``fit_transform`` and
-    ``fit_predict`` that are running in this thread.
+    A private estimator inside of others is not told of them, and scikit-learn has no hook for it.
+    So they are found by their methods that are running in this thread.
     """
-    found: list[Step] = []
-    if _IS_CHECKED.get():
-        return found
-    for running, _ in _running_pipelines():
-        found = learning_steps(running)  # that of an outer pipeline has the inner one
-    return found
+    found: dict[tuple[str, str | None], Step] = {}
+    if not _IS_CHECKED.get():
+        for running in reversed(list(_running_estimators())):  # an outer one has the inner ones
+            for step in learning_steps(running):
+                found.setdefault(step[1:], step)
+    return list(found.values())
 
 
 def refuse_mixed_units(kind: type, unit: str) -> None:
     """Refuse a private step of a class if one before it was fitted for another unit of privacy.
 
-    Only pipelines that are being fitted know of both. What follows a synthetic table reads no
-    records.
+    Only pipelines that are being fitted know of both. A step that a pipeline fits in a clone, as
+    those before the last one with ``memory=``, is not found among its steps and not checked. What
+    follows a synthetic table reads no records.
 
     Raises
     ------
     ValueError
         If persons and records would be mixed.
     """
-    for running, position in _running_pipelines():
-        for _, step in running.steps[:position]:
-            kinds = [each.__name__ for each in type(step).__mro__]
-            if _SYNTHETIC in kinds or (position == _UNKNOWN and type(step) is kind):
+    running = list(_running_estimators())
+    for depth, outer in enumerate(running):
+        if not isinstance(outer, Pipeline):
+            continue
+        inner = {id(each) for each in running[:depth]}
+        names = [name for name, step in outer.steps if id(step) in inner]
+        for name, step in outer.steps if names else ():
+            if name == names[0] or _is_synthetic(step):
                 break
             for fitted in _fitted_parts(step):
                 if getattr(getattr(fitted, "privacy_", None), "unit", unit) != unit:
@@ -273,33 +208,23 @@ def _fitted_parts(step: Any) -> Iterator[Any]:
             yield from _fitted_parts(part)
 
 
-def _running_pipelines() -> Iterator[tuple[Pipeline, int]]:
-    """Yield the pipelines that are being fitted in this thread, the innermost first.
-
-    With each the position of the step that runs, :data:`_UNKNOWN` in methods that do not tell.
-    """
-    own = set(_fit_methods(Pipeline))
-    methods = own.union(*map(_fit_methods, subclasses(Pipeline)))
-    positions: dict[int, int] = {}
+def _running_estimators() -> Iterator[Any]:
+    """Yield the estimators whose methods that fit are running in this thread, innermost first."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         code = frame.f_code
-        if code is _OF_STEPS or code in methods:
+        if code.co_name in _FITS and code.co_argcount:
             running = frame.f_locals.get(code.co_varnames[0])
-            if isinstance(running, Pipeline) and code is _OF_STEPS:
-                positions[id(running)] = frame.f_locals.get("step_idx", _UNKNOWN)
-            elif isinstance(running, Pipeline):
-                last = len(running.steps) - 1 if code in own else _UNKNOWN
-                yield running, positions.setdefault(id(running), last)
+            if isinstance(running, BaseEstimator) and _has_method(type(running), code):
+                yield running
         frame = frame.f_back
 
 
-def _fit_methods(kind: Any) -> Iterator[CodeType]:
-    """Yield the code of the methods of a class that fit, but for those that it inherits."""
-    for name in ("fit", "fit_transform", "fit_predict"):
-        method = inspect.unwrap(getattr(kind, name))
-        if name in vars(kind) and inspect.isfunction(method):
-            yield method.__code__
+def _has_method(kind: type, code: CodeType) -> bool:
+    """Whether a class or one of its bases defines a method by some code."""
+    name = code.co_name
+    methods = (getattr(each, name) for each in kind.__mro__ if name in vars(each))
+    return any(getattr(inspect.unwrap(method), "__code__", None) is code for method in methods)
 
 
 def warn_of_steps(steps: list[Step]) -> None:
@@ -308,8 +233,8 @@ def warn_of_steps(steps: list[Step]) -> None:
     if known:
         each = "; ".join(f"{step} keeps {step.keeps}" for step in known)
         warnings.warn(
-            f"Parts of the pipeline learn from the records without noise, and no budget covers "
-            f"that: {each}. docs/guide/preprocessing.md names parts that learn nothing or "
+            f"Parts around a private fit learn from the records without noise, and no budget "
+            f"covers that: {each}. docs/guide/preprocessing.md names parts that learn nothing or "
             "privately; skdp.inspection.check_pipeline checks a pipeline.",
             PrivacyLeakWarning,
             stacklevel=3,

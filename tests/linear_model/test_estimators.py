@@ -198,7 +198,8 @@ def test_pipeline_column_transformer_and_output_format():
         [
             ("double", FunctionTransformer(lambda Z: 2 * Z, feature_names_out="one-to-one"), ["a"]),
             ("keep", "passthrough", ["b", "c"]),
-        ]
+        ],
+        sparse_threshold=0,
     )
     pipeline = make_pipeline(columns, Normalizer(), DPLogisticRegression(classes=[0, 1]))
     pipeline.set_output(transform="pandas")
@@ -209,6 +210,7 @@ def test_pipeline_column_transformer_and_output_format():
     assert 0 <= pipeline.score(data, y) <= 1
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_cross_validation_and_grid_search():
     X, y = classification(n=2000)
     model = DPLogisticRegression(epsilon=20.0, classes=[0, 1])

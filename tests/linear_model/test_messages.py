@@ -103,7 +103,7 @@ def test_the_scaler_quotes_nothing():
 def test_missing_numbers_name_a_private_remedy(kind):
     X, y = records(kind, n=10)
     X[0, 0] = np.nan
-    assert "SimpleImputer(strategy='constant'" in message_of(declared(kind), X, y)
+    assert "fill_value of BoundedScaler" in message_of(declared(kind), X, y)
 
 
 def test_groups_are_not_quoted():
@@ -325,6 +325,7 @@ def test_kinds_of_labels_that_differ_are_said(kind):
     assert "fractional numbers" in message_of(declared(kind), X, y + 0.25)
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature", "cross_val_predict"])
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("names", [["no", "yes"], ["a", "b", "c"], [3, 7]])

@@ -73,6 +73,7 @@ def test_cross_val_score_splits_ids():
     assert accountant.neighbouring is Neighbouring.REPLACE_USER and len(accountant.entries) == 6
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_searches_of_scikit_learn_pass_ids():
     search = GridSearchCV(DPLogisticRegression(**MODEL.get_params()), {"alpha": ["auto"]}, cv=2)
     search.fit(X, Y, user_ids=IDS)

@@ -21,7 +21,9 @@ from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
-pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:method='auto' is")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The noise", "ignore:method='auto' is", "ignore:Parts around a private fit"
+)
 
 
 def accountant(epsilon=100.0):

@@ -331,7 +331,7 @@ class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
         return np.full(len(X), int(self.is_one_))
 
 
-@pytest.mark.filterwarnings("ignore:method='auto' is")
+@pytest.mark.filterwarnings("ignore:method='auto' is", "ignore:Parts around a private fit")
 def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_path):
     X, y = classification()
     model = DPMaxGroupLossClassifier(coef_norm=1.0, data_norm=2.0, classes=[0, 1], verbose=1)

@@ -117,7 +117,7 @@ def test_a_step_without_ids_is_refused_without_a_ledger_too(lacking):
 @pytest.mark.parametrize(
     "first",
     [
-        ColumnTransformer([("scale", DPStandardScaler(), [0, 1])]),
+        ColumnTransformer([("scale", DPStandardScaler(), [0, 1])], sparse_threshold=0),
         FeatureUnion([("rows", make_pipeline(BoundedScaler(), DPStandardScaler()))]),
     ],
     ids=["columns", "union"],

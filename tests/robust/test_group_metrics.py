@@ -58,6 +58,7 @@ def test_they_agree_with_the_estimators():
     assert loss == pytest.approx(max(model.group_losses(X, labels, groups).values()))
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_a_search_selects_by_the_worst_group():
     """Metadata routing brings the groups to the fits and to the scorer."""
     X, y, groups = data()

@@ -158,6 +158,7 @@ def test_metadata_that_nobody_asked_for_is_an_error():
             refusing.fit(X, Y, groups=GROUPS)
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_a_column_is_routed_by_its_name(seen):
     """Only numbers of records are cut into folds, not names."""
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(group=GROUPS)

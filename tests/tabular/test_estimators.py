@@ -263,6 +263,7 @@ def test_invalid_parameters(parameters, message):
     assert vars(model) == before
 
 
+@pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_meta_estimators():
     X, score = table()
     y = labels(score)
