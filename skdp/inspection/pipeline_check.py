@@ -113,7 +113,7 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     >>> model = skdp.DPRidge(epsilon=1.0, data_norm=1.0, target_range=(0, 1))
     >>> print(check_pipeline(make_pipeline(StandardScaler(), model)))
     No records were looked at: what follows is public if the pipeline is.
-    - standardscaler: StandardScaler keeps means and variances of the records, without noise
+    - standardscaler: StandardScaler keeps, without noise, means and variances, or counts
     >>> scaler = skdp.BoundedScaler(ranges=[(0, 3)])
     >>> check = check_pipeline(make_pipeline(scaler, model), [[1700.0], [1850.0]], [0.3, 0.6])
     >>> [(each.part, each.kind) for each in check.findings]
@@ -124,9 +124,7 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     findings = [
         Finding(step.path, "unknown", f"what {step.kind} keeps of the records is not known here")
         if step.keeps is None
-        else Finding(
-            step.path, "learns", f"{step.kind} keeps {step.keeps} of the records, without noise"
-        )
+        else Finding(step.path, "learns", f"{step.kind} keeps, without noise, {step.keeps}")
         for step in learning_steps(pipeline)
     ]
     if X is not None:
@@ -147,8 +145,57 @@ def _look(step: Any, X: Any, y: Any, path: tuple[str, ...], findings: list[Findi
         where = ".".join(path)
         findings.extend(Finding(where, *each) for each in _of_step(step, X, y))
         if not isinstance(step, AccountedMixin):
-            for name, part in parts(step):
-                _look(part, X, y, (*path, name), findings)
+            try:
+                members = list(_members(step, X, y))
+            except Exception as error:
+                text = f"a transform of the target fails: {type(error).__name__}: {error}"
+                findings.append(Finding(where, "error", text))
+                return
+            for name, part, rows, targets in members:
+                _look(part, rows, targets, (*path, name), findings)
+
+
+def _members(step: Any, X: Any, y: Any) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield the members of a meta-estimator, each with the rows and targets that it gets."""
+    kinds = {kind.__name__ for kind in type(step).__mro__}
+    y = None if y is None else np.asarray(y)
+    for name, part in parts(step):
+        if y is None:
+            yield name, part, X, y
+        elif "TransformedTargetRegressor" in kinds:
+            yield (
+                (name, part, X, _transformed(step, y))
+                if name == "regressor"
+                else (name, part, y.reshape(len(y), -1), None)
+            )
+        elif y.ndim == 2 and kinds & {"MultiOutputClassifier", "MultiOutputRegressor"}:
+            yield from ((name, part, X, column) for column in y.T)
+        elif y.ndim == 2 and kinds & {"ClassifierChain", "RegressorChain"}:
+            given = step.order
+            order = range(y.shape[1]) if given is None or isinstance(given, str) else given
+            rows = X.to_numpy() if hasattr(X, "to_numpy") else X
+            stack = sp.hstack if sp.issparse(rows) else np.hstack
+            for k, j in enumerate(order):
+                earlier = y[:, list(order[:k])]
+                yield name, part, stack([rows, earlier]) if k else X, y[:, j]
+        elif "OneVsRestClassifier" in kinds:
+            yield name, part, X, (y == np.unique(y)[-1]).astype(int)
+        elif kinds & {"VotingClassifier", "BaggingClassifier", "StackingClassifier"}:
+            yield name, part, X, np.unique(y, return_inverse=True)[1]  # they encode the labels
+        else:
+            yield name, part, X, y
+
+
+def _transformed(step: Any, y: np.ndarray) -> Any:
+    """Transform a target as TransformedTargetRegressor does; None if that would cost budget."""
+    column = y.reshape(len(y), -1)
+    if step.transformer is not None:
+        if _is_private(step.transformer):
+            return None
+        out = clone(step.transformer).fit_transform(column)
+    else:
+        out = column if step.func is None else step.func(column)
+    return np.asarray(out).reshape(y.shape)
 
 
 def _look_along(steps: Any, X: Any, y: Any, path: tuple[str, ...], findings: list[Finding]) -> None:

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.ensemble import VotingClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
@@ -75,7 +78,8 @@ def test_what_fits_has_no_findings():
         [
             ("numbers", BoundedScaler(ranges), list(ranges)),
             ("codes", OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore"), ["code"]),
-        ]
+        ],
+        sparse_threshold=0,
     )
     check = check_pipeline(make_pipeline(columns, Normalizer(), model()), FRAME, Y)
     assert check.findings == () and "no findings" in str(check)
@@ -130,8 +134,40 @@ def test_parts_that_fail_and_parts_that_are_missing():
         raise RuntimeError("no such column")
 
     check = check_pipeline(make_pipeline(FunctionTransformer(fails), model()), FRAME[["age"]])
-    assert kinds(check) == [("functiontransformer", "error")]
+    assert kinds(check) == [("functiontransformer", kind) for kind in ("unknown", "error")]
     check = check_pipeline(BoundedScaler({"age": (0, 1), "other": (0, 1)}), FRAME[["age"]])
     assert kinds(check) == [("", "error")]
     with pytest.raises(TypeError, match="must be an estimator"):
         check_pipeline(FRAME)
+
+
+def test_members_are_compared_with_the_targets_that_they_get():
+    """Transformed, encoded, one column of many: not with those of the meta-estimator."""
+    X = RNG.uniform(-0.5, 0.5, (N, 3))
+    y = np.exp(6 + 2 * X[:, 0] + RNG.normal(size=N))
+    ridge = DPRidge(data_norm=1.0, target_range=(0, 10))
+    logs = TransformedTargetRegressor(ridge, func=np.log1p, inverse_func=np.expm1)
+    assert kinds(check_pipeline(logs, X, y)) == [("", "learns")]  # check_inverse
+    assert kinds(check_pipeline(ridge, X, y)) == [("", "units"), ("", "constant")]
+    logs.set_params(check_inverse=False, regressor__target_range=(0, 1000))
+    assert kinds(check_pipeline(logs, X, y)) == [("", "unknown"), ("regressor", "units")]
+    scaled = TransformedTargetRegressor(
+        DPRidge(data_norm=1.0, target_range=(-1, 1)),
+        transformer=BoundedScaler(ranges=[(0, 1e7)]),
+        check_inverse=False,
+    )
+    found = kinds(check_pipeline(scaled, X, y))
+    assert found == [("regressor", "units"), ("transformer", "units")]
+    failing = TransformedTargetRegressor(ridge, func=np.linalg.inv, inverse_func=np.linalg.inv)
+    assert ("", "error") in kinds(check_pipeline(failing, X, y))
+    names = np.array(["no", "perhaps", "yes"])[RNG.integers(0, 3, N)]
+    for meta in (
+        OneVsRestClassifier(model()),
+        VotingClassifier([("a", model(classes=[0, 1, 2]))]),
+    ):
+        assert kinds(check_pipeline(meta, X, names)) == [("", "learns")]
+    both = np.column_stack([Y, 1 - Y])
+    assert kinds(check_pipeline(MultiOutputClassifier(model()), X, both)) == []
+    assert kinds(check_pipeline(ClassifierChain(model(data_norm=2.0)), X, both)) == []
+    found = check_pipeline(ClassifierChain(model(data_norm=0.5)), X, both).findings
+    assert [(each.part, each.kind) for each in found] == [("estimator", "clipped")] * 2
