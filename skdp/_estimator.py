@@ -48,6 +48,11 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
     def _budget(self) -> PrivacyBudget:
         return PrivacyBudget(self.epsilon, self.delta)
 
+    @property
+    def _may_be_empty(self) -> bool:
+        """Whether no records are a valid table: where their number is private."""
+        return self.neighbouring == "add_remove"
+
     def _check_shared(self) -> None:
         """Refuse invalid values of the parameters that all private estimators have."""
         PrivacyBudget(self.epsilon, self.delta)

@@ -155,7 +155,7 @@ class PrivateModel(PrivateEstimator):
 
     def _check_weighted(self, is_any: bool) -> None:
         """Refuse weights that are all zero, where no records are refused as well."""
-        if not is_any and self.neighbouring == "replace_one":
+        if not (is_any or self._may_be_empty):
             raise ValueError(NO_WEIGHT)
 
     def _warn_of_weights(self) -> None:
@@ -164,7 +164,9 @@ class PrivateModel(PrivateEstimator):
             warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=5)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        X, y = validate_records(self, X, y, accept_sparse="csr", **options)
+        least = int(not self._may_be_empty)
+        options = {"accept_sparse": "csr", "ensure_min_samples": least, **options}
+        X, y = validate_records(self, X, y, **options)
         check_memory(X.shape[1])
         return X, y
 
@@ -233,6 +235,7 @@ class PrivateModel(PrivateEstimator):
                 labels=labels,
                 units=self._units_of_sources,
                 name=type(self).__name__,
+                may_be_empty=self._may_be_empty,
                 **self._survey_parts(),
             )
 
@@ -444,6 +447,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             classes: Any = declared
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
+                classes = np.zeros(0) if classes is None else classes  # of no records
                 weighed = classes if units.weights is None else np.unique(y[units.weights > 0.0])
                 if len(weighed) < 2:
                     found = "The data hold" if len(classes) < 2 else "sample_weight leaves"

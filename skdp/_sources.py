@@ -34,7 +34,8 @@ class ChunkCheck:
     y_numeric: bool = False
 
     def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
-        table, options = BaseEstimator(), {"y_numeric": True} if self.y_numeric else {}
+        table = BaseEstimator()
+        options = {"ensure_min_samples": 0, **({"y_numeric": True} if self.y_numeric else {})}
         validate_records(table, chunk.X, chunk.y, accept_sparse="csr", **options)
         names = getattr(table, "feature_names_in_", None)
         return table.n_features_in_, None if names is None else tuple(names.tolist())

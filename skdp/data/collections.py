@@ -35,14 +35,14 @@ def as_source(X: Any, y: Any = None, groups: Any = None, **units: Any) -> Record
     return None
 
 
-def first_rows(X: Any) -> Any:
+def first_rows(X: Any, may_be_empty: bool = False) -> Any:
     """Return the rows of the first chunk that has any; X itself if it is in memory."""
     source = as_source(X)
     if source is None:
         return X
     for k in range(source.n_chunks):
         rows = source.read(k).X
-        if rows.shape[0]:
+        if rows.shape[0] or (may_be_empty and k == source.n_chunks - 1):
             return with_names(rows, source.feature_names)
     raise ValueError("The source holds no records.")
 

@@ -240,6 +240,8 @@ class MappedRecords(RecordSource):
                     X = transformer.transform(X)
             except ValueError as error:
                 raise ValueError(f"{self.describe(k)}: {error}") from error
+        elif self.transformers and hasattr(self.transformers[-1], "get_feature_names_out"):
+            X = np.zeros((0, len(self.transformers[-1].get_feature_names_out())))
         return chunk._replace(X=X, unmapped=chunk.X if chunk.unmapped is None else chunk.unmapped)
 
     def reduce(self, task: Task, merge: Merge) -> Any:

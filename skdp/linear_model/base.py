@@ -245,7 +245,7 @@ class DPLinearModel(PrivateModel):
     def _public_size(self, n_units: int) -> int | None:
         if self.neighbouring == "replace_one":
             return None
-        n_public = n_units if self.n_public is None else int(self.n_public)
+        n_public = max(1, n_units) if self.n_public is None else int(self.n_public)
         if n_units > MAX_SIZE_RATIO * n_public:
             raise ValueError(
                 f"X has more than {MAX_SIZE_RATIO:g} times as many records (or persons, with "

@@ -276,16 +276,22 @@ class Surveyor:
         Of features whose chunks are no frames.
     **parts : dict
         `check`, `labels`, `groups`, `has_targets`, `has_groups` and `name` of :class:`SurveyTask`.
+    may_be_empty : bool, default=False
+        Whether no records at all are allowed.
     """
 
     def __init__(
-        self, source: RecordSource, names: Sequence[str] | None = None, **parts: Any
+        self,
+        source: RecordSource,
+        names: Sequence[str] | None = None,
+        may_be_empty: bool = False,
+        **parts: Any,
     ) -> None:
         sizes = source.chunk_sizes
         starts = None if sizes is None else _starts(sizes)
         self.source, self._names = source, names
         self._task = SurveyTask(key=MarkKey.drawn(), starts=starts, bounding=None, **parts)
-        self._n_passes = 0
+        self._n_passes, self._may_be_empty = 0, may_be_empty
 
     @cached_property
     def seen(self) -> Seen:
@@ -321,9 +327,18 @@ class Surveyor:
     def _pass(self, task: SurveyTask) -> Seen:
         self._n_passes += 1
         found: Seen = self.source.reduce(replace(task, pass_number=self._n_passes), joined)
-        if found.shape is None:
+        if found.shape is not None:
+            return found
+        if not self._may_be_empty:
             raise ValueError("Found a source with 0 records while a minimum of 1 is required.")
-        return found
+        return replace(found, shape=self._shape_of_nothing())
+
+    def _shape_of_nothing(self) -> Shape:
+        """Read the shape of a table off its first chunk, which is empty."""
+        chunk = self.source.read(0)
+        width, names = self._task.check(chunk)
+        has_ids, has_weights = chunk.user_ids is not None, chunk.sample_weight is not None
+        return Shape(width, names, bool(sp.issparse(chunk.X)), "<f8", has_weights, "i" * has_ids)
 
 
 def _refuse_divided(persons: np.ndarray | None) -> None:

@@ -121,11 +121,11 @@ class TabularModel(PrivateEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        table = table_of(self, X, reset=True)
+        table = table_of(self, X, reset=True, least=int(not self._may_be_empty))
         check_consistent_length(X, y)
         n_units = table.n_rows
         if user_ids is not None:
-            n_units = int(person_codes(user_ids, n_units).max()) + 1
+            n_units = int(person_codes(user_ids, n_units).max(initial=-1)) + 1
             found = matched(self.columns, table, self.columns_left)
             columns = ((column.name, table.column(column.position)) for column in found)
             refuse_id_features(columns, user_ids)
@@ -134,9 +134,13 @@ class TabularModel(PrivateEstimator):
 
     def _encoded_where_read(self, source: RecordSource) -> RecordSource:
         """Plan the features, and return the source of rows that are encoded where they are read."""
-        sizes, first = chunk_sizes(source), first_rows(source)
-        self._plan_encoder(table_of(self, first, reset=True), number_of_units(source, sizes))
-        rows = source.map(self.encoder_.fit(source))
+        sizes, first = chunk_sizes(source), first_rows(source, self._may_be_empty)
+        least = int(not self._may_be_empty)
+        table = table_of(self, first, reset=True, least=least)
+        self._plan_encoder(table, number_of_units(source, sizes))
+        with staged(self.encoder_) as encoder:
+            encoder._fit_table(table_of(encoder, first, reset=True, least=least))
+        rows = source.map(self.encoder_)
         rows.chunk_sizes = sizes
         return rows
 
@@ -183,7 +187,7 @@ class TabularModel(PrivateEstimator):
         pairs = paired_parts(self.pairs, given)
         if self.features != "auto":
             return FeaturePlan.fixed(self.features)
-        n_records = n_samples if self.n_public is None else self.n_public
+        n_records = max(1, n_samples) if self.n_public is None else self.n_public
         size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
         return plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)

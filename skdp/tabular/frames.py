@@ -78,17 +78,19 @@ def is_frame(X: Any) -> bool:
     return is_pandas or is_arrow or hasattr(X, "get_columns")
 
 
-def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, reset: bool) -> Table:
+def validated_table(
+    estimator: Any, X: Any, *, by_name: bool, numeric: bool, reset: bool, least: int = 1
+) -> Table:
     """Check the shape and the names of X as scikit-learn does; values are checked by column.
 
     With `by_name` a frame may have its columns in another order than in `fit`. With `numeric` all
-    columns of an array are numbers.
+    columns of an array are numbers. `least` is the smallest number of rows.
     """
     check_kind(X)
     if is_frame(X):
         table = Table(X)
         table.position_of()
-        if table.n_rows == 0 or table.n_columns == 0:
+        if table.n_rows < least or table.n_columns == 0:
             raise ValueError(
                 f"Found array with {table.n_rows} sample(s) and {table.n_columns} feature(s) "
                 f"(shape={(table.n_rows, table.n_columns)}) while a minimum of 1 is required."
@@ -103,6 +105,7 @@ def validated_table(estimator: Any, X: Any, *, by_name: bool, numeric: bool, res
                 del estimator.feature_names_in_
         return table
     options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
+    options["ensure_min_samples"] = least
     if not numeric and isinstance(X, (list, tuple)):
         X = np.array(X, dtype=object)
     try:

@@ -217,14 +217,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             For values that declarations do not allow, with the names of all such columns.
         """
         columns = self._columns(table)
-        for start in range(0, table.n_rows, _SLAB):
+        for start in range(0, max(table.n_rows, 1), _SLAB):
             rows = slice(start, min(start + _SLAB, table.n_rows))
             values: list[Any] = []
             wrong = []
             for column in columns:
                 try:
                     found, declared = table.column(column.position, rows), column.declaration
-                    if in_fit and not declared.is_read(found[:_PEEKED]).any():
+                    if in_fit and table.n_rows and not declared.is_read(found[:_PEEKED]).any():
                         declared.check_readable(table.column(column.position), column.where)
                     values += declared.read(found, column.where)
                 except ValueError as error:
@@ -275,9 +275,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def table_of(estimator: Any, X: Any, *, reset: bool) -> Table:
+def table_of(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Table:
     """Validate X for an estimator with the parameter `columns`."""
     columns = estimator.columns
-    return validated_table(
-        estimator, X, by_name=is_by_name(columns), numeric=are_numbers(columns), reset=reset
-    )
+    by_name, numeric = is_by_name(columns), are_numbers(columns)
+    return validated_table(estimator, X, by_name=by_name, numeric=numeric, reset=reset, least=least)

@@ -1,0 +1,88 @@
+"""Under add/remove the number of records is private: no number of them decides what happens."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from fit_cases import CASES
+from sklearn.base import clone
+
+from skdp.data import ArrayRecords
+from skdp.tabular import DPTabularClassifier
+
+ADD_REMOVE = [
+    name for name, each in CASES.items() if each.parameters.get("neighbouring") == "add_remove"
+]
+
+
+def sizes(case):
+    n_public = case.parameters["n_public"]
+    return 0, 1, n_public, 10 * n_public
+
+
+def some(case, n):
+    """Records of a case, of any number."""
+    records = case.records(0, n=max(n, 4))
+    return type(records)(*(None if part is None else part[:n] for part in records))
+
+
+def outcome(case, records, from_source=False, **units):
+    """What anybody sees of a fit: its error, or its report up to the plans by its releases."""
+    model = case.make()
+    groups = {} if records.groups is None else {"groups": records.groups}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if from_source:
+                model.fit(ArrayRecords(*records, **units, chunk_rows=64))
+            else:
+                model.fit(records.X, records.y, **groups, **units)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        predicted = model.predict(case.records(1, n=5).X)
+    assert predicted.dtype.kind not in "fc" or np.isfinite(predicted).all()
+    first = model.privacy_.releases[0]
+    plan = {name: value for name, value in model.privacy_.plan.items() if name == "radius"}
+    return first.name, first.noise_scale, first.n_records, tuple(plan), sorted(vars(model))
+
+
+@pytest.mark.mostly("slow", 10)
+@pytest.mark.parametrize("name", ADD_REMOVE)
+def test_every_number_of_records_is_fitted(name):
+    case = CASES[name]
+    seen = [outcome(case, some(case, n)) for n in sizes(case)]
+    assert not isinstance(seen[0], str), seen[0]
+    assert all(each == seen[0] for each in seen)
+
+
+@pytest.mark.mostly("slow", 10)
+@pytest.mark.parametrize("name", ADD_REMOVE)
+@pytest.mark.parametrize("units", ["persons", "weights", "source", "source of persons"])
+def test_every_number_has_one_outcome(name, units):
+    """Also where a method has no proof for persons or weights, or needs memory: one refusal."""
+    case = CASES[name]
+    seen = []
+    for n in sizes(case):
+        given = {}
+        if "persons" in units:
+            given["user_ids"] = np.arange(n) // 2
+        if units == "weights":
+            given["sample_weight"] = np.full(n, 0.5)
+        seen.append(outcome(case, some(case, n), "source" in units, **given))
+        if units == "weights":  # that are zero
+            given["sample_weight"] = np.zeros(n)
+            seen.append(outcome(case, some(case, n), **given))
+    assert all(each == seen[0] for each in seen), seen
+
+
+def test_a_table_without_rows():
+    frame = pd.DataFrame({"a": [0.5, 0.1], "b": ["x", "y"]})
+    model = DPTabularClassifier(
+        columns={"a": (0, 1), "b": ["x", "y"]}, classes=[0, 1], neighbouring="add_remove",
+        n_public=100, random_state=0,
+    )  # fmt: skip
+    fits = [clone(model).fit(frame[:n], np.arange(n)).privacy_ for n in (0, 1, 2)]
+    assert len({each.releases[0].noise_scale for each in fits}) == 1
+    with pytest.raises(ValueError, match="0 sample"):
+        clone(model).set_params(neighbouring="replace_one", n_public=None).fit(frame[:0], [])
