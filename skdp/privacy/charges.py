@@ -12,6 +12,7 @@ import contextvars
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -96,7 +97,8 @@ def charge(
 
 def check_affordable(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
     """Refuse an event that a ledger has no budget for, or of another relation."""
-    spent = ledger.event
+    counts = Counter(entry.event for entry in ledger.entries)
+    spent = ComposedEvent([RepeatedEvent(*part) for part in counts.items()])
     common_relation([event, spent], ledger.relation)
     if ledger.epsilon == math.inf:
         return

@@ -44,6 +44,9 @@ from skdp.privacy.ledger_files import Identity, LedgerError, LockedFile, create_
 _VERSION = 2
 #: More than any header has.
 _LONGEST_HEADER = 1 << 16
+#: The lines of ledgers that were read last, and what they say, by the ids of the ledgers.
+_READ: dict[str, tuple[bytes, tuple[Entry, ...], frozenset[str]]] = {}
+_MOST_READ = 16
 #: What a line raises that is not what it should be.
 _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
@@ -252,8 +255,12 @@ def _with_header(file: LockedFile) -> Ledger:
 
 
 def _read_lines(ledger: Ledger, lines: bytes) -> None:
-    """Fill a ledger with the lines after its header."""
-    for number, line in enumerate(lines.split(b"\n")[1:-1], 2):
+    """Fill a ledger with the lines after its header; those that were read before are known."""
+    known, entries, closed = _READ.get(ledger.id, (b"", (), frozenset[str]()))
+    if not (known and ledger.version > 1 and lines.startswith(known)):
+        known, entries, closed = lines[: lines.find(b"\n") + 1], (), frozenset()
+    ledger.entries, ledger.closed = list(entries), set(closed)
+    for number, line in enumerate(lines[len(known) :].split(b"\n")[:-1], known.count(b"\n") + 1):
         try:
             _read_line(ledger, line)
         except _UNREADABLE:
@@ -266,6 +273,9 @@ def _read_lines(ledger: Ledger, lines: bytes) -> None:
     except ValueError as error:
         raise LedgerError(f"The ledger {ledger.path!r} has no single relation: {error}") from None
     ledger.lines = lines
+    if len(_READ) > _MOST_READ:
+        _READ.clear()
+    _READ[ledger.id] = lines, tuple(ledger.entries), frozenset(ledger.closed)
 
 
 def _read_line(ledger: Ledger, line: bytes) -> None:
