@@ -85,7 +85,8 @@ def refuse_kinds(name: str, values: Any, kinds: str) -> None:
     with contextlib.suppress(Exception):  # no array: whoever reads it says so
         kind = np.asarray(values).dtype.kind
     if kind and kind in kinds:
-        raise ValueError(f"{name} holds {_KINDS[kind]}, which are not supported.")
+        what = "Complex data" if kind == "c" else "They are"  # as scikit-learn says it
+        raise ValueError(f"{name} holds {_KINDS[kind]}. {what} not supported.")
 
 
 def validate_array(X: Any) -> np.ndarray:
