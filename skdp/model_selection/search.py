@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_lengths, check_positive, check_real
-from skdp._estimator import check_random_state, randomness, staged
+from skdp._estimator import check_random_state, plain_labels, randomness, staged
 from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp._units import Persons
@@ -206,6 +206,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         check_lengths(X, y)
         with refuse_without_values():
             y = column_or_1d(y, warn=True)
+        if not is_classifier(self.estimator):  # whose labels must not be objects
+            y = plain_labels(y)
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
         share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
         scoring = self._resolved(self.estimator, y)
