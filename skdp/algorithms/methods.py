@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
@@ -409,6 +410,16 @@ METHODS: dict[str, Method] = {
         is_penalised=False,
         penalises_after=True,
         has_ball=False,
+    ),
+    "core": Method(
+        plan=plan_core,
+        relations=tuple(Neighbouring),
+        needs_delta=True,
+        is_penalised=False,
+        penalises_after=True,
+        has_ball=False,
+        chunked=True,
+        is_weighted=True,
     ),
     "gradient": Method(
         plan=plan_noisy_gradient_descent,

@@ -1,0 +1,7 @@
+"""The engine of our own models: three releases and what follows from them for free.
+
+:mod:`~.means` releases where rows and targets lie, :mod:`~.steps` plans and takes noisy gradient
+steps, :mod:`~.size` releases the size of the margins and their shift; :mod:`~.margin_laws` tells
+what clipping and noise do to normal margins. :mod:`~.fit` joins them and alone reads records,
+through :mod:`~.sums`. Theory: docs/theory/core.md.
+"""

@@ -1,0 +1,153 @@
+"""Release 1: where rows and targets lie.
+
+The vector of a record is ``(u, |u|^2 / 2, t, 1)``: u is its row over the norm bound, t
+``1.5 e_y / sqrt(2)`` for classes and ``(y, y^2)`` for numbers in units of their bound
+(docs/theory/core.md, Lemma 1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.core.margin_laws import basis
+from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.problems import Design, Records
+from skdp.problems.block import Block
+
+#: Weight of a class, whose share log odds need more than the means of rows; least share.
+_CLASS, _LEAST_SHARE = 1.5, 0.01
+#: Prior of numbers in units of their bound: variance of the mean; median of the variance, and
+#: standard deviation of its logarithm.
+_MEAN, _VARIANCE, _SPREAD = 0.05, 0.06, 1.5
+
+
+@dataclass(frozen=True)
+class MeansSum:
+    """Sum the vectors over the records of a block; `n_classes` is 0 for numbers."""
+
+    unit: float
+    n_features: int
+    n_classes: int
+    target_bound: float
+
+    def __call__(self, block: Block) -> np.ndarray:
+        squares = squared_norms(block) / self.unit**2
+        ones = np.ones(len(squares))
+        rows = block.pull_back(ones)[0, : self.n_features] / self.unit
+        if self.n_classes:
+            codes = block.targets.astype(np.intp)
+            targets = block.count(codes, self.n_classes) * (_CLASS / math.sqrt(2.0))
+        else:
+            y = block.targets / self.target_bound
+            targets = block.sum(np.column_stack([y, y * y]))
+        return np.concatenate([rows, [0.5 * block.sum(squares)], targets, [block.sum(ones)]])
+
+
+@dataclass(frozen=True)
+class Means:
+    """What release 1 tells.
+
+    Attributes
+    ----------
+    n_records : float
+        Public or released number of records.
+    noise : float
+        Deviation of the noise of a mean.
+    centering : Centering
+    shares : ndarray of shape (n_classes,)
+        Of the classes; empty for numbers.
+    mean, deviation : float
+        Of numbers, in units of their bound; 0 and 1 for classes.
+
+    Offsets of the centering are in the basis of log odds, or in units of the bound.
+    """
+
+    n_records: float
+    noise: float
+    centering: Centering
+    shares: np.ndarray
+    mean: float = 0.0
+    deviation: float = 1.0
+
+
+def plan_means(
+    n_classes: int, design: Design, neighbouring: Neighbouring, mu: float, entries: int
+) -> NoisySum:
+    """Calibrate the release by Lemma 1."""
+    targets = _CLASS**2 if n_classes else 4.0
+    alone = math.sqrt(2.25 + 0.5 * targets)
+    return NoisySum(
+        design=design,
+        neighbouring=neighbouring,
+        mu=mu,
+        sensitivity=math.sqrt(4.0 + targets) if neighbouring.is_replaced else alone,
+        size=alone,
+        n_entries=entries,
+        name="means of rows and targets",
+        reference="docs/theory/core.md, Lemma 1",
+    )
+
+
+def release_means(
+    plan: NoisySum, records: Records, n_classes: int, target_bound: float, noise: NoiseSource
+) -> Means:
+    """Release the means of the records; the result is a function of the noisy sum."""
+    design = plan.design
+    statistic = MeansSum(records.data_norm, design.n_features, n_classes, target_bound)
+    noisy, deviation = plan.release(records.total(statistic), noise)
+    is_counted = design.is_slack or not plan.neighbouring.is_replaced
+    n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
+    return found(
+        noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0
+    )
+
+
+def found(
+    means: np.ndarray, noise: float, n: float, is_counted: bool, n_classes: int, is_moved: bool
+) -> Means:
+    """Shrink noisy means by their noise: a function of the release."""
+    d = len(means) - 1 - (n_classes or 2)
+    mean = means[:d] if is_moved else np.zeros(d)
+    square = max(float(mean @ mean), 1e-300)
+    mean = mean * max(0.0, 1.0 - d * noise**2 / square)
+    mean = mean / max(1.0, float(np.linalg.norm(mean)))
+    squared = min(1.0, 2.0 * max(float(means[d]), 0.0) + 2.0 * noise) - float(mean @ mean)
+    scale = math.sqrt(min(max(squared, 2.0 * noise, 1e-6), 1.0))
+    shares, center, deviation = np.empty(0), 0.0, 1.0
+    if n_classes:
+        of_share = noise * math.sqrt(2.0) / _CLASS
+        prior = (n_classes - 1.0) / (n_classes**2 * (n_classes + 1.0))
+        shares = means[d + 1 :] * math.sqrt(2.0) / _CLASS
+        shares = 1.0 / n_classes + (shares - 1.0 / n_classes) * prior / (prior + of_share**2)
+        shares = np.maximum(shares if is_moved else np.full(n_classes, 1.0), _LEAST_SHARE)
+        shares = shares / shares.sum()
+        offsets = basis(n_classes).T @ np.log(shares) if is_moved else np.zeros(n_classes - 1)
+    else:
+        center = min(max(float(means[d + 1]) * _MEAN / (_MEAN + noise**2), -1.0), 1.0)
+        center = center if is_moved else 0.0
+        deviation = math.sqrt(_variance(float(means[d + 2]) - center**2, noise, center))
+        offsets = np.array([center])
+    centering = Centering(
+        mean=mean,
+        scale=scale,
+        offsets=offsets,
+        target_variance=deviation**2,
+        n_records=n if is_counted else None,
+        errors=(noise / scale, noise),
+    )
+    return Means(n, noise, centering, shares, center, deviation)
+
+
+def _variance(noisy: float, noise: float, center: float) -> float:
+    """Return the posterior mean of the variance of numbers under a log-normal prior."""
+    grid = np.geomspace(1e-6, 1.0, 200)
+    logs = -0.5 * (np.log(grid / _VARIANCE) / _SPREAD) ** 2
+    logs -= 0.5 * (grid - noisy) ** 2 / (noise**2 * (1.0 + 4.0 * center**2))
+    weights = np.exp(logs - logs.max())
+    return float(weights @ grid / weights.sum())

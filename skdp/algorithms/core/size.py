@@ -1,0 +1,178 @@
+"""The size of the margins: what the steps tell of it, and release 3, which corrects it.
+
+Theory: docs/theory/core.md, sections 6 and 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.core.margin_laws import Law
+from skdp.algorithms.core.steps import Steps
+from skdp.problems import Loss, SoftmaxLoss
+from skdp.problems.block import Block
+
+#: Second moments along the signal over an average one.
+_MOMENTS = np.array([1.0, 3.0])
+#: Variance of the prior of true margins of log odds.
+_PRIOR = 2.0
+#: Largest change of size and shift in a round.
+_LONGEST = 1.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is known of the size of margins ``z`` of the steps.
+
+    Attributes
+    ----------
+    deviation : float
+        Of z, noise included.
+    size, variance : float
+        Of the best margins ``size z / deviation``: posterior mean and variance.
+    """
+
+    deviation: float
+    size: float
+    variance: float
+
+
+def posterior(norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: bool) -> Size:
+    """Return the posterior of the size given the norm of the mean weights."""
+    d, k, noise = steps.n_features, n_outputs, steps.variance
+    moments = np.minimum(_MOMENTS, max(0.5 * d, 1.0))
+    t = law.deviations
+    seen = steps.learnt(law.pulled(steps.clip), moments / d)
+    signal = k * d * seen**2 / moments
+    mean = signal + k * d * noise
+    spread = (2.0 * k * d * noise**2 + 4.0 * noise * signal) / (4.0 * mean)
+    logs = -0.5 * (norm - np.sqrt(mean)) ** 2 / spread - 0.5 * np.log(spread)
+    if not is_squared:
+        logs += np.log(np.gradient(t))[:, None] - 0.5 * (t**2 / _PRIOR)[:, None]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    own = seen**2 + noise
+    ratio = law.best(seen / np.sqrt(own)) / np.sqrt(own)
+    square = float((weights * own).sum())
+    size = math.sqrt(square)
+    best = float((weights * ratio * own).sum()) / square
+    spread_of_ratio = float((weights * own * (ratio - best) ** 2).sum()) / square
+    return Size(size, size * best, square * max(spread_of_ratio, 0.01 * best**2, 1e-6))
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Sum derivatives of the loss in size and shift of margins, each record's clipped to `top`.
+
+    The vector of a record is ``(r'z, r, z'Wz, Wz, tr W / k)`` over ``max(1, |z|^2 / k)``.
+
+    Attributes
+    ----------
+    loss : Loss
+    weights : ndarray of shape (k, width)
+        Of rows ``(x, 1)``, for z.
+    size : float
+    shift : ndarray of shape (k,)
+        Margins of the mean record, in units of the loss.
+    unit : float
+        Units of the loss over those of z.
+    spread : float
+        Deviation of the targets in units of the loss; 1 for classes.
+    top : float
+    """
+
+    loss: Loss
+    weights: np.ndarray
+    size: float
+    shift: np.ndarray
+    unit: float
+    spread: float
+    top: float
+    needs_norms = False
+
+    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+        k = len(self.weights)
+        z = block.margins(self.weights).reshape(-1, k)
+        margins = self.spread * self.unit * self.size * z + self.shift
+        if isinstance(self.loss, SoftmaxLoss):
+            basis, p = self.loss.basis, self.loss.probabilities(margins)
+            classes = z @ basis.T
+            along = p * (classes - np.einsum("ij,ij->i", p, classes)[:, None])
+            r = self.loss.derivative(margins, block.targets)
+            wz, trace = along @ basis, (1.0 - np.einsum("ij,ij->i", p, p)) / k
+        else:
+            flat = margins[:, 0]
+            r = self.unit / self.spread * self.loss.derivative(flat, block.targets)[:, None]
+            trace = self.unit**2 * self.loss.second_derivative(flat, block.targets)
+            wz = trace[:, None] * z
+        columns = (
+            np.einsum("ij,ij->i", r, z)[:, None],
+            r,
+            np.einsum("ij,ij->i", wz, z)[:, None],
+            wz,
+            trace[:, None],
+        )
+        vectors = np.concatenate(columns, axis=1)
+        vectors /= np.maximum(1.0, np.einsum("ij,ij->i", z, z) / k)[:, None]
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        return block.weighted(self.top / np.maximum(lengths, self.top)) @ vectors
+
+    @property
+    def steepness(self) -> float:
+        """Bound the change of a vector per change of z (docs/theory/core.md, Lemma 4)."""
+        k = len(self.weights)
+        residual = math.sqrt(2.0)
+        if not self.loss.has_odds:
+            residual = (self.loss.target_bound + float(np.abs(self.shift).max())) / self.spread
+        return 4.0 * (1.0 + residual + self.size) * (1.0 + math.sqrt(k) + k)
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """Posterior of size and shift in basis units.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (1 + k,)
+    covariance : ndarray of shape (1 + k, 1 + k)
+    """
+
+    theta: np.ndarray
+    covariance: np.ndarray
+
+    def after(
+        self, noisy: np.ndarray, tau: float, n: float, slope: np.ndarray, bend: np.ndarray
+    ) -> Corrected:
+        """Update by noisy mean derivatives.
+
+        Parameters
+        ----------
+        noisy : ndarray of shape (2 + 2 k + 1,)
+        tau : float
+            Deviation of their noise.
+        n : float
+        slope : ndarray of shape (k,)
+            Derivative of the base in the size.
+        bend : ndarray of shape (k, k)
+            Curvature of the mean record, of trace k: its shape alone counts.
+        """
+        k = len(slope)
+        gradient, hessian = noisy[: k + 1], np.empty((k + 1, k + 1))
+        hessian[0, 0], hessian[1:, 0] = noisy[k + 1], noisy[k + 2 : 2 * k + 2]
+        hessian[0, 1:], hessian[1:, 1:] = hessian[1:, 0], noisy[-1] * bend
+        chain = np.eye(k + 1)
+        chain[1:, 0] = slope
+        gradient, hessian = chain.T @ gradient, chain.T @ hessian @ chain
+        values, vectors = np.linalg.eigh(hessian)
+        values = np.maximum(values, tau)
+        hessian = (vectors * values) @ vectors.T
+        gain = (vectors * (values / (tau**2 + values / n))) @ vectors.T
+        covariance = np.linalg.inv(gain @ hessian + np.linalg.inv(self.covariance))
+        covariance = 0.5 * (covariance + covariance.T)
+        step = np.clip(covariance @ gain @ gradient, -_LONGEST, _LONGEST)
+        theta = self.theta - step
+        theta[0] = max(theta[0], 0.0)
+        return Corrected(theta, covariance)

@@ -1,0 +1,134 @@
+"""Release 2: noisy steps, planned from public numbers and release 1.
+
+Steps of a heavy ball are linear in their noise where the loss is a quadratic, so the noise in the
+mean of all iterates is known exactly for every curvature (docs/theory/core.md, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import erf
+
+from skdp.algorithms.core.margin_laws import ROW, Law
+
+#: Clips of squares that are compared, in deviations of the targets; of log odds.
+_CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), (0.6, 1.0)
+#: Predicted loss that a larger clip of log odds may cost; true deviation of margins there.
+_WORTH, _TYPICAL = 0.002, math.sqrt(2.0)
+#: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
+#: classes and of more.
+_DRIFT = (0.75, 1.2, 2.0)
+#: Least and largest number of steps; longest stable step in inverse curvatures.
+_FEWEST, _MOST, _STABLE = 10, 150, 1.5
+#: Curvatures over an average one for which noise is spread over the steps.
+_CURVATURES = np.array([0.125, 0.5, 2.0])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Numbers of the steps.
+
+    Attributes
+    ----------
+    clip : float
+        Norm of the gradient of a record: in deviations of targets, or in the basis of log odds.
+    bend : float
+        Average curvature of the clipped loss in a margin.
+    n_steps : int
+    size, momentum : float
+    n_features : int
+    unit : float
+        Noise of a mean of clipped gradients for all of the budget of the steps.
+    """
+
+    clip: float
+    bend: float
+    n_steps: int
+    size: float
+    momentum: float
+    n_features: int
+    unit: float
+
+    def responses(self, curvature: np.ndarray) -> np.ndarray:
+        """Return what the noise of each step adds to the mean iterate, shape (n_steps, m)."""
+        change = np.full(len(curvature), self.size)
+        weight, total = change.copy(), np.zeros(len(curvature))
+        out = np.empty((self.n_steps, len(curvature)))
+        for step in range(self.n_steps - 1, -1, -1):  # noise of the last step is in one iterate
+            total = total + weight
+            out[step] = total
+            change = self.momentum * change - self.size * curvature * weight
+            weight = weight + change
+        return out / self.n_steps
+
+    @property
+    def average_curvature(self) -> float:
+        """Curvature in a direction of average variance."""
+        return self.bend / self.n_features
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """Part of the squared mu of each step: by the weight that its noise has in the end."""
+        weights = np.abs(self.responses(_CURVATURES * self.average_curvature))
+        weights = (weights / weights.sum(axis=0)).mean(axis=1) + 1e-6 / self.n_steps
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the noise of a mean weight in an average direction."""
+        weights = self.responses(np.array([self.average_curvature]))[:, 0]
+        return float(self.unit**2 * (weights**2 / self.parts).sum())
+
+    def learnt(self, pull: Callable[[np.ndarray], np.ndarray], moments: np.ndarray) -> np.ndarray:
+        """Return the deviations of margins that steps without noise make, shape (m, j).
+
+        `pull` is that of :meth:`Law.pulled`, `moments` are second moments of rows along the signal.
+        """
+        fitted = change = total = np.zeros((1, len(moments)))
+        for _ in range(self.n_steps):
+            change = self.momentum * change - self.size * moments * pull(fitted)
+            fitted = fitted + change
+            total = total + fitted
+        return np.asarray(total / self.n_steps)
+
+
+def plan_steps(
+    law: Law, n_classes: int, n_features: int, n_records: float, changes: int, mu: float
+) -> Steps:
+    """Choose clip, path and steps; `mu` is that of all steps, `changes` 2 where one is replaced."""
+    noise = changes / (n_records * mu)
+    if n_classes:
+        clip = min(_CLIPS_OF_ODDS)
+        losses = [_predicted(law, each, n_features, noise) for each in _CLIPS_OF_ODDS]
+        if losses[1] <= losses[0] + _WORTH:
+            clip = max(_CLIPS_OF_ODDS)
+        bend = law.end(clip, _TYPICAL)[1]
+    else:
+        clips = _CLIPS_OF_SQUARES
+        z = clips / ROW
+        bends = erf(z / math.sqrt(2.0))
+        # second moment of a clipped standard normal number
+        sampled = bends - z * math.sqrt(2.0 / math.pi) * np.exp(-0.5 * z**2) + z**2 * (1.0 - bends)
+        variance = (n_features * (clips * noise) ** 2 + sampled / n_records) / bends**2
+        clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
+    drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
+    largest = 0.5 if n_classes else 1.0
+    path = 2.0 * drift / (clip * noise)
+    horizon = path * largest / _STABLE
+    n_steps = int(min(max(2.0 * math.sqrt(horizon), _FEWEST), _MOST))
+    size, momentum = path / n_steps, 0.0
+    if horizon > n_steps:
+        size = _STABLE / largest
+        momentum = max(min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps), 0.0)
+    return Steps(clip, bend, n_steps, size, momentum, n_features, clip * noise)
+
+
+def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:
+    """Predict the loss that noise costs at the end of the steps."""
+    end, bend = law.end(clip, _TYPICAL)
+    return float(law.end(1.0, _TYPICAL)[1] * (clip * noise * n_features / (bend * end)) ** 2)
