@@ -65,6 +65,12 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
         "--ebm-python", metavar="PATH", help="with interpret-core (nonlinear, tabular)"
     )
     parser.add_argument("--dpmm-python", metavar="PATH", help="Python that has dpmm (synthetic)")
+    parser.add_argument(
+        "--side", action="append", metavar="LABEL:KEY=VALUE,...", help="suite: what is compared"
+    )
+    parser.add_argument("--sets", metavar="NAMES", help="suite, ablation: these sets alone")
+    parser.add_argument("--first-seed", type=int, default=0, help="suite, ablation")
+    parser.add_argument("--jobs", type=int, help="suite, ablation: processes beside each other")
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:
