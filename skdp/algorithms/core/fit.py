@@ -218,6 +218,9 @@ class CorePlan(Plan):
         run.noise.reserve(steps.n_steps * total.size)
         for step in run.counted("noisy steps")(steps.n_steps):
             own = spread * self.unit * weights
+            if self.n_classes:  # mean probabilities stay the released shares
+                size = float(np.linalg.norm(weights)) / math.sqrt(d * len(weights))
+                offsets = self.unit * found.law.center_at(steps.clip, size)
             gradients = ClippedGradients(
                 loss=loss, weights=rows.weights(own), offset=offsets.squeeze(), clip_norm=clip
             )
@@ -233,6 +236,8 @@ class CorePlan(Plan):
             gradient = noisy.reshape(shape) * (scale / found.means.n_records)
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
+            if self.n_classes:
+                weights[:, d:] = 0.0
             length = float(np.linalg.norm(weights))
             if not length < math.inf:  # no record may meet weights that are not numbers
                 weights, change = np.zeros(shape), np.zeros(shape)
@@ -248,12 +253,13 @@ class CorePlan(Plan):
             of_shares = means.noise * math.sqrt(2.0) / 1.5 / means.shares
             known = float((of_shares**2 @ basis(self.n_classes) ** 2).mean())
             known += (0.2 * size.size) ** 2
-            first = means.centering.offsets
         else:
-            known, first = (means.noise / means.deviation) ** 2, np.zeros(k)
-        if not len(constant) or not self.objective.design.intercept:
+            known = (means.noise / means.deviation) ** 2
+        if not self.objective.design.intercept:
             return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, 1e-12, k))
-        shift = first + constant - found.law.base_at(size.size)[0]
+        if self.n_classes:
+            return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
+        shift = constant
         steps = found.steps
         weights = steps.responses(np.array([0.04 * steps.bend]))[:, 0]
         error = 0.04 * steps.unit**2 * float((weights**2 / steps.parts).sum())

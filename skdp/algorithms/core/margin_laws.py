@@ -1,8 +1,8 @@
 """What clipped gradients make of normal margins: tables of public or released numbers.
 
-Margins of records are taken for ``t g``, g standard normal in the k directions of the outputs. The
-mean clipped gradient along g at fitted margins ``s g`` is the pull ``G(s, t)``: steps without noise
-go where it vanishes. By Stein's identity unclipped log odds need one function alone, the slope
+Margins of records are taken for ``t g``, g standard normal in the k directions of the outputs, beside
+a base for which mean probabilities are the released shares. The mean clipped gradient along g at
+fitted margins ``s g`` is the pull ``G(s, t)``: steps without noise go where it vanishes. By Stein's identity unclipped log odds need one function alone, the slope
 ``f(s) = E g . p(s g) / k``: the best size s of margins whose correlation with the true ones is r
 solves ``f(s) = r f(t)`` (docs/theory/core.md, section 4).
 """
@@ -52,12 +52,19 @@ class Law:
         f at the deviations.
     base : ndarray of shape (m, k)
         Margins of the mean record for which mean probabilities are the shares; 0 for squares.
+    center : callable ``clip -> ndarray of shape (m, k)``
+        Those for which the mean clipped residual is 0 if the deviation is the true one.
     """
 
     deviations: np.ndarray
     pull: Callable[[float], np.ndarray]
     slope: np.ndarray
     base: np.ndarray
+    center: Callable[[float], np.ndarray]
+
+    def center_at(self, clip: float, size: float) -> np.ndarray:
+        """Return the margins of the mean record where clipped residuals have the mean 0."""
+        return _interpolated(np.array([size]), self.deviations, self.center(clip))[0]
 
     def end(self, clip: float, deviation: float) -> tuple[float, float]:
         """Return where steps end, over the true deviation, and the curvature there."""
@@ -87,13 +94,9 @@ class Law:
 
     def base_at(self, size: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the base of margins of a size, and its derivative in the size; each (k,)."""
-        grid = np.append(0.0, self.deviations)
-        table = np.vstack([2.0 * self.base[:1] - self.base[:1], self.base])
-        at, ahead = (
-            np.array([np.interp(s, grid, column) for column in table.T])
-            for s in (size, 1.01 * size + 1e-3)
-        )
-        return at, (ahead - at) / (0.01 * size + 1e-3)
+        step = 0.01 * size + 1e-3
+        at, ahead = _interpolated(np.array([size, size + step]), self.deviations, self.base)
+        return at, (ahead - at) / step
 
 
 @lru_cache(maxsize=1)
@@ -107,7 +110,8 @@ def squares() -> Law:
         variance = missing**2 + (1.0 - deviations**2)[:, None]
         return np.asarray(missing * erf(clip / ROW / np.sqrt(2.0 * variance)))
 
-    return Law(deviations, pull, deviations, np.zeros((24, 1)))
+    zero = np.zeros((24, 1))
+    return Law(deviations, pull, deviations, zero, lambda clip: zero)
 
 
 def basis(n_classes: int) -> np.ndarray:
@@ -138,15 +142,45 @@ def _odds(logs: tuple[float, ...]) -> Law:
     @lru_cache(maxsize=8)
     def pull(clip: float) -> np.ndarray:
         out = np.empty((len(deviations), len(_RATIOS)))
+        clipped = center(clip)
         for row, t in enumerate(deviations):
-            fitted = softmax(offsets + (t * _RATIOS)[:, None] * directions[:, None], axis=2)
-            lengths = (fitted**2).sum(axis=2, keepdims=True) - 2.0 * fitted + 1.0
-            left = np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12)))
+            at = _interpolated(t * _RATIOS, deviations, clipped) @ of_classes.T
+            fitted = softmax(at + (t * _RATIOS)[:, None] * directions[:, None], axis=2)
+            left = _left(fitted, clip)
             along = np.einsum("nj,nsj->ns", directions, fitted)[:, :, None] - directions[:, None]
             out[row] = np.einsum("n,nj,nsj->s", weights, true[:, row], left * along, optimize=True)
         return out / k
 
-    return Law(deviations, pull, slope, base)
+    @lru_cache(maxsize=8)
+    def center(clip: float) -> np.ndarray:
+        found = base.copy()
+        for row, t in enumerate(deviations):
+            at = found[row] if not row else found[row] + found[row - 1] - base[row - 1]
+            for _ in range(20):
+                p = softmax(of_classes @ at + t * directions, axis=1)
+                kept = true[:, row] * _left(p, clip)
+                rate = weights @ (kept.sum(axis=1, keepdims=True) * p - kept) @ of_classes
+                both = (weights * kept.sum(axis=1))[:, None] * p
+                second = np.diag(both.sum(axis=0)) - both.T @ p
+                second = of_classes.T @ second @ of_classes + 1e-9 * np.eye(k)
+                at = at - np.clip(np.linalg.solve(second, rate), -1.0, 1.0)
+                if np.abs(rate).max() < 1e-6:
+                    break
+            found[row] = at
+        return found
+
+    return Law(deviations, pull, slope, base, center)
+
+
+def _left(fitted: np.ndarray, clip: float) -> np.ndarray:
+    """Return what clipping leaves of the residual of each class, the last axis."""
+    lengths = (fitted**2).sum(axis=-1, keepdims=True) - 2.0 * fitted + 1.0
+    return np.asarray(np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12))))
+
+
+def _interpolated(sizes: np.ndarray, grid: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Interpolate the columns of a table, constant beyond its ends; shape (m, k)."""
+    return np.column_stack([np.interp(sizes, grid, column) for column in table.T])
 
 
 def _bases(
