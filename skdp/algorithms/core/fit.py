@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.core.margin_laws import Law, basis, odds, squares
+from skdp.algorithms.core.margin_laws import CONSTANT, Balance, Law, basis, odds, squares
 from skdp.algorithms.core.means import Means, plan_means, release_means
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior
 from skdp.algorithms.core.steps import Steps, plan_steps
@@ -46,8 +46,25 @@ class Found:
     means: Means
     law: Law
     steps: Steps
+    balance: Balance | None
     size: Size | None = None
     theta: Corrected | None = None
+
+    @property
+    def start(self) -> np.ndarray:
+        """Margins of a constant model in the basis."""
+        return np.zeros(1) if self.balance is None else self.balance.start
+
+    def base_at(
+        self, size: float, root: np.ndarray, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the base of margins of a size and a shape, and its derivative in the size."""
+        if self.balance is None:
+            return start, np.zeros_like(start)
+        step = 0.01 * size + 1e-3
+        base = self.balance.base(size * root, start)
+        ahead = self.balance.base((size + step) * root, base)
+        return base, (ahead - base) / step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +146,8 @@ class CorePlan(Plan):
         law = odds(means.shares) if self.n_classes else squares()
         n = means.n_records if design.is_slack else float(design.n_records)
         given = self.n_classes, design.n_features, n, self.changes, self.mu_steps
-        return Found(means, law, plan_steps(law, *given))
+        balance = Balance(means.shares) if self.n_classes else None
+        return Found(means, law, plan_steps(law, *given), balance)
 
     def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -191,8 +209,7 @@ class CorePlan(Plan):
             k = self.loss.n_outputs
             size = posterior(norm, found.steps, found.law, k, not self.n_classes)
             start = self._start(means, found, size, rows.constant * weights[:, d:].sum(axis=1))
-            theta = self._corrected(rows, found, size, weights[:, :d], start, run)
-            base = found.law.base_at(float(theta.theta[0]))[0]
+            theta, base = self._corrected(rows, found, size, weights[:, :d], start, run)
             scale = self.spread(means) * self.unit
             weights[:, :d] *= scale * theta.theta[0] / size.deviation
             weights[:, d:] = 0.0
@@ -218,9 +235,6 @@ class CorePlan(Plan):
         run.noise.reserve(steps.n_steps * total.size)
         for step in run.counted("noisy steps")(steps.n_steps):
             own = spread * self.unit * weights
-            if self.n_classes:  # mean probabilities stay the released shares
-                size = float(np.linalg.norm(weights)) / math.sqrt(d * len(weights))
-                offsets = self.unit * found.law.center_at(steps.clip, size)
             gradients = ClippedGradients(
                 loss=loss, weights=rows.weights(own), offset=offsets.squeeze(), clip_norm=clip
             )
@@ -236,8 +250,6 @@ class CorePlan(Plan):
             gradient = noisy.reshape(shape) * (scale / found.means.n_records)
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
-            if self.n_classes:
-                weights[:, d:] = 0.0
             length = float(np.linalg.norm(weights))
             if not length < math.inf:  # no record may meet weights that are not numbers
                 weights, change = np.zeros(shape), np.zeros(shape)
@@ -252,7 +264,7 @@ class CorePlan(Plan):
         if self.n_classes:
             of_shares = means.noise * math.sqrt(2.0) / 1.5 / means.shares
             known = float((of_shares**2 @ basis(self.n_classes) ** 2).mean())
-            known += (0.2 * size.size) ** 2
+            known += (CONSTANT * size.size) ** 2
         else:
             known = (means.noise / means.deviation) ** 2
         if not self.objective.design.intercept:
@@ -261,8 +273,8 @@ class CorePlan(Plan):
             return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
         shift = constant
         steps = found.steps
-        weights = steps.responses(np.array([0.04 * steps.bend]))[:, 0]
-        error = 0.04 * steps.unit**2 * float((weights**2 / steps.parts).sum())
+        weights = steps.responses(np.array([CONSTANT**2 * steps.bend]))[:, 0]
+        error = (CONSTANT * steps.unit) ** 2 * float((weights**2 / steps.parts).sum())
         error += max(float((shift**2).mean()) - known - error, 0.0)
         kept = known / (known + error)
         theta = np.append(size.size, kept * shift)
@@ -276,8 +288,8 @@ class CorePlan(Plan):
         weights: np.ndarray,
         theta: Corrected,
         run: Run,
-    ) -> Corrected:
-        """Release 3: rounds of derivatives in size and shift."""
+    ) -> tuple[Corrected, np.ndarray]:
+        """Release 3: rounds of derivatives in size and shift; also return the base."""
         means, k, loss = found.means, self.loss.n_outputs, self.loss
         width, scale = self.objective.design.width, self.spread(found.means) * self.unit
         of_rows = np.zeros((k, width))
@@ -291,8 +303,9 @@ class CorePlan(Plan):
             bend = of_classes.T @ (np.diag(p) - np.outer(p, p)) @ of_classes
             bend *= k / np.trace(bend)
         center = 0.0 if self.n_classes else means.mean * loss.target_bound
+        root, base = _root(weights / size.deviation), found.start
         for _ in range(_ROUNDS):
-            base, slope = found.law.base_at(float(theta.theta[0]))
+            base, slope = found.base_at(float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,
                 weights=rows.weights(of_rows),
@@ -306,7 +319,13 @@ class CorePlan(Plan):
             noisy, tau = sums.release(rows.full_total(statistic), run.noise, moved)
             n = means.n_records
             theta = theta.after(noisy / n, tau / n, n, slope, bend)
-        return theta
+        return theta, found.base_at(float(theta.theta[0]), root, base)[0]
+
+
+def _root(weights: np.ndarray) -> np.ndarray:
+    """Return the root of the covariance of margins on rows of equal variances."""
+    values, vectors = np.linalg.eigh(weights @ weights.T / weights.shape[1])
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _diagonal(first: float, others: float, k: int) -> np.ndarray:

@@ -13,17 +13,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import helmert
 from scipy.special import erf, softmax
 
-#: Norm of an average prepared row, by which residuals are clipped: hypot(1, 0.2).
-ROW = math.hypot(1.0, 0.2)
+#: Value of the constant feature beside rows whose mean square is 1, and norm of an average row.
+CONSTANT = 0.5
+ROW = math.hypot(1.0, CONSTANT)
 #: Grid of fitted over true deviations.
-_RATIOS = np.linspace(0.0, 3.0, 31)
+_RATIOS = np.linspace(0.0, 3.0, 21)
 #: Nodes of a normal law in one direction, and draws in several, with their opposites.
-_NODES, _DRAWS = 61, 150
+_NODES, _DRAWS = 61, 75
+#: Newton steps for the constant under clipping; for the base, the mean residual that is none, and the largest margin of the mean record.
+_CENTERED, _NEWTON, _EXACT, _FAR = 12, 50, 1e-8, 50.0
 
 
 @lru_cache(maxsize=64)
@@ -46,25 +50,15 @@ class Law:
     ----------
     deviations : ndarray of shape (m,)
         Grid of true deviations t.
-    pull : callable ``clip -> ndarray of shape (m, 31)``
+    pull : callable ``clip -> ndarray of shape (m, 21)``
         G at fitted deviations of 0 to 3 times the true one.
     slope : ndarray of shape (m,)
         f at the deviations.
-    base : ndarray of shape (m, k)
-        Margins of the mean record for which mean probabilities are the shares; 0 for squares.
-    center : callable ``clip -> ndarray of shape (m, k)``
-        Those for which the mean clipped residual is 0 if the deviation is the true one.
     """
 
     deviations: np.ndarray
     pull: Callable[[float], np.ndarray]
     slope: np.ndarray
-    base: np.ndarray
-    center: Callable[[float], np.ndarray]
-
-    def center_at(self, clip: float, size: float) -> np.ndarray:
-        """Return the margins of the mean record where clipped residuals have the mean 0."""
-        return _interpolated(np.array([size]), self.deviations, self.center(clip))[0]
 
     def end(self, clip: float, deviation: float) -> tuple[float, float]:
         """Return where steps end, over the true deviation, and the curvature there."""
@@ -80,7 +74,7 @@ class Law:
         table, rows = self.pull(clip), np.arange(len(self.deviations))[:, None]
 
         def pull(fitted: np.ndarray) -> np.ndarray:
-            places = np.clip(fitted / self.deviations[:, None] / _RATIOS[1], 0.0, 29.999)
+            places = np.clip(fitted / self.deviations[:, None] / _RATIOS[1], 0.0, len(_RATIOS) - 1.001)
             cell = places.astype(np.intp)
             part = places - cell
             return np.asarray((1.0 - part) * table[rows, cell] + part * table[rows, cell + 1])
@@ -91,12 +85,6 @@ class Law:
         """Return the best size of margins for correlations with the true ones, shape (m, j)."""
         wanted = correlation * self.slope[:, None]
         return np.interp(wanted, np.append(0.0, self.slope), np.append(0.0, self.deviations))
-
-    def base_at(self, size: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the base of margins of a size, and its derivative in the size; each (k,)."""
-        step = 0.01 * size + 1e-3
-        at, ahead = _interpolated(np.array([size, size + step]), self.deviations, self.base)
-        return at, (ahead - at) / step
 
 
 @lru_cache(maxsize=1)
@@ -110,8 +98,7 @@ def squares() -> Law:
         variance = missing**2 + (1.0 - deviations**2)[:, None]
         return np.asarray(missing * erf(clip / ROW / np.sqrt(2.0 * variance)))
 
-    zero = np.zeros((24, 1))
-    return Law(deviations, pull, deviations, zero, lambda clip: zero)
+    return Law(deviations, pull, deviations)
 
 
 def basis(n_classes: int) -> np.ndarray:
@@ -129,79 +116,79 @@ def odds(shares: np.ndarray) -> Law:
 
 @lru_cache(maxsize=32)
 def _odds(logs: tuple[float, ...]) -> Law:
-    k, of_classes = len(logs) - 1, basis(len(logs))
+    k, balance = len(logs) - 1, Balance(softmax(np.array(logs)))
     nodes, weights = normal_law(k)
-    shares, offsets = softmax(np.array(logs)), np.array(logs)
     deviations = np.geomspace(0.05, 10.0, 24 if k == 1 else 16)
-    directions = nodes @ of_classes.T  # (nodes, K)
-    base = _bases(deviations, shares, offsets @ of_classes, directions, weights, of_classes)
-    margins = base @ of_classes.T + deviations[:, None] * directions[:, None]
+    directions = nodes @ balance.basis.T  # (nodes, K)
+    base, at = np.empty((len(deviations), k)), balance.start
+    for row, t in enumerate(deviations):
+        base[row] = at = balance.base(t * np.eye(k), at)
+    margins = base @ balance.basis.T + deviations[:, None] * directions[:, None]
     true = softmax(margins, axis=2)  # (nodes, m, K)
     slope = np.einsum("n,nj,nmj->m", weights, directions, true, optimize=True) / k
 
     @lru_cache(maxsize=8)
     def pull(clip: float) -> np.ndarray:
-        out = np.empty((len(deviations), len(_RATIOS)))
-        clipped = center(clip)
-        for row, t in enumerate(deviations):
-            at = _interpolated(t * _RATIOS, deviations, clipped) @ of_classes.T
-            fitted = softmax(at + (t * _RATIOS)[:, None] * directions[:, None], axis=2)
-            left = _left(fitted, clip)
-            along = np.einsum("nj,nsj->ns", directions, fitted)[:, :, None] - directions[:, None]
-            out[row] = np.einsum("n,nj,nsj->s", weights, true[:, row], left * along, optimize=True)
-        return out / k
+        of_classes, y = balance.basis, true[:, :, None]
+        spread = (deviations[:, None] * _RATIOS)[..., None] * directions[:, None, None]
+        at = np.tile(balance.start, (len(deviations), len(_RATIOS), 1))
+        for _ in range(_CENTERED):  # the constant follows: clipped residuals have the mean 0
+            p = softmax(at @ of_classes.T + spread, axis=3)
+            kept = y * _left(p, clip)
+            total = kept.sum(axis=3, keepdims=True)
+            residuals = total * p - kept
+            rate = np.einsum("n,nmsj,ja->msa", weights, residuals, of_classes, optimize=True)
+            both = weights[:, None, None, None] * total * p
+            second = -np.einsum("nmsi,nmsj->msij", both, p, optimize=True)
+            second[..., range(k + 1), range(k + 1)] += both.sum(axis=0)
+            second = of_classes.T @ second @ of_classes + 1e-9 * np.eye(k)
+            at = at - np.clip(np.linalg.solve(second, rate[..., None])[..., 0], -1.0, 1.0)
+        return np.einsum("n,nj,nmsj->ms", weights, directions, residuals, optimize=True) / k
 
-    @lru_cache(maxsize=8)
-    def center(clip: float) -> np.ndarray:
-        found = base.copy()
-        for row, t in enumerate(deviations):
-            at = found[row] if not row else found[row] + found[row - 1] - base[row - 1]
-            for _ in range(20):
-                p = softmax(of_classes @ at + t * directions, axis=1)
-                kept = true[:, row] * _left(p, clip)
-                rate = weights @ (kept.sum(axis=1, keepdims=True) * p - kept) @ of_classes
-                both = (weights * kept.sum(axis=1))[:, None] * p
-                second = np.diag(both.sum(axis=0)) - both.T @ p
-                second = of_classes.T @ second @ of_classes + 1e-9 * np.eye(k)
-                at = at - np.clip(np.linalg.solve(second, rate), -1.0, 1.0)
-                if np.abs(rate).max() < 1e-6:
-                    break
-            found[row] = at
-        return found
+    return Law(deviations, pull, slope)
 
-    return Law(deviations, pull, slope, base, center)
+
+class Balance:
+    """Margins of the mean record for normal margins ``root g`` around it.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (K,)
+        Of the classes.
+    """
+
+    def __init__(self, shares: np.ndarray) -> None:
+        self.basis = basis(len(shares))
+        self.start = self.basis.T @ np.log(shares)
+        self._shares = shares
+        self._nodes, self._weights = normal_law(len(shares) - 1)
+
+    def base(self, root: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return those for which mean probabilities are the shares, by Newton's method."""
+        spread = self._nodes @ root.T @ self.basis.T
+
+        def rate(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            p = softmax(self.basis @ at + spread, axis=1)
+            return self._weights @ p - self._shares, self._second(p, self._weights)
+
+        return self._solved(rate, start)
+
+    def _second(self, p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        weighted = weights[:, None] * p
+        return np.diag(weighted.sum(axis=0)) - weighted.T @ p
+
+    def _solved(self, rate: Any, start: np.ndarray) -> np.ndarray:
+        at = start
+        for _ in range(_NEWTON):
+            first, second = rate(at)
+            second = self.basis.T @ second @ self.basis + 1e-9 * np.eye(len(at))
+            at = at - np.clip(np.linalg.solve(second, self.basis.T @ first), -1.0, 1.0)
+            if np.abs(first).max() < _EXACT:
+                break
+        return np.asarray(np.clip(at, -_FAR, _FAR))
 
 
 def _left(fitted: np.ndarray, clip: float) -> np.ndarray:
     """Return what clipping leaves of the residual of each class, the last axis."""
     lengths = (fitted**2).sum(axis=-1, keepdims=True) - 2.0 * fitted + 1.0
     return np.asarray(np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12))))
-
-
-def _interpolated(sizes: np.ndarray, grid: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Interpolate the columns of a table, constant beyond its ends; shape (m, k)."""
-    return np.column_stack([np.interp(sizes, grid, column) for column in table.T])
-
-
-def _bases(
-    deviations: np.ndarray,
-    shares: np.ndarray,
-    start: np.ndarray,
-    directions: np.ndarray,
-    weights: np.ndarray,
-    of_classes: np.ndarray,
-) -> np.ndarray:
-    """Find the margins of the mean record by Newton's method, from one deviation to the next."""
-    found = np.tile(start, (len(deviations), 1))
-    for row, t in enumerate(deviations):
-        at = found[row - 1] if row else start
-        for _ in range(50):
-            p = softmax(of_classes @ at + t * directions, axis=1)
-            rate = of_classes.T @ (weights @ p - shares)
-            second = np.diag(weights @ p) - (weights[:, None] * p).T @ p
-            step = np.linalg.solve(of_classes.T @ second @ of_classes + 1e-9 * np.eye(len(at)), rate)
-            at = at - np.clip(step, -1.0, 1.0)
-            if np.abs(rate).max() < 1e-9:
-                break
-        found[row] = at
-    return found

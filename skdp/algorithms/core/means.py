@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.core.margin_laws import basis
+from skdp.algorithms.core.margin_laws import CONSTANT, basis
 from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
@@ -140,6 +140,7 @@ def found(
         target_variance=deviation**2,
         n_records=n if is_counted else None,
         errors=(noise / scale, noise),
+        constant=CONSTANT,
     )
     return Means(n, noise, centering, shares, center, deviation)
 

@@ -172,7 +172,8 @@ class Corrected:
         gain = (vectors * (values / (tau**2 + values / n))) @ vectors.T
         covariance = np.linalg.inv(gain @ hessian + np.linalg.inv(self.covariance))
         covariance = 0.5 * (covariance + covariance.T)
-        step = np.clip(covariance @ gain @ gradient, -_LONGEST, _LONGEST)
-        theta = self.theta - step
+        longest = np.full(k + 1, _LONGEST)
+        longest[0] = max(_LONGEST, 0.5 * self.theta[0])
+        theta = self.theta - np.clip(covariance @ gain @ gradient, -longest, longest)
         theta[0] = max(theta[0], 0.0)
         return Corrected(theta, covariance)

@@ -50,6 +50,8 @@ class Centering:
     errors : tuple of two floats, default=(0.0, 1.0)
         Deviations of the noise of a coordinate of the mean of rows, in units of the scale, and of
         the mean of targets. 0 and 1 where the offsets are no release.
+    constant : float, default=rules.CONSTANT
+        Value of the constant beside centered rows.
     """
 
     mean: np.ndarray
@@ -58,6 +60,7 @@ class Centering:
     target_variance: float
     n_records: float | None = None
     errors: tuple[float, float] = (0.0, 1.0)
+    constant: float = rules.CONSTANT
 
     @classmethod
     def unknown(cls, n_features: int, n_outputs: int) -> Centering:
@@ -120,10 +123,10 @@ class CenteredRecords(ABC):
         self.centering = centering
         self.unit = data_norm * centering.scale
         self.shift = centering.mean / centering.scale
-        self.constant = rules.CONSTANT if has_intercept else 0.0
+        self.constant = centering.constant if has_intercept else 0.0
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self.constant
-        self.amplification = self.norm_bound / rules.CONSTANT if has_intercept else 1.0
+        self.amplification = self.norm_bound / self.constant if has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
 
@@ -172,7 +175,7 @@ class CenteredRecords(ABC):
         """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
         if not self.has_intercept:
             return 1.0
-        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / rules.CONSTANT) ** 2
+        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / self.constant) ** 2
         return min(self.amplification**2, off_center)
 
 
