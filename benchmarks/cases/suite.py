@@ -81,7 +81,7 @@ def _main(job: dict[str, Any]) -> None:
         module, _, constant = name.rpartition(".")
         if not hasattr(importlib.import_module(module), constant):
             raise ValueError(f"There is no {name}.")
-        setattr(importlib.import_module(module), constant, ast.literal_eval(value))
+        setattr(importlib.import_module(module), constant, ast.literal_eval(value.replace(";", ",")))
     from benchmarks import suite_sets
 
     sets = suite_sets.FAMILIES | suite_sets.real(SimpleNamespace(**job))

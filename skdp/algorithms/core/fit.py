@@ -271,10 +271,12 @@ class CorePlan(Plan):
             return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, 1e-12, k))
         if self.n_classes:
             return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
-        shift = constant
         steps = found.steps
-        weights = steps.responses(np.array([CONSTANT**2 * steps.bend]))[:, 0]
-        error = (CONSTANT * steps.unit) ** 2 * float((weights**2 / steps.parts).sum())
+        curvature = CONSTANT**2 * steps.bend
+        weights = steps.responses(np.array([curvature]))[:, 0]
+        learnt = max(curvature * float(weights.sum()), 0.5)
+        shift = constant / learnt
+        error = (CONSTANT * steps.unit / learnt) ** 2 * float((weights**2 / steps.parts).sum())
         error += max(float((shift**2).mean()) - known - error, 0.0)
         kept = known / (known + error)
         theta = np.append(size.size, kept * shift)
