@@ -46,7 +46,7 @@ def simulated(
     rate: float = 0.5,
     noise: float = 1.0,
 ) -> Split:
-    """Draw records: `kind` is the law of rows, `scale` the deviation of margins, `rate` positives."""
+    """Draw records; `kind` is the law of rows, `scale` the deviation of margins."""
     rng, m = np.random.default_rng(seed), n + N_TEST
     Z, codes = rng.standard_normal((m, d)), None
     if kind.startswith("decay"):

@@ -81,7 +81,9 @@ def _main(job: dict[str, Any]) -> None:
         module, _, constant = name.rpartition(".")
         if not hasattr(importlib.import_module(module), constant):
             raise ValueError(f"There is no {name}.")
-        setattr(importlib.import_module(module), constant, ast.literal_eval(value.replace(";", ",")))
+        setattr(
+            importlib.import_module(module), constant, ast.literal_eval(value.replace(";", ","))
+        )
     from benchmarks import suite_sets
 
     sets = suite_sets.FAMILIES | suite_sets.real(SimpleNamespace(**job))
@@ -91,7 +93,11 @@ def _main(job: dict[str, Any]) -> None:
             for epsilon in EPSILONS:
                 row = _scores(skdp, split, epsilon, seed, method)
                 kind = "simulated" if name in suite_sets.FAMILIES else "real"
-                cell = {"kind": kind, "set": name, "task": "classes" if split.n_classes else "numbers"}
+                cell = {
+                    "kind": kind,
+                    "set": name,
+                    "task": "classes" if split.n_classes else "numbers",
+                }
                 print(json.dumps({**cell, "epsilon": epsilon, "seed": seed, "side": label, **row}))
 
 
@@ -148,7 +154,9 @@ def _lines(table: Any) -> Iterator[str]:
         yield f"{side} beside {first}:"
         for (kind, task), part in change.groupby(level=["kind", "task"]):
             rows = part.index
-            error = part.groupby(level="set").mean().std() / math.sqrt(len(set(rows.droplevel([3, 4]))))
+            error = part.groupby(level="set").mean().std() / math.sqrt(
+                len(set(rows.droplevel([3, 4])))
+            )
             own = [
                 f"{100 * (wide['worst_part'].loc[rows, side] > HURT).mean():.1f} % hurt",
                 f"{100 * (wide['gain'].loc[rows, side] < -WORSE).mean():.1f} % worse",
@@ -156,7 +164,8 @@ def _lines(table: Any) -> Iterator[str]:
                 f"{wide['seconds'].loc[rows, side].median():.3f} s",
             ]
             gain = wide["gain"].loc[rows, side].mean()
-            yield f"  {kind} {task}: gain {gain:.4f}, {part.mean():+.4f} ({error:.4f}); {', '.join(own)}"
+            beside = f"{part.mean():+.4f} ({error:.4f})"
+            yield f"  {kind} {task}: gain {gain:.4f}, {beside}; {', '.join(own)}"
         if side != first:
             by_set = change.groupby(level="set", sort=False).mean()
             yield "  " + ", ".join(f"{name} {value:+.3f}" for name, value in by_set.items())

@@ -11,17 +11,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.core.margin_laws import CONSTANT, Balance, Law, basis, odds, squares
+from skdp.algorithms.core.margin_laws import Balance, Law, basis, odds, squares
 from skdp.algorithms.core.means import Means, plan_means, release_means
+from skdp.algorithms.core.post import base_at, root_of, started, unmoved, weight_noise
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior
-from skdp.algorithms.core.steps import Steps, plan_steps
+from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
+from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_chunks import centered
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
 from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.preparation.penalty import (
+    AFTER_RELEASES,
+    Spectrum,
+    needs_moments,
+    penalised_rows,
+)
+from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -33,6 +43,8 @@ from skdp.problems.rounding import two_margins, two_norms
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Part of size and shift, and its rounds.
 _SIZE_SHARE, _ROUNDS = 0.06, 3
+#: Part of second moments for the user's penalty.
+_PENALTY_SHARE = 0.1
 #: Clip of the last release over its noise, and the largest one of log odds.
 _TOP, _TOP_OF_ODDS = 0.03, 2.0
 #: Norm that no private weights exceed, in units of margins.
@@ -55,17 +67,6 @@ class Found:
         """Margins of a constant model in the basis."""
         return np.zeros(1) if self.balance is None else self.balance.start
 
-    def base_at(
-        self, size: float, root: np.ndarray, start: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the base of margins of a size and a shape, and its derivative in the size."""
-        if self.balance is None:
-            return start, np.zeros_like(start)
-        step = 0.01 * size + 1e-3
-        base = self.balance.base(size * root, start)
-        ahead = self.balance.base((size + step) * root, base)
-        return base, (ahead - base) / step
-
 
 @dataclass(frozen=True, kw_only=True)
 class CorePlan(Plan):
@@ -79,6 +80,8 @@ class CorePlan(Plan):
         Of the Gaussian differential privacy of all.
     share : float
         Part of its square for the means.
+    moments : RowMomentsPlan or None
+        For the user's penalty.
     found : Found or None
         None before the first release.
     """
@@ -86,6 +89,7 @@ class CorePlan(Plan):
     objective: Objective
     mu: float
     share: float
+    moments: RowMomentsPlan | None = None
     found: Found | None = None
 
     @property
@@ -115,7 +119,8 @@ class CorePlan(Plan):
 
     @property
     def mu_steps(self) -> float:
-        return self.mu * math.sqrt(1.0 - self.share - _SIZE_SHARE)
+        moments = 0.0 if self.moments is None else _PENALTY_SHARE
+        return self.mu * math.sqrt(1.0 - self.share - _SIZE_SHARE - moments)
 
     @property
     def mu_round(self) -> float:
@@ -176,14 +181,45 @@ class CorePlan(Plan):
         rounds = self._sum(
             f"size and shift, {_ROUNDS} rounds as one", "Lemma 3", top, mu, 2 * k + 3
         )
-        return self.means.describe(), of_steps.describe(), rounds.describe()
+        moments = () if self.moments is None else (self.moments.describe(),)
+        return self.means.describe(), *moments, of_steps.describe(), rounds.describe()
 
     def _top(self, n: float) -> float:
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
         return min(top, _TOP_OF_ODDS) if self.n_classes else top
 
+    @property
+    def has_class_shares(self) -> bool:
+        """Whether the shares of the classes are known after the first release."""
+        return bool(self.n_classes and self.objective.design.intercept > 0)
+
+    def planned_noise(self) -> PlannedNoise:
+        design, numbers = self.objective.design, self.numbers
+        size = self.unit * self.spread(numbers.means)
+        margin = size * math.sqrt(numbers.steps.variance)
+        norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
+        margins = MarginNoise(coef=margin / norm, average_row=margin, rare_row=margin)
+        return PlannedNoise(margins, sampling_noise(self.loss, design))
+
+    def alarms(self) -> tuple[str, ...]:
+        law, steps = self.numbers.law, self.numbers.steps
+        seen = steps.learnt(law.pulled(steps.clip), np.array([1.0 / steps.n_features]))[:, 0]
+        typical = float(np.interp(TYPICAL if self.n_classes else 0.5, law.deviations, seen))
+        if typical**2 >= steps.variance:
+            return ()
+        return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def remarks(self) -> tuple[str, ...]:
+        theta = None if self.found is None else self.found.theta
+        found = (AFTER_RELEASES,) if self.objective.is_penalised else ()
+        if theta is not None and theta.theta[0] < 2.0 * math.sqrt(theta.covariance[0, 0]):
+            found = (*found, "the model is nearly a constant: its margins are of the size of noise")
+        return found
+
     def to_dict(self) -> dict[str, Any]:
-        steps = self.numbers.steps
+        steps, shares = self.numbers.steps, {}
+        if self.found is not None and self.has_class_shares:
+            shares = {"class_shares": self.found.means.shares.tolist()}
         return {
             "alpha": self.objective.alpha or 1.0 / (steps.size * steps.n_steps),
             "n_steps": steps.n_steps,
@@ -191,34 +227,50 @@ class CorePlan(Plan):
             "momentum": steps.momentum,
             "clip_norm": steps.clip,
             "mu": self.mu,
+            **shares,
         }
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
         data.check_targets(self.loss)
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
-            data = data.in_double()
+            data, d, k = data.in_double(), self.objective.design.n_features, self.loss.n_outputs
             bound = self.loss.target_bound or 1.0
             means = release_means(self.means, data, self.n_classes, bound, run.noise)
-            found = self._planned(means)
-            offsets = means.centering.offsets * (self.unit if self.n_classes else bound)
-            rows = centered(data, replace(means.centering, offsets=offsets))
+            found, scale = self._planned(means), self.spread(means) * self.unit
+            first = means.centering.offsets * (self.unit if self.n_classes else bound)
+            rows = centered(data, replace(means.centering, offsets=first))
+            spectrum = self._spectrum(rows, run)
             weights = self._stepped(rows, found, run)
-            d = self.objective.design.n_features
             norm = float(np.linalg.norm(weights[:, :d]))
-            k = self.loss.n_outputs
             size = posterior(norm, found.steps, found.law, k, not self.n_classes)
-            start = self._start(means, found, size, rows.constant * weights[:, d:].sum(axis=1))
-            theta, base = self._corrected(rows, found, size, weights[:, :d], start, run)
-            scale = self.spread(means) * self.unit
-            weights[:, :d] *= scale * theta.theta[0] / size.deviation
+            theta = unmoved(size, k)
+            if rows.has_intercept:
+                constant = rows.constant * weights[:, d]
+                theta = started(means, found.steps, size, found.balance, constant)
             weights[:, d:] = 0.0
-            center = 0.0 if self.n_classes else means.mean * bound
-            offsets = center + scale * (base + theta.theta[1:])
-            if not rows.has_intercept:
-                offsets = np.zeros_like(offsets)
-            point = rows.coefficients(weights, offsets, data.intercept)
-            return Result(point=point, plan=replace(self, found=replace(found, size=size, theta=theta)))
+            weights /= size.deviation
+            theta, base, slope = self._corrected(rows, found, weights, theta, run)
+            offsets = first * (not self.n_classes) + scale * (base + theta.theta[1:])
+            offsets = offsets if rows.has_intercept else np.zeros(k)
+            scaled = scale * theta.theta[0] * weights
+            of_classes = np.asarray(self.loss.class_weights(np.eye(k)))
+            variance = found.steps.variance / size.deviation**2
+            noise = weight_noise(rows, weights, slope, theta, variance, scale, of_classes)
+            scaled, offsets = penalised_rows(self.objective, rows, scaled, offsets, spectrum, scale)
+            point = rows.coefficients(scaled, offsets, data.intercept)
+            plan = replace(self, found=replace(found, size=size, theta=theta))
+            return Result(point=point, plan=plan, noise=noise)
+
+    def _spectrum(self, rows: CenteredRecords, run: Run) -> Spectrum:
+        """Release second moments for the user's penalty, if the plan has them."""
+        d = self.objective.design.n_features
+        if self.moments is None:
+            return Spectrum.public(d)
+        matrix, unit = self.moments.release(rows, run.noise)[:d, :d], self.moments.noise
+        factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
+        values, directions = np.linalg.eigh(factor * matrix)
+        return Spectrum.released(values, directions, 0.5 * unit * factor)
 
     def _stepped(self, rows: CenteredRecords, found: Found, run: Run) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis."""
@@ -258,45 +310,18 @@ class CorePlan(Plan):
             total += weights
         return np.asarray(total / steps.n_steps)
 
-    def _start(self, means: Means, found: Found, size: Size, constant: np.ndarray) -> Corrected:
-        """Return the posterior of size and shift after the steps: a function of releases."""
-        k = len(constant)
-        if self.n_classes:
-            of_shares = means.noise * math.sqrt(2.0) / 1.5 / means.shares
-            known = float((of_shares**2 @ basis(self.n_classes) ** 2).mean())
-            known += (CONSTANT * size.size) ** 2
-        else:
-            known = (means.noise / means.deviation) ** 2
-        if not self.objective.design.intercept:
-            return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, 1e-12, k))
-        if self.n_classes:
-            return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
-        steps = found.steps
-        curvature = CONSTANT**2 * steps.bend
-        weights = steps.responses(np.array([curvature]))[:, 0]
-        learnt = max(curvature * float(weights.sum()), 0.5)
-        shift = constant / learnt
-        error = (CONSTANT * steps.unit / learnt) ** 2 * float((weights**2 / steps.parts).sum())
-        error += max(float((shift**2).mean()) - known - error, 0.0)
-        kept = known / (known + error)
-        theta = np.append(size.size, kept * shift)
-        return Corrected(theta, _diagonal(size.variance, kept * error, k))
-
     def _corrected(
         self,
         rows: CenteredRecords,
         found: Found,
-        size: Size,
         weights: np.ndarray,
         theta: Corrected,
         run: Run,
-    ) -> tuple[Corrected, np.ndarray]:
-        """Release 3: rounds of derivatives in size and shift; also return the base."""
+    ) -> tuple[Corrected, np.ndarray, np.ndarray]:
+        """Release 3: rounds of size and shift; also return the base and its derivative."""
         means, k, loss = found.means, self.loss.n_outputs, self.loss
         width, scale = self.objective.design.width, self.spread(found.means) * self.unit
-        of_rows = np.zeros((k, width))
-        of_rows[:, : weights.shape[1]] = weights / size.deviation
-        length = float(np.linalg.norm(of_rows))
+        length = float(np.linalg.norm(weights))
         top = self._top(means.n_records)
         sums = self._sum("", "", top, self.mu_round, 2 * k + 3)
         bend = np.eye(k)
@@ -305,12 +330,12 @@ class CorePlan(Plan):
             bend = of_classes.T @ (np.diag(p) - np.outer(p, p)) @ of_classes
             bend *= k / np.trace(bend)
         center = 0.0 if self.n_classes else means.mean * loss.target_bound
-        root, base = _root(weights / size.deviation), found.start
+        root, base = root_of(weights[:, : self.objective.design.n_features]), found.start
         for _ in range(_ROUNDS):
-            base, slope = found.base_at(float(theta.theta[0]), root, base)
+            base, slope = base_at(found.balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,
-                weights=rows.weights(of_rows),
+                weights=rows.weights(weights),
                 size=float(theta.theta[0]),
                 shift=center + scale * (base + theta.theta[1:]),
                 unit=self.unit,
@@ -321,17 +346,7 @@ class CorePlan(Plan):
             noisy, tau = sums.release(rows.full_total(statistic), run.noise, moved)
             n = means.n_records
             theta = theta.after(noisy / n, tau / n, n, slope, bend)
-        return theta, found.base_at(float(theta.theta[0]), root, base)[0]
-
-
-def _root(weights: np.ndarray) -> np.ndarray:
-    """Return the root of the covariance of margins on rows of equal variances."""
-    values, vectors = np.linalg.eigh(weights @ weights.T / weights.shape[1])
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
-def _diagonal(first: float, others: float, k: int) -> np.ndarray:
-    return np.diag(np.append(first, np.full(k, max(others, 1e-12))))
+        return theta, *base_at(found.balance, float(theta.theta[0]), root, base)
 
 
 def covers_core(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -348,4 +363,12 @@ def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     if objective.neighbouring.is_replaced and not design.is_slack:
         needed = (plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)) ** 2
         plan = replace(plan, share=min(max(needed, _MEANS_SHARES[0]), _MEANS_SHARES[1]))
-    return plan
+    if not needs_moments(objective):
+        return plan
+    moments = plan_row_moments(
+        design,
+        objective.neighbouring,
+        mu * math.sqrt(_PENALTY_SHARE),
+        worthy_noise=rules.PENALTY_NOISE,
+    )
+    return replace(plan, moments=moments)

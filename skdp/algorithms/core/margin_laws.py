@@ -1,10 +1,11 @@
 """What clipped gradients make of normal margins: tables of public or released numbers.
 
-Margins of records are taken for ``t g``, g standard normal in the k directions of the outputs, beside
-a base for which mean probabilities are the released shares. The mean clipped gradient along g at
-fitted margins ``s g`` is the pull ``G(s, t)``: steps without noise go where it vanishes. By Stein's identity unclipped log odds need one function alone, the slope
-``f(s) = E g . p(s g) / k``: the best size s of margins whose correlation with the true ones is r
-solves ``f(s) = r f(t)`` (docs/theory/core.md, section 4).
+Margins of records are taken for ``t g``, g standard normal in the k directions of the outputs,
+beside a base for which mean probabilities are the shares. The mean clipped gradient along g at
+fitted margins ``s g`` is the pull ``G(s, t)``: steps without noise end where it vanishes. By
+Stein's identity unclipped log odds need one function alone, the slope ``f(s) = E g . p(s g) / k``:
+the best size s of margins whose correlation with the true ones is r solves ``f(s) = r f(t)``
+(docs/theory/core.md, section 4).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ROW = math.hypot(1.0, CONSTANT)
 _RATIOS = np.linspace(0.0, 3.0, 21)
 #: Nodes of a normal law in one direction, and draws in several, with their opposites.
 _NODES, _DRAWS = 61, 75
-#: Newton steps for the constant under clipping; for the base, the mean residual that is none, and the largest margin of the mean record.
+#: Newton steps for the constant under clipping, and for the base; the mean residual that is none;
+#: the largest margin of the mean record.
 _CENTERED, _NEWTON, _EXACT, _FAR = 12, 50, 1e-8, 50.0
 
 
@@ -74,7 +76,9 @@ class Law:
         table, rows = self.pull(clip), np.arange(len(self.deviations))[:, None]
 
         def pull(fitted: np.ndarray) -> np.ndarray:
-            places = np.clip(fitted / self.deviations[:, None] / _RATIOS[1], 0.0, len(_RATIOS) - 1.001)
+            places = np.clip(
+                fitted / self.deviations[:, None] / _RATIOS[1], 0.0, len(_RATIOS) - 1.001
+            )
             cell = places.astype(np.intp)
             part = places - cell
             return np.asarray((1.0 - part) * table[rows, cell] + part * table[rows, cell + 1])

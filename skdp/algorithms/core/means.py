@@ -21,7 +21,7 @@ from skdp.problems import Design, Records
 from skdp.problems.block import Block
 
 #: Weight of a class, whose share log odds need more than the means of rows; least share.
-_CLASS, _LEAST_SHARE = 1.5, 0.01
+CLASS, _LEAST_SHARE = 1.5, 0.01
 #: Prior of numbers in units of their bound: variance of the mean; median of the variance, and
 #: standard deviation of its logarithm.
 _MEAN, _VARIANCE, _SPREAD = 0.05, 0.06, 1.5
@@ -42,7 +42,7 @@ class MeansSum:
         rows = block.pull_back(ones)[0, : self.n_features] / self.unit
         if self.n_classes:
             codes = block.targets.astype(np.intp)
-            targets = block.count(codes, self.n_classes) * (_CLASS / math.sqrt(2.0))
+            targets = block.count(codes, self.n_classes) * (CLASS / math.sqrt(2.0))
         else:
             y = block.targets / self.target_bound
             targets = block.sum(np.column_stack([y, y * y]))
@@ -80,7 +80,7 @@ def plan_means(
     n_classes: int, design: Design, neighbouring: Neighbouring, mu: float, entries: int
 ) -> NoisySum:
     """Calibrate the release by Lemma 1."""
-    targets = _CLASS**2 if n_classes else 4.0
+    targets = CLASS**2 if n_classes else 4.0
     alone = math.sqrt(2.25 + 0.5 * targets)
     return NoisySum(
         design=design,
@@ -103,9 +103,7 @@ def release_means(
     noisy, deviation = plan.release(records.total(statistic), noise)
     is_counted = design.is_slack or not plan.neighbouring.is_replaced
     n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
-    return found(
-        noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0
-    )
+    return found(noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0)
 
 
 def found(
@@ -121,9 +119,9 @@ def found(
     scale = math.sqrt(min(max(squared, 2.0 * noise, 1e-6), 1.0))
     shares, center, deviation = np.empty(0), 0.0, 1.0
     if n_classes:
-        of_share = noise * math.sqrt(2.0) / _CLASS
+        of_share = noise * math.sqrt(2.0) / CLASS
         prior = (n_classes - 1.0) / (n_classes**2 * (n_classes + 1.0))
-        shares = means[d + 1 :] * math.sqrt(2.0) / _CLASS
+        shares = means[d + 1 :] * math.sqrt(2.0) / CLASS
         shares = 1.0 / n_classes + (shares - 1.0 / n_classes) * prior / (prior + of_share**2)
         shares = np.maximum(shares if is_moved else np.full(n_classes, 1.0), _LEAST_SHARE)
         shares = shares / shares.sum()

@@ -19,7 +19,7 @@ from skdp.algorithms.core.margin_laws import ROW, Law
 #: Clips of squares that are compared, in deviations of the targets; of log odds.
 _CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), (0.6, 1.0)
 #: Predicted loss that a larger clip of log odds may cost; true deviation of margins there.
-_WORTH, _TYPICAL = 0.002, math.sqrt(2.0)
+_WORTH, TYPICAL = 0.002, math.sqrt(2.0)
 #: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
 #: classes and of more.
 _DRIFT = (0.75, 1.2, 2.0)
@@ -107,7 +107,7 @@ def plan_steps(
         losses = [_predicted(law, each, n_features, noise) for each in _CLIPS_OF_ODDS]
         if losses[1] <= losses[0] + _WORTH:
             clip = max(_CLIPS_OF_ODDS)
-        bend = law.end(clip, _TYPICAL)[1]
+        bend = law.end(clip, TYPICAL)[1]
     else:
         clips = _CLIPS_OF_SQUARES
         z = clips / ROW
@@ -130,5 +130,5 @@ def plan_steps(
 
 def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:
     """Predict the loss that noise costs at the end of the steps."""
-    end, bend = law.end(clip, _TYPICAL)
-    return float(law.end(1.0, _TYPICAL)[1] * (clip * noise * n_features / (bend * end)) ** 2)
+    end, bend = law.end(clip, TYPICAL)
+    return float(law.end(1.0, TYPICAL)[1] * (clip * noise * n_features / (bend * end)) ** 2)
