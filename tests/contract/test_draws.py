@@ -106,6 +106,7 @@ def is_descent(release):
         "weighted solutions",
         "mean gradients on prepared rows",
         "sums of clipped gradients",
+        "size and shift",
     )
     return any(name in release.name for name in names)
 

@@ -234,6 +234,7 @@ def _linear() -> list[Case]:
         "quantile": (DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.3}),
     }
     both = ["logistic", "ridge"]
+    core = ["logistic", "multinomial", "ridge"]
     perturbed = ["logistic", "multinomial", "hinge", "huber", "quantile"]
     prepared = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
     deltas = (0.0, 0.01)
@@ -257,6 +258,13 @@ def _linear() -> list[Case]:
             "objective, add/remove": add_remove,
         }),
         ("{}, gradient, {}", [0.01], losses, losses, {"method": "gradient"}, {
+            "replace-one": {},
+            "no intercept": no_intercept,
+            "add/remove": add_remove,
+            "little noise": little_noise,
+            "alpha": {"alpha": 0.3},
+        }),
+        ("{}, core, {}", [0.01], core, core, {"method": "core"}, {
             "replace-one": {},
             "no intercept": no_intercept,
             "add/remove": add_remove,
@@ -305,13 +313,15 @@ class PairedRegressor(DPRidge):
 
 def _descents() -> list[Case]:
     """Noisy gradient descent on ways that small records and budgets do not take."""
-    shared = {"method": "gradient", "delta": 0.01}
+    shared, core = ({"method": name, "delta": 0.01} for name in ("gradient", "core"))
     groups = shared | {"epsilon": 1e4, "group_proportions": [0.5, 0.25, 0.25]}
     return [
         Case("logistic, gradient, persons", PairedClassifier, shared | {"epsilon": 50.0},
              n=16, n_classes=2),
         Case("multinomial, gradient, persons", PairedClassifier, shared, n=16, n_classes=3),
         Case("ridge, gradient, persons", PairedRegressor, shared, n=16),
+        Case("multinomial, core, persons", PairedClassifier, core, n=16, n_classes=3),
+        Case("ridge, core, persons", PairedRegressor, core, n=16),
         Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),

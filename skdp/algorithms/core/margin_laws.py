@@ -26,7 +26,7 @@ ROW = math.hypot(1.0, CONSTANT)
 #: Grid of fitted over true deviations.
 _RATIOS = np.linspace(0.0, 3.0, 21)
 #: Nodes of a normal law in one direction, and draws in several, with their opposites.
-_NODES, _DRAWS = 61, 75
+_NODES, _DRAWS = 61, 150
 #: Newton steps for the constant under clipping, and for the base; the mean residual that is none;
 #: the largest margin of the mean record.
 _CENTERED, _NEWTON, _EXACT, _FAR = 12, 50, 1e-8, 50.0

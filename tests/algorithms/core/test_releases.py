@@ -1,0 +1,158 @@
+"""The releases of the core: Lemmas 1, 3, 4 and F are attacked, whole fits are replayed."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from laboratory import Laboratory
+
+from skdp import DPLogisticRegression, DPRidge
+from skdp.algorithms.core.means import MeansSum, plan_means
+from skdp.algorithms.core.size import Derivatives
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+
+DELTA = 1e-5
+
+
+def mean_vectors(rng, n_classes, d=3, n=400):
+    """Vectors of single records at the ends of their set and inside of it."""
+    X = rng.standard_normal((n, d))
+    X *= rng.choice([0.0, 0.3, 1.0], (n, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
+    X[: n // 2] = rng.choice([-1.0, 1.0], n // 2)[:, None] * np.eye(d)[0]
+    y = rng.integers(n_classes, size=n) if n_classes else rng.choice([-1.0, 0.0, 0.5, 1.0], n)
+    records = Records(X, 1.0, 1.0, targets=y)
+    statistic = MeansSum(1.0, d, n_classes, 1.0)
+    return np.array([records.total(statistic, part=slice(i, i + 1)) for i in range(n)])
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+def test_means_move_by_no_more_than_lemma_1(n_classes):
+    vectors = mean_vectors(np.random.default_rng(0), n_classes)
+    design = Design(feature_norm=1.0, width=4, n_records=100, intercept=1.0)
+    plans = [
+        plan_means(n_classes, design, relation, 1.0, 9)
+        for relation in (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
+    ]
+    apart = np.linalg.norm(vectors[:, None] - vectors, axis=2).max()
+    assert 0.99 < apart / plans[0].sensitivity <= 1.0 + 1e-12
+    assert 0.9 < np.linalg.norm(vectors, axis=1).max() / plans[1].sensitivity <= 1.0 + 1e-12
+
+
+def derivatives(loss, rng, k):
+    """Statistics of a random released model."""
+    is_number = bool(loss.target_bound)
+    return Derivatives(
+        loss=loss,
+        weights=rng.standard_normal((k, 3)) * 3.0,
+        size=float(rng.uniform(0.1, 4.0)),
+        shift=rng.standard_normal(k) * (0.3 if is_number else 2.0),
+        unit=math.sqrt(2.0) if isinstance(loss, LogisticLoss) else 1.0,
+        spread=0.3 if is_number else 1.0,
+        top=1e9,
+    )
+
+
+LOSSES = {
+    "squares": (HalfSquaredLoss(1.0), 1),
+    "two classes": (LogisticLoss(), 1),
+    "four classes": (SoftmaxLoss(4), 3),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_vectors_of_rounds_change_by_no_more_than_lemma_4(name):
+    loss, k = LOSSES[name]
+    rng, steepest = np.random.default_rng(1), 0.0
+    for _ in range(300):
+        statistic = derivatives(loss, rng, k)
+        x = rng.standard_normal(2) * rng.choice([0.01, 0.1, 0.3, 1.0])
+        y = rng.choice([-1.0, 1.0]) if loss.target_bound else rng.integers(k + 1)
+        step = 1e-6 * rng.standard_normal(2)
+        rows = Records(np.array([x, x + step]), 100.0, 1.0, targets=np.array([y, y]))
+        ends = [rows.block(slice(i, i + 1)) for i in range(2)]
+        moved = np.linalg.norm(statistic(ends[1], None) - statistic(ends[0], None))
+        margins = np.linalg.norm(statistic.weights[:, :2] @ step)
+        steepest = max(steepest, moved / margins / statistic.steepness)
+    assert 0.01 < steepest <= 1.0
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_vectors_of_rounds_are_shortened(name):
+    loss, k = LOSSES[name]
+    rng = np.random.default_rng(2)
+    statistic = replace(derivatives(loss, rng, k), top=0.7)
+    y = rng.choice([-1.0, 1.0], 50) if loss.target_bound else rng.integers(k + 1, size=50)
+    records = Records(rng.standard_normal((50, 2)), 100.0, 1.0, targets=y)
+    lengths = [np.linalg.norm(statistic(records.block(slice(i, i + 1)), None)) for i in range(50)]
+    assert 0.7 - 1e-12 < max(lengths) <= 0.7 + 1e-12
+
+
+def table(rng, n, d, n_classes):
+    """Records of which some are at the ends of the sets."""
+    X = rng.standard_normal((n, d)) * rng.choice([0.1, 0.5, 5.0], (n, 1))
+    y = rng.integers(n_classes, size=n) if n_classes else rng.uniform(-1.5, 1.5, n)
+    return X, y
+
+
+def spent(model, first, second):
+    """Fit neighbours with one history; return the squared mu that the second one shows."""
+    total, releases, scales = 0.0, None, []
+    values = []
+    for X, y, options in (first, second):
+        with Laboratory(releases=releases) as laboratory:
+            model.fit(X, y, **options)
+        releases = laboratory.releases
+        draws = [draw for draw in laboratory.draws if draw.kind == "gaussian"]
+        values.append([draw.value for draw in draws])
+        scales.append([draw.scale for draw in draws])
+    assert scales[0] == scales[1]
+    for one, other, scale in zip(*values, scales[0], strict=True):
+        total += float(((one - other) ** 2).sum()) / scale**2
+    return total
+
+
+KINDS = ["replace_one", "add_remove", "weights", "persons", "persons, add_remove"]
+
+
+@pytest.mark.mostly("search", 5)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, n_classes, seed):
+    """With equal releases all noise scales are equal, and squared moves add up to mu^2 at most."""
+    rng = np.random.default_rng([seed, n_classes, KINDS.index(kind)])
+    n, d = int(rng.integers(4, 40)), int(rng.integers(1, 6))
+    epsilon = float(rng.choice([0.1, 1.0, 10.0, 100.0]))
+    options = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "method": "core"}
+    if "add_remove" in kind:
+        options |= {"neighbouring": "add_remove", "n_public": n}
+    if kind == "weights":
+        options["weight_bound"] = 1.0
+    if n_classes:
+        model = DPLogisticRegression(classes=range(n_classes), random_state=0, **options)
+    else:
+        model = DPRidge(target_range=(-1, 1), random_state=0, **options)
+    X, y = table(rng, n, d, n_classes)
+    given = {}
+    if kind == "weights":
+        given["sample_weight"] = rng.uniform(0.0, 2.0, n)
+    changed = np.zeros(n, dtype=bool)
+    changed[-1] = True
+    if "persons" in kind:
+        given["user_ids"] = np.minimum(np.arange(n) // 3, (n - 1) // 3)
+        changed = given["user_ids"] == given["user_ids"].max()
+    if "add_remove" in kind:
+        others = {key: value[~changed] for key, value in given.items()}
+        second = (X[~changed], y[~changed], others)
+    else:
+        Z, z, others = X.copy(), y.copy(), {key: value.copy() for key, value in given.items()}
+        Z[changed], z[changed] = -10.0 * Z[changed] - 1.0, (1 - z[changed]) if n_classes < 3 else 0
+        if kind == "weights":
+            others["sample_weight"][-1] = rng.choice([0.0, 9.0])
+        second = (Z, np.clip(z, -1, max(n_classes - 1, 1)) if n_classes else z, others)
+    with np.errstate(all="ignore"):
+        total = spent(model, (X, y, given), second)
+    assert total <= gaussian_mu(epsilon, DELTA) ** 2 * (1.0 + 1e-9)
