@@ -14,8 +14,15 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law, basis, odds, squares
-from skdp.algorithms.core.means import Means, plan_means, release_means
-from skdp.algorithms.core.post import base_at, root_of, started, unmoved, weight_noise
+from skdp.algorithms.core.means import Means, found_means, plan_means, release_means
+from skdp.algorithms.core.post import (
+    base_at,
+    expected_bends,
+    root_of,
+    started,
+    unmoved,
+    weight_noise,
+)
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior
 from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
 from skdp.algorithms.descent.noise import sampling_noise
@@ -133,8 +140,6 @@ class CorePlan(Plan):
 
     def _expected(self) -> Found:
         design = self.objective.design
-        from skdp.algorithms.core.means import found
-
         d, classes = design.n_features, self.n_classes or 2
         targets = np.full(classes, 1.5 / math.sqrt(2.0) / classes)
         if not self.n_classes:
@@ -143,7 +148,7 @@ class CorePlan(Plan):
         vector = np.concatenate([np.zeros(d), [0.5], targets])
         is_moved = design.intercept > 0.0
         return self._planned(
-            found(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
+            found_means(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
         )
 
     def _planned(self, means: Means) -> Found:
@@ -345,7 +350,8 @@ class CorePlan(Plan):
             moved = statistic.steepness * two_margins(width, rows.norm_bound * length)
             noisy, tau = sums.release(rows.full_total(statistic), run.noise, moved)
             n = means.n_records
-            theta = theta.after(noisy / n, tau / n, n, slope, bend)
+            bends = expected_bends(found.balance, base, float(theta.theta[0]), root, top)
+            theta = theta.after(noisy / n, bends, tau / n, n, slope, bend)
         return theta, *base_at(found.balance, float(theta.theta[0]), root, base)
 
 

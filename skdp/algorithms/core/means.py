@@ -62,6 +62,8 @@ class Means:
     centering : Centering
     shares : ndarray of shape (n_classes,)
         Of the classes; empty for numbers.
+    error : float
+        Posterior deviation of a share, or of the mean of numbers.
     mean, deviation : float
         Of numbers, in units of their bound; 0 and 1 for classes.
 
@@ -72,6 +74,7 @@ class Means:
     noise: float
     centering: Centering
     shares: np.ndarray
+    error: float
     mean: float = 0.0
     deviation: float = 1.0
 
@@ -103,10 +106,10 @@ def release_means(
     noisy, deviation = plan.release(records.total(statistic), noise)
     is_counted = design.is_slack or not plan.neighbouring.is_replaced
     n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
-    return found(noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0)
+    return found_means(noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0)
 
 
-def found(
+def found_means(
     means: np.ndarray, noise: float, n: float, is_counted: bool, n_classes: int, is_moved: bool
 ) -> Means:
     """Shrink noisy means by their noise: a function of the release."""
@@ -122,12 +125,16 @@ def found(
         of_share = noise * math.sqrt(2.0) / CLASS
         prior = (n_classes - 1.0) / (n_classes**2 * (n_classes + 1.0))
         shares = means[d + 1 :] * math.sqrt(2.0) / CLASS
-        shares = 1.0 / n_classes + (shares - 1.0 / n_classes) * prior / (prior + of_share**2)
+        kept = prior / (prior + of_share**2)
+        error = math.sqrt(kept) * of_share
+        shares = 1.0 / n_classes + (shares - 1.0 / n_classes) * kept
         shares = np.maximum(shares if is_moved else np.full(n_classes, 1.0), _LEAST_SHARE)
         shares = shares / shares.sum()
         offsets = basis(n_classes).T @ np.log(shares) if is_moved else np.zeros(n_classes - 1)
     else:
-        center = min(max(float(means[d + 1]) * _MEAN / (_MEAN + noise**2), -1.0), 1.0)
+        kept = _MEAN / (_MEAN + noise**2)
+        error = math.sqrt(kept) * noise
+        center = min(max(float(means[d + 1]) * kept, -1.0), 1.0)
         center = center if is_moved else 0.0
         deviation = math.sqrt(_variance(float(means[d + 2]) - center**2, noise, center))
         offsets = np.array([center])
@@ -140,7 +147,7 @@ def found(
         errors=(noise / scale, noise),
         constant=CONSTANT,
     )
-    return Means(n, noise, centering, shares, center, deviation)
+    return Means(n, noise, centering, shares, error, center, deviation)
 
 
 def _variance(noisy: float, noise: float, center: float) -> float:

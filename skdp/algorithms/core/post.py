@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import softmax
 
-from skdp.algorithms.core.margin_laws import CONSTANT, Balance
-from skdp.algorithms.core.means import CLASS, Means
+from skdp.algorithms.core.margin_laws import CONSTANT, Balance, normal_law
+from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.steps import Steps
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
@@ -18,6 +19,8 @@ from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
 
 #: Least part of a constant that steps count as learnt.
 _LEAST_LEARNT = 0.5
+#: Deviation of the constant from the base of normal margins, over their size.
+_OFF_BASE = 0.2
 
 
 def started(
@@ -37,10 +40,10 @@ def started(
     """
     k = len(constant)
     if balance is not None:  # clipping moves the constant of log odds: the released shares count
-        of_shares = means.noise * math.sqrt(2.0) / CLASS / means.shares
-        known = float((of_shares**2 @ balance.basis**2).mean()) + (CONSTANT * size.size) ** 2
+        known = float(((means.error / means.shares) ** 2 @ balance.basis**2).mean())
+        known += (_OFF_BASE * size.size) ** 2
         return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
-    known, curvature = (means.noise / means.deviation) ** 2, CONSTANT**2 * steps.bend
+    known, curvature = (means.error / means.deviation) ** 2, CONSTANT**2 * steps.bend
     weights = steps.responses(np.array([curvature]))[:, 0]
     learnt = max(curvature * float(weights.sum()), _LEAST_LEARNT)
     shift = constant / learnt
@@ -69,6 +72,29 @@ def base_at(
     base = balance.base(size * root, start)
     ahead = balance.base((size + step) * root, base)
     return base, (ahead - base) / step
+
+
+def expected_bends(
+    balance: Balance | None, base: np.ndarray, size: float, root: np.ndarray, top: float
+) -> np.ndarray:
+    """Return the mean of what a round releases of curvatures, for normal margins; (2 + k,).
+
+    That is ``(z'Wz, Wz, tr W / k)``, weighted as in a round.
+    """
+    k = len(root)
+    nodes, weights = normal_law(k)
+    z = nodes @ root.T
+    if balance is None:
+        trace, wz = np.ones(len(z)), z
+    else:
+        p = softmax((base + size * z) @ balance.basis.T, axis=1)
+        trace = (1.0 - (p * p).sum(axis=1)) / k
+        classes = z @ balance.basis.T
+        wz = (p * (classes - (p * classes).sum(axis=1, keepdims=True))) @ balance.basis
+    vectors = np.column_stack([(z * wz).sum(axis=1), wz, trace])
+    vectors /= np.maximum(1.0, (z * z).sum(axis=1) / k)[:, None]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(weights @ (vectors * np.minimum(1.0, top / np.maximum(lengths, 1e-300))))
 
 
 def root_of(weights: np.ndarray) -> np.ndarray:

@@ -144,15 +144,23 @@ class Corrected:
     covariance: np.ndarray
 
     def after(
-        self, noisy: np.ndarray, tau: float, n: float, slope: np.ndarray, bend: np.ndarray
+        self,
+        noisy: np.ndarray,
+        expected: np.ndarray,
+        tau: float,
+        n: float,
+        slope: np.ndarray,
+        bend: np.ndarray,
     ) -> Corrected:
         """Update by noisy mean derivatives.
 
         Parameters
         ----------
         noisy : ndarray of shape (2 + 2 k + 1,)
+        expected : ndarray of shape (2 + k,)
+            Second derivatives of normal margins, which the noisy ones are shrunk to.
         tau : float
-            Deviation of their noise.
+            Deviation of the noise.
         n : float
         slope : ndarray of shape (k,)
             Derivative of the base in the size.
@@ -161,13 +169,15 @@ class Corrected:
         """
         k = len(slope)
         gradient, hessian = noisy[: k + 1], np.empty((k + 1, k + 1))
-        hessian[0, 0], hessian[1:, 0] = noisy[k + 1], noisy[k + 2 : 2 * k + 2]
-        hessian[0, 1:], hessian[1:, 1:] = hessian[1:, 0], noisy[-1] * bend
+        kept = expected[-1] ** 2 / (expected[-1] ** 2 + tau**2)
+        second = expected + kept * (noisy[k + 1 :] - expected)
+        hessian[0, 0], hessian[1:, 0], hessian[0, 1:] = second[0], second[1:-1], second[1:-1]
+        hessian[1:, 1:] = second[-1] * bend
         chain = np.eye(k + 1)
         chain[1:, 0] = slope
         gradient, hessian = chain.T @ gradient, chain.T @ hessian @ chain
         values, vectors = np.linalg.eigh(hessian)
-        values = np.maximum(values, tau)
+        values = np.maximum(values, 0.1 * expected[-1])
         hessian = (vectors * values) @ vectors.T
         gain = (vectors * (values / (tau**2 + values / n))) @ vectors.T
         covariance = np.linalg.inv(gain @ hessian + np.linalg.inv(self.covariance))
