@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class CorePlan(Plan):
     def mu_round(self) -> float:
         return self.mu * math.sqrt(_SIZE_SHARE / _ROUNDS)
 
-    @property
+    @cached_property
     def numbers(self) -> Found:
         """What was found, or what public numbers let expect."""
         return self.found or self._expected()

@@ -24,21 +24,24 @@ from scipy.special import erf, softmax
 CONSTANT = 0.5
 ROW = math.hypot(1.0, CONSTANT)
 #: Grid of fitted over true deviations.
-_RATIOS = np.linspace(0.0, 3.0, 21)
-#: Nodes of a normal law in one direction, and draws in several, with their opposites.
-_NODES, _DRAWS = 61, 150
+_RATIOS = np.linspace(0.0, 3.0, 16)
+#: Nodes of a normal law in one direction; draws in several, with their opposites: of tables, and
+#: of a base.
+_NODES, _FEW, _MANY = 61, 40, 150
+#: Logarithms of shares are rounded to multiples of it, for a cache of tables.
+_ROUNDED = 0.125
 #: Newton steps for the constant under clipping, and for the base; the mean residual that is none;
 #: the largest margin of the mean record.
-_CENTERED, _NEWTON, _EXACT, _FAR = 12, 50, 1e-8, 50.0
+_CENTERED, _NEWTON, _EXACT, _FAR = 8, 50, 1e-8, 50.0
 
 
 @lru_cache(maxsize=64)
-def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
+def normal_law(k: int, n_draws: int = _MANY) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes of a standard normal law in k directions, shape (m, k), and their weights."""
     if k == 1:
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
         return nodes[:, None], weights / weights.sum()
-    n = max(_DRAWS, 3 * k)
+    n = max(n_draws, 3 * k)
     draws = np.random.default_rng(0).standard_normal((n, k))  # public
     draws = math.sqrt(n) * np.linalg.qr(draws)[0]
     return np.concatenate([draws, -draws]), np.full(2 * n, 0.5 / n)
@@ -52,7 +55,7 @@ class Law:
     ----------
     deviations : ndarray of shape (m,)
         Grid of true deviations t.
-    pull : callable ``clip -> ndarray of shape (m, 21)``
+    pull : callable ``clip -> ndarray of shape (m, 16)``
         G at fitted deviations of 0 to 3 times the true one.
     slope : ndarray of shape (m,)
         f at the deviations.
@@ -115,14 +118,14 @@ def basis(n_classes: int) -> np.ndarray:
 def odds(shares: np.ndarray) -> Law:
     """Return the law of log odds whose mean probabilities are the shares, rounded for a cache."""
     logs = np.log(shares) - np.log(shares).mean()
-    return _odds(tuple((np.round(logs * 32.0) / 32.0).tolist()))
+    return _odds(tuple((np.round(logs / _ROUNDED) * _ROUNDED).tolist()))
 
 
 @lru_cache(maxsize=32)
 def _odds(logs: tuple[float, ...]) -> Law:
-    k, balance = len(logs) - 1, Balance(softmax(np.array(logs)))
-    nodes, weights = normal_law(k)
-    deviations = np.geomspace(0.05, 10.0, 24 if k == 1 else 16)
+    k = len(logs) - 1
+    balance, (nodes, weights) = Balance(softmax(np.array(logs)), _FEW), normal_law(k, _FEW)
+    deviations = np.geomspace(0.05, 10.0, 24 if k == 1 else 12)
     directions = nodes @ balance.basis.T  # (nodes, K)
     base, at = np.empty((len(deviations), k)), balance.start
     for row, t in enumerate(deviations):
@@ -159,13 +162,15 @@ class Balance:
     ----------
     shares : ndarray of shape (K,)
         Of the classes.
+    n_draws : int, default=150
+        Of a normal law in several directions.
     """
 
-    def __init__(self, shares: np.ndarray) -> None:
+    def __init__(self, shares: np.ndarray, n_draws: int = _MANY) -> None:
         self.basis = basis(len(shares))
         self.start = self.basis.T @ np.log(shares)
         self._shares = shares
-        self._nodes, self._weights = normal_law(len(shares) - 1)
+        self._nodes, self._weights = normal_law(len(shares) - 1, n_draws)
 
     def base(self, root: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return those for which mean probabilities are the shares, by Newton's method."""

@@ -106,7 +106,9 @@ def release_means(
     noisy, deviation = plan.release(records.total(statistic), noise)
     is_counted = design.is_slack or not plan.neighbouring.is_replaced
     n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
-    return found_means(noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0)
+    return found_means(
+        noisy[:-1] / n, deviation / n, n, is_counted, n_classes, design.intercept > 0.0
+    )
 
 
 def found_means(
