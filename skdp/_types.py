@@ -30,6 +30,7 @@ NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 # without "auto" they are the keys of the tables in skdp.algorithms
 LinearMethod = Literal[
     Auto,
+    "core",
     "rounds",
     "gradient",
     "objective",

@@ -119,9 +119,10 @@ class DPLinearClassifier(DPLinearClassification):
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
         for numbers and for two classes (delta > 0, at most 1000 features).
         None: the printed algorithms, where the penalty and the ball are those of the solve.
-    method : {"auto", "rounds", "gradient", "objective", "statistics", "output", "phased", \
-            "exponential", "mirror_descent"}, default="auto"
+    method : {"auto", "core", "rounds", "gradient", "objective", "statistics", "output", \
+            "phased", "exponential", "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records,
+        "core" (delta > 0; squared error, log loss) the same with three releases and few rules,
         "rounds" (delta > 0; squared error, log loss) noisy Newton steps by released second moments
         of the rows; both have no `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
@@ -186,7 +187,8 @@ class DPLinearClassifier(DPLinearClassification):
 
     Notes
     -----
-    Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of "rounds":
+    Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of "core":
+    docs/theory/core.md, Theorem 1. Of "rounds":
     docs/theory/preparation.md, Theorem 1. Of "objective":
     docs/theory/objective_perturbation.md, Theorems 1 to 6. Of the others: Lowy and
     Razaviyayn (2021), Prop. 3.1, and Zhang et al. (2022), Alg. 2; constants in the classes of

@@ -17,6 +17,7 @@ NAMES = (
     "output",
     "phased",
     "rounds",
+    "core",
     "gradient",
     "statistics",
     "objective",

@@ -5,3 +5,5 @@ steps, :mod:`~.size` releases the size of the margins and their shift; :mod:`~.m
 what clipping and noise do to normal margins. :mod:`~.fit` joins them and alone reads records,
 through :mod:`~.sums`. Theory: docs/theory/core.md.
 """
+
+__all__: list[str] = []

@@ -357,13 +357,15 @@ class CorePlan(Plan):
 
 
 def covers_core(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether it is for the objective."""
+    """Whether the core has a proof for the objective."""
     loss = objective.risk.loss
-    return bool(not budget.is_pure and (loss.has_odds or loss.is_quadratic))
+    return bool(loss.has_odds or loss.is_quadratic) and not budget.is_pure
 
 
 def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     """Choose the parts of the budget from public numbers."""
+    if not covers_core(objective, budget):
+        raise ValueError("method='core' is for the squared error and the log loss.")
     mu = gaussian_mu(budget.epsilon, budget.delta)
     plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1])
     design = objective.design
