@@ -115,7 +115,7 @@ class CorePlan(Plan):
         return math.sqrt(2.0) if self.loss.link == "logit" else 1.0
 
     @property
-    def changes(self) -> int:
+    def changes(self) -> float:
         return self.objective.neighbouring.n_changes
 
     @property

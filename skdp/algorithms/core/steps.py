@@ -98,7 +98,7 @@ class Steps:
 
 
 def plan_steps(
-    law: Law, n_classes: int, n_features: int, n_records: float, changes: int, mu: float
+    law: Law, n_classes: int, n_features: int, n_records: float, changes: float, mu: float
 ) -> Steps:
     """Choose clip, path and steps; `mu` is that of all steps, `changes` 2 where one is replaced."""
     noise = changes / (n_records * mu)
