@@ -20,7 +20,7 @@ from skdp.tabular.matching import Column, are_numbers, is_by_name, is_for_all, m
 from skdp.tabular.row_features import RowFeatures
 
 #: Rows that are read at once, and those that a fit looks at first.
-_SLAB, _PEEKED = 2**14, 64
+_SLAB, _PEEKED = 2**12, 64
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
