@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdp._records import validate_array, validate_records
-from skdp._runtime import without_warnings
 from skdp._units import distinct_persons, person_codes
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
@@ -36,6 +35,19 @@ class UnitColumns(Bounding):
 
     def records(self, encoded: Encoded) -> Any:
         return encoded.X, encoded.persons
+
+
+class UnitRows:
+    """Rows in memory of which a slice is mapped to [-1, 1] when it is read; none are copied."""
+
+    def __init__(self, rows: np.ndarray, ranges: np.ndarray) -> None:
+        self._rows, self._ranges, self.shape = rows, ranges, rows.shape
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, part: tuple[slice, slice]) -> np.ndarray:
+        return to_unit_interval(self._rows[part], self._ranges[part[1]])
 
 
 @dataclass(frozen=True)
@@ -76,10 +88,8 @@ def unit_columns(
     table.ranges_ = ranges_per_feature(table)
     if source is None:
         persons = None if user_ids is None else person_codes(user_ids, len(rows))
-        with without_warnings():
-            rows = to_unit_interval(rows, table.ranges_)
         n_units = len(rows) if persons is None else int(persons.max()) + 1
-        yield (rows, persons), (n_units, rows.shape[1])
+        yield (UnitRows(rows, table.ranges_), persons), (n_units, rows.shape[1])
         return
     with source.opened() as opened:
         surveyor = Surveyor(

@@ -1,6 +1,7 @@
 """DPStandardScaler: its moments, its sensitivity, scikit-learn's checks."""
 
 import math
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.algorithms.statistics.column_moments import SQUARE_WEIGHT, ColumnMomentsPlan
-from skdp.preprocessing import DPStandardScaler
+from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 
 RANGES = [(0, 40), (-200, 200)]
@@ -28,6 +29,21 @@ def test_scikit_learn_checks():
     assert len(results) > 40
     failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
     assert not failed
+
+
+@pytest.mark.parametrize(
+    "fit", [DPStandardScaler(ranges=(-9, 9)).fit, lambda X: private_ranges(X, (-9, 9), epsilon=20)]
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_copy_of_the_rows_is_made(fit, order):
+    X = np.random.default_rng(0).normal(size=(60_000, 20)).copy(order)
+    tracemalloc.start()
+    try:
+        fit(X)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < X.nbytes / 3
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

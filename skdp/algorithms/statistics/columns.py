@@ -13,8 +13,8 @@ from skdp.problems.rounding import tree_sum
 
 #: Rows that are summed at once.
 COLUMN_BLOCK = 4096
-#: Columns in [-1, 1], an array or :class:`ChunkedRecords` of such pairs, and the person of each
-#: record of an array, or None.
+#: Columns in [-1, 1], an array (or what has its slices) or :class:`ChunkedRecords` of such pairs,
+#: and the person of each record of an array, or None.
 Columns = tuple[Any, np.ndarray | None]
 
 
@@ -32,7 +32,7 @@ class ColumnTotal:
             slice(start, start + COLUMN_BLOCK) for start in range(0, max(len(X), 1), COLUMN_BLOCK)
         )
         return tree_sum(
-            self.statistic(X[block], None if weights is None else weights[block])
+            self.statistic(X[block, :], None if weights is None else weights[block])
             for block in blocks
         )
 

@@ -44,7 +44,8 @@ class RanksOfGrid:
     grid: np.ndarray
 
     def __call__(self, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-        return np.array([self._ranks(column, weights) for column in X.T])
+        columns = (X[:, j : j + 1].ravel() for j in range(X.shape[1]))
+        return np.array([self._ranks(column, weights) for column in columns])
 
     def _ranks(self, column: np.ndarray, weights: np.ndarray | None) -> list[np.ndarray]:
         if weights is None:
