@@ -2,21 +2,14 @@
 
 Two data sets of one public shape, as different as can be, are fitted so that every release of the
 second fit is that of the first. Then the whole state is equal to the last bit: private attributes,
-plans, reports, what a pickle holds. Warnings and what is printed are equal without such help.
+plans, reports, what a pickle holds, and all warnings.
 """
 
 import enum
 import pickle
-import warnings
 
 import numpy as np
-import pytest
-from fit_cases import CASES
-from laboratory import Laboratory
-
-SEED = 0
-
-every_case = pytest.mark.parametrize("name", CASES)
+from recorded_fits import every_case, recorded
 
 
 def state(value, path="", seen=()):
@@ -54,44 +47,25 @@ def state(value, path="", seen=()):
             yield from state(part, f"{path}.{name}", seen)
 
 
-def pair(case):
-    """Two very different data sets of one public shape."""
-    plain, wild = case.records(SEED), case.records(SEED + 1, "wild")
-    if case.parameters.get("group_mode") == "public":
-        wild = wild._replace(groups=plain.groups, y=wild.y if case.n_groups else plain.y)
-    return plain, wild
-
-
-@pytest.mark.mostly("slow", 20)
-@every_case
+@every_case()
 def test_whole_state_follows_from_the_releases(name):
-    """Every attribute of both fits, its parts and its pickle are the same, bit by bit."""
-    case, states, releases = CASES[name], [], None
-    for records in pair(case):
-        with warnings.catch_warnings(), Laboratory(releases=releases) as laboratory:
-            warnings.simplefilter("ignore")
-            fitted = case.fit(records)
-        releases = laboratory.releases
-        again = pickle.loads(pickle.dumps(fitted))
-        states.append([*state(fitted), *state(again, "pickle: ")])
-    first, second = states
+    """Every attribute of both fits, its parts and its pickle are the same, bit by bit.
+
+    So are all warnings; those that come after the payment are in the report. Nothing is printed.
+    """
+    fits = recorded(name), recorded(name, is_wild=True)
+    for fit in fits:
+        remarks = [f"{text[0].upper()}{text[1:]}." for text in fit.model.privacy_.remarks]
+        assert {text for _, text in fit.warned[fit.n_early :]} <= set(remarks)
+        assert fit.printed == ""
+    assert fits[0].warned == fits[1].warned
+    first, second = (
+        [*state(fit.model), *state(pickle.loads(pickle.dumps(fit.model)), "pickle: ")]
+        for fit in fits
+    )
     assert [path for path, _ in first] == [path for path, _ in second]
     differences = [mine[0] for mine, its in zip(first, second, strict=True) if mine != its]
     assert not differences
-
-
-@pytest.mark.mostly("slow", 20)
-@every_case
-def test_nothing_is_said_about_the_records(name, capfd):
-    """Warnings, their number and text, and what is printed do not depend on the records."""
-    case, said = CASES[name], []
-    for records in pair(case):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            case.fit(records)
-        texts = [(warning.category, str(warning.message)) for warning in caught]
-        said.append((texts, *capfd.readouterr()))
-    assert said[0] == said[1]
 
 
 def test_state_finds_what_is_hidden():

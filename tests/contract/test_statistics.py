@@ -81,7 +81,11 @@ def fitted(name, n=None, **parameters):
     return {name: pickle.dumps(value) for name, value in vars(model).items() if name[-1] == "_"}
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.is_slow])
+@pytest.mark.mostly("slow", 20)
+@pytest.mark.parametrize(
+    "name",
+    [name for name, case in CASES.items() if not case.is_slow and case.place == "dense"],
+)
 def test_fits_are_the_same_with_statistics_that_were_sent(name, sums):
     expected = fitted(name, N)
     _, kept = sums()

@@ -51,9 +51,9 @@ WARNINGS = (
 )
 #: Those that follow from what was released; they are remarks of the report, too.
 LATE = ("The noise of a mean of the rows of the rarer class", "The noise is about")
-#: Parameters that provoke them; those that an estimator lacks or refuses are left out.
+#: Parameters that provoke them; those that an estimator lacks or refuses are left out. As they are,
+#: cases have no other late warnings either: test_state.py.
 SITUATIONS = {
-    "as it is": {},
     "nothing declared": {
         "data_norm": None,
         "feature_bound": None,
@@ -85,7 +85,7 @@ def in_situation(name, situation):
         del changed["feature_bound"]
     if "data_norm" in changed and estimator.data_norm is None:
         del changed["data_norm"]  # it has a bound on the entries
-    return make(name, **changed) if changed or situation == "as it is" else None
+    return make(name, **changed) if changed else None
 
 
 def fit_noting_payment(fit):

@@ -15,11 +15,10 @@ from sent_objects import leaves
 
 from skdp.data import ChunkSource, ParquetRecords, RecordSource
 from skdp.data.sources import merge_tree
-from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,
-    DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
     DPMaxGroupLossRegressor,
 )
@@ -30,55 +29,27 @@ SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
 GROUPS = {"group_names": ["east", "south", "west"]}
 ADDED = {"neighbouring": "add_remove", "n_public": N - 100}
+#: Of all cases on chunks: tests/contract/test_places.py.
 MODELS = {
     "logistic": (DPLogisticRegression, TWO),
     "logistic, add/remove": (DPLogisticRegression, TWO | ADDED),
-    "logistic, no intercept": (DPLogisticRegression, TWO | {"fit_intercept": False}),
     "softmax": (DPLogisticRegression, THREE),
     "squares": (DPRidge, NUMBERS),
-    "hinge": (DPLinearClassifier, TWO | {"loss": "hinge"}),
-    "smoothed hinge": (DPLinearClassifier, THREE | {"loss": "smoothed_hinge"}),
-    "huber": (DPLinearRegressor, NUMBERS | {"loss": "huber"}),
     "labels from the data": (DPLogisticRegression, {}),
-    "log loss statistics": (DPLogisticRegression, TWO | {"method": "statistics"}),
     "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
-    "squares, statistics, add/remove": (DPRidge, NUMBERS | ADDED | {"method": "statistics"}),
     "log loss, output": (DPLogisticRegression, TWO | {"method": "output"}),
-    "log loss, output, add/remove": (DPLogisticRegression, TWO | ADDED | {"method": "output"}),
     "log loss, output, L-BFGS": (
         DPLogisticRegression,
         TWO | {"method": "output", "solver": "lbfgs", "fit_intercept": False},
     ),
-    "softmax, output": (DPLogisticRegression, THREE | {"method": "output"}),
-    "squares, output": (DPRidge, NUMBERS | {"method": "output", "alpha": 0.1}),
-    "squares, plain output": (
-        DPRidge,
-        NUMBERS | {"method": "output", "delta": 0.0, "preparation": None},
-    ),
-    "squares, pure": (DPRidge, NUMBERS | {"delta": 0.0}),
-    "squares, a solver": (DPRidge, NUMBERS | {"solver": "newton"}),
-    "log loss, pure": (DPLogisticRegression, TWO | {"delta": 0.0}),
     "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
     "attacked, softmax": (DPAdversarialClassifier, THREE | {"attack_norm": 1}),
-    "attacked squares, add/remove": (
-        DPAdversarialRegressor,
-        NUMBERS | ADDED | {"attack_norm": np.inf},
-    ),
     "tuned squares": (DPRidgeCV, NUMBERS),
-    "tuned squares, a penalty": (DPRidgeCV, NUMBERS | ADDED | {"alphas": [0.1, 1.0]}),
-    "squares, few moments, add/remove": (DPRidgeCV, NUMBERS | ADDED | {"epsilon": 0.1}),
-    "tuned squares, statistics": (DPRidgeCV, NUMBERS | {"method": "sufficient_statistics"}),
     "tuned log loss": (DPLogisticRegressionCV, TWO),
-    "tuned log loss, add/remove": (DPLogisticRegressionCV, TWO | ADDED),
     "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
-    "tuned softmax": (DPLogisticRegressionCV, THREE),
     "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
-    "groups, add/remove": (DPMaxGroupLossClassifier, TWO | GROUPS | ADDED),
     "groups from the data": (DPMaxGroupLossClassifier, {}),
-    "groups, softmax": (DPMaxGroupLossClassifier, THREE | GROUPS),
     "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),
-    "classes as groups": (DPMaxGroupLossClassifier, TWO),
-    "one group": (DPMaxGroupLossRegressor, NUMBERS),
 }
 #: The names, of which some are for the longer runs of the tests alone.
 NAMES = [
@@ -98,11 +69,8 @@ def table(name, kind="dense"):
     X = rng.normal(size=(N, D)) * 0.6
     names = np.array(GROUPS["group_names"])[rng.integers(0, 3, N)]
     noise = 0.3 * rng.normal(size=N)
-    if "squares" in name or name in ("huber", "one group"):
-        y = X[:, 1] + noise
-    else:
-        y = np.digitize(X[:, 0] + noise, [0.0, 0.4] if "softmax" in name else [0.0])
-        y = np.digitize(X[:, 0] + noise, [0.0, 0.4]) if name == "smoothed hinge" else y
+    y = np.digitize(X[:, 0] + noise, [0.0, 0.4] if "softmax" in name else [0.0])
+    y = X[:, 1] + noise if "squares" in name else y
     kinds = {
         "dense": lambda: X,
         "single": lambda: X.astype(np.float32),

@@ -6,16 +6,13 @@ import pytest
 from sklearn.base import clone
 
 from skdp.data import ArrayRecords, Chunk, ChunkSource, DataError, ParquetRecords
-from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.model_selection import DPLogisticRegressionCV
 from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import BudgetAccountant
 from skdp.robust import (
-    DPAdversarialClassifier,
-    DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
-    DPMaxGroupLossRegressor,
 )
 from skdp.synthetic import DPSyntheticData
 from skdp.tabular import DPTabularClassifier
@@ -26,29 +23,17 @@ SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
 GROUPS = {"group_names": ["east", "west"]}
 ADDED = {"neighbouring": "add_remove", "n_public": PERSONS - 100}
+#: Of all cases on chunks: tests/contract/test_places.py.
 MODELS = {
     "logistic": (DPLogisticRegression, TWO),
     "logistic, add/remove": (DPLogisticRegression, TWO | ADDED),
-    "logistic, costs": (DPLogisticRegression, TWO | {"class_weight": {0: 1, 1: 3}}),
     "softmax": (DPLogisticRegression, THREE),
     "squares": (DPRidge, NUMBERS),
     "squares, caps": (DPRidge, NUMBERS | {"max_records_per_user": 3}),
-    "hinge": (DPLinearClassifier, TWO | {"loss": "hinge"}),
     "hinge, costs": (DPLinearClassifier, TWO | {"loss": "hinge", "class_weight": {0: 1, 1: 3}}),
-    "huber": (DPLinearRegressor, NUMBERS | {"loss": "huber"}),
-    "log loss statistics": (DPLogisticRegression, TWO | {"method": "statistics"}),
-    "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
-    "log loss, output": (DPLogisticRegression, TWO | {"method": "output"}),
     "squares, output": (DPRidge, NUMBERS | {"method": "output", "alpha": 0.1}),
-    "log loss, objective": (DPLogisticRegression, TWO | {"method": "objective"}),
-    "attacked": (DPAdversarialClassifier, TWO),
-    "attacked squares": (DPAdversarialRegressor, NUMBERS | {"attack_norm": 1}),
-    "tuned squares": (DPRidgeCV, NUMBERS),
-    "tuned squares, statistics": (DPRidgeCV, NUMBERS | {"method": "sufficient_statistics"}),
     "tuned log loss": (DPLogisticRegressionCV, TWO),
-    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
     "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
-    "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),
 }
 
 

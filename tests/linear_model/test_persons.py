@@ -606,22 +606,6 @@ def test_rounding_of_the_sizes_of_groups_of_persons():
     assert 0.0 < np.linalg.norm(wrong) <= 0.5 * sum_rounding(Design.of(records), 1.0)
 
 
-def test_nothing_tells_how_many_records_persons_have():
-    """Equal n, other N and m: the same plan, warnings, names of attributes and draws."""
-    seen = []
-    for most in (1, 30):
-        X, y, ids = persons(np.random.default_rng(4), 150, most)
-        with warnings.catch_warnings(record=True) as caught, Laboratory() as laboratory:
-            warnings.simplefilter("always")
-            model = declared("two classes", epsilon=0.5).set_params(delta=0.004)
-            model.fit(X, y, user_ids=ids)  # delta is above 1 / N if most have many
-        shapes = {name: np.shape(value) for name, value in vars(model).items()}
-        sizes = [(draw.kind, draw.dimension) for draw in laboratory.draws]
-        seen.append((shapes, sizes, [str(each.message) for each in caught]))
-        assert not [v for v in vars(model).values() if np.size(v) in (len(y), 150)]
-    assert seen[0] == seen[1]
-
-
 @pytest.mark.parametrize(
     ("ids", "message"),
     [

@@ -156,21 +156,6 @@ def test_a_bound_that_is_not_declared():
             declared("squares", **{name: value}).fit(X, y)
 
 
-def test_nothing_tells_the_weights():
-    """Nearly all zero or not: the same warnings, plan before the releases, and draws."""
-    seen = []
-    X, y, _ = table(np.random.default_rng(4))
-    for weights in (np.eye(N)[0], np.full(N, 5.0)):
-        with warnings.catch_warnings(record=True) as caught, Laboratory() as laboratory:
-            warnings.simplefilter("always")
-            model = declared("two classes").fit(X, y, sample_weight=weights)
-        assert np.isfinite(model.coef_).all()
-        names = sorted(vars(model))
-        sizes = [(draw.kind, draw.dimension) for draw in laboratory.draws[:2]]
-        seen.append((names, sizes, [str(each.message) for each in caught]))
-    assert seen[0] == seen[1]
-
-
 def test_a_person_with_few_records_weighs_less():
     """max_records_per_user: towards the average record."""
     rng = np.random.default_rng(5)

@@ -1,24 +1,13 @@
-"""Every estimator of the package, its bounds declared, for tests of what all share."""
+"""Every estimator with a table of methods, its bounds declared, for tests of what all share."""
 
 import numpy as np
+from fit_cases import METHOD_TABLES
+from sklearn.base import is_classifier, is_regressor
 
-from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.robust import (
-    DPAdversarialClassifier,
-    DPAdversarialRegressor,
-    DPMaxGroupLossClassifier,
-    DPMaxGroupLossMLPClassifier,
-    DPMaxGroupLossRegressor,
-)
+from skdp.robust import DPMaxGroupLossMLPClassifier
 
-CLASSIFIERS = (
-    DPLogisticRegression, DPLinearClassifier, DPAdversarialClassifier, DPMaxGroupLossClassifier,
-    DPMaxGroupLossMLPClassifier, DPLogisticRegressionCV,
-)  # fmt: skip
-REGRESSORS = (
-    DPRidge, DPLinearRegressor, DPAdversarialRegressor, DPMaxGroupLossRegressor, DPRidgeCV,
-)  # fmt: skip
+CLASSIFIERS = tuple(kind for kind in METHOD_TABLES if is_classifier(kind()))
+REGRESSORS = tuple(kind for kind in METHOD_TABLES if is_regressor(kind()))
 ESTIMATORS = CLASSIFIERS + REGRESSORS
 
 

@@ -9,12 +9,7 @@ def make(name, **parameters):
 
 def records(name):
     """Arguments of two fits on very different records of one public shape."""
-    case = CASES[name]
-    plain, wild = case.records(0), case.records(1, "wild")
-    if case.parameters.get("group_mode") == "public":
-        wild = wild._replace(groups=plain.groups, y=wild.y if case.n_groups else plain.y)
-    both = [each._asdict() for each in (plain, wild)]
-    return [{key: value for key, value in each.items() if value is not None} for each in both]
+    return [CASES[name].arguments(each) for each in CASES[name].pair()]
 
 
 def kinds_of_fits():

@@ -170,7 +170,7 @@ def neighbour(case: Case, records: Records, rng: np.random.Generator) -> Records
             other = other._replace(y=records.y if case.n_classes else other.y)
         else:
             other = other._replace(groups=records.groups)
-    return records.replaced(i, other, i)
+    return records.replaced(i, other)
 
 
 def outcome(case: Case, records: Records, sparse: bool = False) -> tuple[Any, ...]:

@@ -9,21 +9,26 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from skdp.algorithms.bilevel import penalty_method as bilevel
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
+from skdp.data import ArrayRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import sampled_gaussian
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -36,32 +41,58 @@ from skdp.tabular import DPTabularClassifier, DPTabularRegressor
 
 #: The declared range of targets.
 TARGETS = (-2.0, 3.0)
+_LINEAR = DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+#: The methods of each estimator that has a parameter for them, or that always takes the same one.
+METHOD_TABLES: dict[type, Mapping[str, Any]] = {
+    **dict.fromkeys(_LINEAR, METHODS),
+    **dict.fromkeys(
+        (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor, DPMaxGroupLossMLPClassifier),
+        GROUP_METHODS,
+    ),
+    **{kind: kind._methods for kind in (
+        DPAdversarialClassifier, DPAdversarialRegressor, DPLogisticRegressionCV, DPRidgeCV
+    )},
+    DPSyntheticData: SYNTHETIC_METHODS,
+}  # fmt: skip
+FIXED: dict[type, str] = {DPMaxGroupLossMLPClassifier: "rgda"}
 
 
 class Records(NamedTuple):
-    """Features, targets and groups; targets and groups are None where an estimator takes none."""
+    """What a fit takes; None for what it does not."""
 
     X: np.ndarray
-    y: np.ndarray | None
-    groups: np.ndarray | None
+    y: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    user_ids: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
 
-    def replaced(self, i: int, other: Records, j: int) -> Records:
-        """Record i replaced by record j of another data set."""
-        parts = []
-        for mine, foreign in zip(self, other, strict=True):
-            if mine is not None:
-                mine = mine.copy()
-                mine[i] = foreign[j]
-            parts.append(mine)
-        return Records(*parts)
+    def _map(self, function: Any, *others: Records) -> Records:
+        columns = zip(self, *others, strict=True)
+        return Records(*(None if column[0] is None else function(*column) for column in columns))
+
+    def at(self, unit: int) -> np.ndarray:
+        """Where the records of a unit are: of a person, if there are ids."""
+        units = np.arange(len(self.X)) if self.user_ids is None else self.user_ids
+        return units == unit
+
+    def replaced(self, unit: int, other: Records) -> Records:
+        """The records of a unit replaced by those of another data set."""
+        first, own, foreign = int(self.at(unit).argmax()), self.at(unit), other.at(unit)
+
+        def exchange(mine: np.ndarray, its: np.ndarray) -> np.ndarray:
+            rest = mine[~own]
+            return np.concatenate([rest[:first], its[foreign], rest[first:]])
+
+        return self._map(exchange, other)
+
+    def without(self, unit: int) -> Records:
+        """All records but those of a unit."""
+        kept = ~self.at(unit)
+        return self._map(lambda part: part[kept])
 
     def turned(self) -> Records:
         """Every record one place before, the first at the end."""
-        return Records(*(None if part is None else np.roll(part, -1, axis=0) for part in self))
-
-    def without(self, i: int) -> Records:
-        """All records but the i-th."""
-        return Records(*(None if part is None else np.delete(part, i, axis=0) for part in self))
+        return self._map(lambda part: np.roll(part, -1, axis=0))
 
 
 @dataclass(frozen=True)
@@ -86,6 +117,10 @@ class Case:
         Whether some record's releases cost exactly the budget.
     is_slow : bool
         Whether the plan of the case takes seconds.
+    unit : {"record", "person", "weight"}
+        Whether the fit has ids of persons, or weights of records.
+    place : {"dense", "sparse", "chunks"}
+        Where its records are.
     """
 
     name: str
@@ -98,11 +133,30 @@ class Case:
     n_phases: int = 1
     whole_budget: bool = True
     is_slow: bool = False
+    unit: str = "record"
+    place: str = "dense"
+
+    @property
+    def row(self) -> Any:
+        """The row of the method in the table of its estimator; None for "auto"."""
+        methods = METHOD_TABLES.get(self.estimator, {})
+        return methods.get(self.parameters.get("method", FIXED.get(self.estimator)))
+
+    @property
+    def relation(self) -> Neighbouring:
+        """The relation of its neighbours."""
+        relation = Neighbouring(self.parameters.get("neighbouring", "replace_one"))
+        return relation.of_persons if self.unit == "person" else relation
+
+    @property
+    def n_units(self) -> int:
+        """Number of records, or of persons."""
+        return self.n // 2 if self.unit == "person" else self.n
 
     @property
     def draws_vertices(self) -> bool:
         """Whether the fit draws vertices in place of adding noise."""
-        return self.parameters.get("method") == "mirror_descent"
+        return getattr(self.row, "is_entrywise", False)
 
     def make(self, **parameters: Any) -> Any:
         """The estimator, unfitted."""
@@ -114,12 +168,20 @@ class Case:
             declared["target_range"] = TARGETS
         if self.n_groups:
             declared["group_names"] = list(range(self.n_groups))
+        if self.unit == "weight":
+            declared["weight_bound"] = 1.0
         return self.estimator(**{**declared, **self.parameters, **parameters})
+
+    def arguments(self, records: Records) -> dict[str, Any]:
+        """Arguments of ``fit``, in the place of the case."""
+        given = {name: part for name, part in records._asdict().items() if part is not None}
+        if self.place == "chunks":
+            return {"X": ArrayRecords(**given, chunk_rows=4)}
+        return given | ({"X": csr_array(records.X)} if self.place == "sparse" else {})
 
     def fit(self, records: Records, **parameters: Any) -> Any:
         """The fitted estimator."""
-        groups = {} if records.groups is None else {"groups": records.groups}
-        return self.make(**parameters).fit(records.X, records.y, **groups)
+        return self.make(**parameters).fit(**self.arguments(records))
 
     def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
         """Records of the public shape.
@@ -129,25 +191,45 @@ class Case:
         seed : int
         kind : {"plain", "wild"}
             "wild": rows from 1e-3 to 1e3 times the norm bound, targets far out of their range, one
-            class and one group that hold all records but one.
+            class and one group that hold all records but one; persons with other numbers of
+            records, and weights of 0 and above the bound.
         n : int, optional
         """
         rng, n = np.random.default_rng(seed), self.n if n is None else n
+        is_plain = kind == "plain"
+        ids = np.arange(n) // 2 if self.unit == "person" else None
+        if ids is not None and not is_plain:
+            ids = np.repeat(np.arange(n // 2), rng.integers(1, 5, n // 2))
+            n = len(ids)
+        weights = None
+        if self.unit == "weight":
+            weights = rng.uniform(0.1, 1.0, n) if is_plain else rng.choice([0.0, 1e3], n)
+        return Records(*self._columns(rng, n, is_plain), ids, weights)
+
+    def pair(self) -> tuple[Records, Records]:
+        """Two very different data sets of one public shape."""
+        plain, wild = self.records(0), self.records(1, "wild")
+        if self.parameters.get("group_mode") == "public":
+            wild = wild._replace(groups=plain.groups, y=wild.y if self.n_groups else plain.y)
+        return plain, wild
+
+    def _columns(self, rng: np.random.Generator, n: int, is_plain: bool) -> tuple[Any, Any, Any]:
+        """Features, targets and groups."""
         X = rng.normal(size=(n, self.d))
-        if kind == "wild":
+        if not is_plain:
             X *= 10.0 ** rng.uniform(-3, 3, size=(n, 1))
         lone = int(rng.integers(n))
 
         def labels(count: int) -> np.ndarray:
-            if kind == "plain":
+            if is_plain:
                 return rng.permutation(np.arange(n) % count)
             return np.where(np.arange(n) == lone, count - 1, 0)
 
         if self.n_classes:
             y = labels(self.n_classes)
         else:
-            y = rng.uniform(*TARGETS, size=n) if kind == "plain" else 1e3 * rng.normal(size=n)
-        return Records(X, y, labels(self.n_groups) if self.n_groups else None)
+            y = rng.uniform(*TARGETS, size=n) if is_plain else 1e3 * rng.normal(size=n)
+        return X, y, labels(self.n_groups) if self.n_groups else None
 
 
 class Ranges(BaseEstimator):
@@ -156,16 +238,19 @@ class Ranges(BaseEstimator):
     def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, random_state: Any = None) -> None:
         self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
 
-    def fit(self, X: Any, y: Any = None) -> Ranges:
+    def fit(self, X: Any, y: Any = None, user_ids: Any = None) -> Ranges:
         numbers = {"quantiles": (0.25, 0.75), "n_candidates": 5}
+        given = {} if user_ids is None else {"neighbouring": Neighbouring.REPLACE_USER}
         plan = QuantilesPlan(
-            n_records=len(X), n_features=X.shape[1], **numbers,
-            budget=PrivacyBudget(self.epsilon, self.delta),
+            n_records=len(X if user_ids is None else set(user_ids)), n_features=X.shape[1],
+            budget=PrivacyBudget(self.epsilon, self.delta), **numbers, **given,
         )  # fmt: skip
-        self.ranges_ = private_ranges(X, (-1.0, 1.0), **numbers, **self.get_params())
+        self.ranges_ = private_ranges(
+            X, (-1.0, 1.0), user_ids=user_ids, **numbers, **self.get_params()
+        )
         self.privacy_ = SimpleNamespace(
             method="quantiles", epsilon=self.epsilon, delta=self.delta, plan=plan.to_dict(),
-            releases=plan.releases, event=plan.event,
+            releases=plan.releases, event=plan.event, remarks=(),
         )  # fmt: skip
         return self
 
@@ -175,19 +260,16 @@ class TableCase(Case):
     """A fit of a table alone: numbers, or categories 0, 1 and 2."""
 
     def make(self, **parameters: Any) -> Any:
-        return self.estimator(**{"random_state": 0, **self.parameters, **parameters})
+        weight = {"weight_bound": 1.0} if self.unit == "weight" else {}
+        return self.estimator(**{"random_state": 0, **weight, **self.parameters, **parameters})
 
-    def fit(self, records: Records, **parameters: Any) -> Any:
-        return self.make(**parameters).fit(records.X)
-
-    def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
-        rng, shape = np.random.default_rng(seed), (self.n if n is None else n, self.d)
-        is_plain = kind == "plain"
+    def _columns(self, rng: np.random.Generator, n: int, is_plain: bool) -> tuple[Any, Any, Any]:
+        shape = n, self.d
         if self.estimator is DPSyntheticData:
-            return Records(
-                rng.integers(0, 3, shape) if is_plain else np.zeros(shape, int), None, None
-            )
-        return Records(rng.uniform(-1, 1, shape) if is_plain else np.full(shape, 1e9), None, None)
+            X = rng.integers(0, 3, shape) if is_plain else np.zeros(shape, int)
+        else:
+            X = rng.uniform(-1, 1, shape) if is_plain else np.full(shape, 1e9)
+        return X, None, None
 
 
 class TabularCase(Case):
@@ -195,6 +277,7 @@ class TabularCase(Case):
 
     def make(self, **parameters: Any) -> Any:
         declared = {"classes": [0, 1]} if self.n_classes else {"target_range": TARGETS}
+        declared |= {"weight_bound": 1.0} if self.unit == "weight" else {}
         given = {"features": "pairs", "random_state": 0, **declared, **self.parameters}
         return self.estimator(**{**given, **parameters})
 
@@ -204,6 +287,10 @@ def _tabular() -> list[Case]:
     return [
         TabularCase("tabular classifier", DPTabularClassifier, {"delta": 0.01}, n_classes=2),
         TabularCase("tabular regressor", DPTabularRegressor, {"delta": 0.01, **apart}),
+        TabularCase("tabular classifier, persons", DPTabularClassifier, {"delta": 0.01}, n=16,
+                    n_classes=2, unit="person"),
+        TabularCase("tabular regressor, weights", DPTabularRegressor, {"delta": 0.01},
+                    unit="weight", place="chunks"),
         TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":
                     "auto", "epsilon": 1e3}),
     ]  # fmt: skip
@@ -214,6 +301,9 @@ def _tables() -> list[Case]:
     return [
         TableCase("scaler", DPStandardScaler, n=20, d=3),
         TableCase("scaler, delta 0", DPStandardScaler, {"delta": 0.0}, n=20, d=3),
+        TableCase("scaler, persons", DPStandardScaler, n=20, d=3, unit="person"),
+        TableCase("scaler, chunks", DPStandardScaler, n=20, d=3, place="chunks"),
+        TableCase("ranges, persons", Ranges, {"delta": 0.0}, n=402, unit="person"),
         TableCase("ranges, delta 0", Ranges, {"delta": 0.0}, n=201),
         TableCase("ranges", Ranges, {"delta": 0.01}, n=201, whole_budget=False),
         TableCase("table of queries", DPSyntheticData, categories, n=200, d=3),
@@ -295,33 +385,19 @@ def _linear() -> list[Case]:
     return cases
 
 
-class PairedClassifier(DPLogisticRegression):
-    """Every two records are of one person."""
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """As of its base, with ids."""
-        return super().fit(X, y, user_ids=np.arange(len(X)) // 2)
-
-
-class PairedRegressor(DPRidge):
-    """Every two records are of one person."""
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """As of its base, with ids."""
-        return super().fit(X, y, user_ids=np.arange(len(X)) // 2)
-
-
 def _descents() -> list[Case]:
     """Noisy gradient descent on ways that small records and budgets do not take."""
     shared, core = ({"method": name, "delta": 0.01} for name in ("gradient", "core"))
     groups = shared | {"epsilon": 1e4, "group_proportions": [0.5, 0.25, 0.25]}
     return [
-        Case("logistic, gradient, persons", PairedClassifier, shared | {"epsilon": 50.0},
-             n=16, n_classes=2),
-        Case("multinomial, gradient, persons", PairedClassifier, shared, n=16, n_classes=3),
-        Case("ridge, gradient, persons", PairedRegressor, shared, n=16),
-        Case("multinomial, core, persons", PairedClassifier, core, n=16, n_classes=3),
-        Case("ridge, core, persons", PairedRegressor, core, n=16),
+        Case("logistic, gradient, persons", DPLogisticRegression, shared | {"epsilon": 50.0},
+             n=16, n_classes=2, unit="person"),
+        Case("multinomial, gradient, persons", DPLogisticRegression, shared, n=16, n_classes=3,
+             unit="person"),
+        Case("ridge, gradient, persons", DPRidge, shared, n=16, unit="person"),
+        Case("multinomial, core, persons", DPLogisticRegression, core, n=16, n_classes=3,
+             unit="person"),
+        Case("ridge, core, persons", DPRidge, core, n=16, unit="person"),
         Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),
@@ -530,6 +606,61 @@ def _tuned() -> list[Case]:
     return cases
 
 
+def supported(row: Any, unit: str, relation: str, place: str) -> bool:
+    """Whether a row of a table of methods says that it covers a kind of fits."""
+    neighbouring = Neighbouring(relation)
+    neighbouring = neighbouring.of_persons if unit == "person" else neighbouring
+    return (
+        neighbouring in row.relations
+        and (unit != "weight" or row.is_weighted)
+        and (place != "chunks" or row.chunked)
+    )
+
+
+#: Units, relations and places that a row of a table of methods is fitted with.
+KINDS = [
+    *itertools.product(("record", "person", "weight"), ("replace_one", "add_remove"), ("dense",)),
+    ("record", "replace_one", "sparse"),
+    ("record", "add_remove", "chunks"),
+    ("person", "replace_one", "chunks"),
+    ("record", "replace_one", "chunks"),
+    ("weight", "replace_one", "chunks"),
+]
+#: Estimators that have all rows of a table between them, with what their cases need.
+ROWS: dict[type, dict[str, Any]] = {
+    DPLogisticRegression: {"n_classes": 2},
+    DPMaxGroupLossClassifier: {"n_classes": 2, "n_groups": 2},
+    DPLogisticRegressionCV: {"n_classes": 2},
+    DPRidgeCV: {},
+    DPSyntheticData: {"n": 40, "d": 3},
+}
+
+
+def _rows() -> Iterator[Case]:
+    """Each row of each table of methods, with all that it says it covers."""
+    for estimator, shape in ROWS.items():
+        for method, row in METHOD_TABLES[estimator].items():
+            for unit, relation, place in KINDS:
+                is_table = estimator is DPSyntheticData
+                if not supported(row, unit, relation, place) or (is_table and place == "sparse"):
+                    continue
+                given = {"n": 16, **shape}
+                # below 1 / n of 8 persons, and above it if all their wild records are counted
+                delta = 0.06 if unit == "person" else 0.01
+                parameters = {"method": method, "delta": delta, "epsilon": 20.0}
+                if relation == "add_remove":
+                    parameters |= {"neighbouring": relation, "n_public": given["n"]}
+                if getattr(row, "is_pure", False):
+                    parameters |= {"delta": 0.0, "epsilon": 1.0, "coef_norm": 1.0}
+                if is_table:
+                    parameters["categories"] = [[0, 1, 2]] * 3
+                title = f"row {estimator.__name__}, {method}, {unit}, {relation}, {place}"
+                yield (TableCase if is_table else Case)(
+                    title, estimator, parameters, **given, unit=unit, place=place,
+                    whole_budget=False, is_slow=method == "bilevel_minibatch", n_phases=0,
+                )  # fmt: skip
+
+
 #: All of them, by name.
 CASES: dict[str, Case] = {
     case.name: case
@@ -537,6 +668,7 @@ CASES: dict[str, Case] = {
         *_linear(), *_descents(), *_special(), *_grouped(), *_recursive(), *_vertices(), *_tuned(),
         *_tables(),
         *_tabular(),
+        *_rows(),
     )
 }  # fmt: skip
 

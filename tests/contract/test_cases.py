@@ -1,0 +1,62 @@
+"""The table of cases has every private estimator, and all that the tables of methods promise."""
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+
+import pytest
+from fit_cases import CASES, METHOD_TABLES, supported
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+
+import skdp
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
+from skdp.algorithms.tuning.methods import TUNING_METHODS
+from skdp.privacy import AccountedMixin
+from skdp.privacy.events import RECORD_RELATIONS
+
+TABLES = {
+    "linear": METHODS,
+    "groups": GROUP_METHODS,
+    "synthetic": SYNTHETIC_METHODS,
+    "tuning": TUNING_METHODS,
+}
+ROWS = {f"{table}, {name}": row for table, rows in TABLES.items() for name, row in rows.items()}
+
+
+def private_estimators():
+    """All public classes with a `fit` and a parameter `epsilon`, but for what fits other ones."""
+    found = set()
+    for module in pkgutil.walk_packages(skdp.__path__, "skdp."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            is_estimator = inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+            is_estimator = is_estimator and not issubclass(kind, MetaEstimatorMixin)
+            if is_estimator and "epsilon" in inspect.signature(kind).parameters:
+                found.add(kind)
+    return found
+
+
+def test_every_estimator_has_cases_and_an_accountant():
+    kinds = private_estimators()
+    assert len(kinds) >= 11 and kinds <= {case.estimator for case in CASES.values()}
+    for kind in kinds:
+        assert issubclass(kind, AccountedMixin), kind
+        assert inspect.signature(kind).parameters["accountant"].default is None, kind
+        if "method" in inspect.signature(kind).parameters:
+            assert {name for table in TABLES.values() for name in table} >= set(METHOD_TABLES[kind])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_has_a_case_for_all_that_it_covers(name):
+    """Each relation with each unit, and each unit in each place."""
+    row = ROWS[name]
+    cases = [case for case in CASES.values() if case.row is row]
+    relations = {(case.unit, case.relation.is_replaced) for case in cases}
+    places = {(case.unit, case.place) for case in cases}
+    for unit, relation in itertools.product(("record", "person", "weight"), RECORD_RELATIONS):
+        if supported(row, unit, relation, "dense"):
+            assert (unit, relation.is_replaced) in relations
+            if row.chunked:
+                assert (unit, "chunks") in places
+    assert ("record", "dense") in places
+    assert ("record", "sparse") in places or row in SYNTHETIC_METHODS.values()
