@@ -137,7 +137,7 @@ def test_the_table_is_of_all_calls():
     assert sorted(name for name, *_ in table()) == sorted(CALLS)
 
 
-@pytest.mark.filterwarnings("ignore:The noise", "ignore:Since Classifier")
+@pytest.mark.filterwarnings("ignore:The noise", "ignore:Since Classifier", "ignore:Parts around")
 @pytest.mark.parametrize(("name", "off", "on"), list(table()))
 def test_who_passes_weights(name, off, on):
     for is_on, cell in ((False, off), (True, on)):
