@@ -390,6 +390,8 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> floa
             accountant.compose(*part)
             added -= _pure_total([part])
             best = min(best, _add_pure(accountant.get_epsilon(delta), added))
+        if best <= enough:
+            return best
     if 0.0 < delta < 1.0 and all(isinstance(leaf, PureEvent | GaussianEvent) for leaf, _ in leaves):
         losses = [(leaf.epsilon, count) for leaf, count in pure if isinstance(leaf, PureEvent)]
         exact = mixed_epsilon(_mu(_composed(rest)), losses, delta, best)

@@ -269,7 +269,7 @@ def _read_lines(ledger: Ledger, lines: bytes) -> None:
                 "unknown, and nothing can be spent. Restore the file from a copy."
             ) from None
     try:
-        common_relation([ledger.event], ledger.relation)
+        common_relation(dict.fromkeys(e.event for e in ledger.entries), ledger.relation)
     except ValueError as error:
         raise LedgerError(f"The ledger {ledger.path!r} has no single relation: {error}") from None
     ledger.lines = lines

@@ -7,6 +7,7 @@ something. A total is rounded once, when it is converted, and upwards.
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 
@@ -40,6 +41,7 @@ def ceil_sqrt(value: Fraction) -> float:
     return ceil_float(Fraction(root + (root * root < scaled), 1 << shift))
 
 
+@functools.lru_cache(maxsize=4096)
 def ceil_reciprocal(value: float) -> Fraction:
     """Return ``1 / value`` rounded up to 53 bits, without the limits of a float's exponent.
 
