@@ -299,13 +299,13 @@ class CorePlan(Plan):
             with np.errstate(divide="ignore"):
                 exact = rows.sums(rows.full_total(gradients))
             size = bound * float(np.linalg.norm(own)) + float(np.linalg.norm(offsets))
-            moved = bound * two_margins(d, size) * max(1.0, loss.curvature)
+            moved = bound * two_margins(d + self.n_classes, size) * max(1.0, loss.curvature)
             moved += two_norms(d, rows.cancellation) * clip
             multiplier = 1.0 / (self.mu_steps * math.sqrt(steps.parts[step]))
             noisy = GaussianMechanism(sums.bound(moved), multiplier).release(
                 exact.ravel(), run.noise
             )
-            gradient = noisy.reshape(shape) * (scale / found.means.n_records)
+            gradient = np.nan_to_num(noisy).reshape(shape) * (scale / found.means.n_records)
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
             length = float(np.linalg.norm(weights))
@@ -336,9 +336,11 @@ class CorePlan(Plan):
             bend = of_classes.T @ (np.diag(p) - np.outer(p, p)) @ of_classes
             bend *= k / np.trace(bend)
         center = 0.0 if self.n_classes else means.mean * loss.target_bound
-        root, base = root_of(weights[:, : self.objective.design.n_features]), found.start
+        root = root_of(weights[:, : self.objective.design.n_features])
+        # without an intercept margins have no base
+        balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
         for _ in range(_ROUNDS):
-            base, slope = base_at(found.balance, float(theta.theta[0]), root, base)
+            base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,
                 weights=rows.weights(weights),
@@ -348,12 +350,14 @@ class CorePlan(Plan):
                 spread=self.spread(means),
                 top=top,
             )
-            moved = statistic.steepness * two_margins(width, rows.norm_bound * length)
+            reached = rows.norm_bound * length * (1.0 + statistic.size)
+            reached += (float(np.linalg.norm(statistic.shift)) + loss.target_bound) / scale
+            moved = statistic.steepness * two_margins(width + self.n_classes, reached)
             noisy, tau = sums.release(rows.full_total(statistic), run.noise, moved)
             n = means.n_records
             bends = expected_bends(found.balance, base, float(theta.theta[0]), root, top)
             theta = theta.after(noisy / n, bends, tau / n, n, slope, bend)
-        return theta, *base_at(found.balance, float(theta.theta[0]), root, base)
+        return theta, *base_at(balance, float(theta.theta[0]), root, base)
 
 
 def covers_core(objective: Objective, budget: PrivacyBudget) -> bool:

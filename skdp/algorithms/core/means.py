@@ -19,6 +19,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, Records
 from skdp.problems.block import Block
+from skdp.problems.rounding import two_norms
 
 #: Weight of a class, whose share log odds need more than the means of rows; least share.
 CLASS, _LEAST_SHARE = 1.5, 0.01
@@ -103,7 +104,8 @@ def release_means(
     """Release the means of the records; the result is a function of the noisy sum."""
     design = plan.design
     statistic = MeansSum(records.data_norm, design.n_features, n_classes, target_bound)
-    noisy, deviation = plan.release(records.total(statistic), noise)
+    moved = two_norms(design.n_features, 1.0)  # of a norm and the scale of its row
+    noisy, deviation = plan.release(records.total(statistic), noise, moved)
     is_counted = design.is_slack or not plan.neighbouring.is_replaced
     n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
     return found_means(

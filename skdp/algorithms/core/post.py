@@ -1,6 +1,6 @@
 """What follows from the releases for free: the intercept, coefficients, and their noise.
 
-Nothing here reads records. Theory: docs/theory/core.md, sections 6 and 8.
+Nothing here reads records. Theory: docs/theory/core.md, sections 6 and 7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The size of the margins: what the steps tell of it, and release 3, which corrects it.
 
-Theory: docs/theory/core.md, sections 6 and 7.
+Theory: docs/theory/core.md, section 6.
 """
 
 from __future__ import annotations

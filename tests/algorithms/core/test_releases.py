@@ -99,18 +99,19 @@ def table(rng, n, d, n_classes):
 
 def spent(model, first, second):
     """Fit neighbours with one history; return the squared mu that the second one shows."""
-    total, releases, scales = 0.0, None, []
-    values = []
+    total, releases, seen, fitted = 0.0, None, [], []
     for X, y, options in (first, second):
         with Laboratory(releases=releases) as laboratory:
             model.fit(X, y, **options)
         releases = laboratory.releases
-        draws = [draw for draw in laboratory.draws if draw.kind == "gaussian"]
-        values.append([draw.value for draw in draws])
-        scales.append([draw.scale for draw in draws])
-    assert scales[0] == scales[1]
-    for one, other, scale in zip(*values, scales[0], strict=True):
-        total += float(((one - other) ** 2).sum()) / scale**2
+        seen.append([draw for draw in laboratory.draws if draw.kind == "gaussian"])
+        fitted.append((model.coef_.copy(), np.copy(model.intercept_)))
+    assert all(np.array_equal(*pair) for pair in zip(*fitted, strict=True))
+    for one, other in zip(*seen, strict=True):
+        assert one.scale == other.scale
+        moved = float(np.linalg.norm(one.value - other.value))
+        assert moved <= one.mechanism.sensitivity
+        total += (moved / one.scale) ** 2
     return total
 
 
