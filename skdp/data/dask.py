@@ -170,8 +170,8 @@ class DaskRecords(RecordSource):
             try:
                 return future.result(timeout=_LOOK)
             except distributed.TimeoutError:
-                if future.done():  # it is of the task
-                    raise
+                if future.done():  # just now, or the error is that of the task
+                    return future.result()
             if self.client.status != "running" or self.client.nthreads():
                 seen = time.monotonic()
             elif time.monotonic() - seen > limit:

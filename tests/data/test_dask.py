@@ -258,3 +258,16 @@ def test_a_cluster_without_workers_ends_the_pass(monkeypatch):
         source = DaskRecords(ChunkSource(len, 2), client=client)
         with pytest.raises(DataError, match="no workers for 1 seconds"):
             source.reduce(sums, added)
+
+
+def test_a_result_that_comes_as_a_wait_ends(client, files, expected, monkeypatch):
+    result = distributed.Future.result
+
+    def late(future, timeout=None):
+        found = result(future)
+        if timeout is not None:
+            raise distributed.TimeoutError
+        return found
+
+    monkeypatch.setattr(distributed.Future, "result", late)
+    np.testing.assert_allclose(DaskRecords(files).reduce(sums, added), expected, rtol=1e-9)
