@@ -24,6 +24,7 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
     Returns
     -------
     dict of {str: str}
+        Reasons by the names of checks.
 
     Examples
     --------
