@@ -214,7 +214,7 @@ def test_any_solver_finds_the_same_model(solver):
         ({"alpha": 0.01}, "output", True),
         ({"coef_norm": 1.0}, "output", True),
         ({"loss": "hinge"}, "output", True),
-        ({"method": "phased"}, "output", True),
+        ({"method": "phased"}, "phased", True),
         ({"method": "output", "group_mode": "public"}, "output", True),
         ({"method": "output", "neighbouring": "add_remove", "n_public": 1000}, "output", True),
         ({"solver": "best_response", "method": "output"}, None, False),
