@@ -136,7 +136,7 @@ def test_weights_of_one_are_none_and_others_matter(name):
         (-np.ones(10), ">= 0"),
         (np.full(10, np.nan), ">= 0"),
         (np.full(10, np.inf), "finite"),
-        (["a"] * 10, "numbers"),
+        (["a"] * 10, "holds text"),
     ],
 )
 def test_weights_that_are_refused(weights, message):
