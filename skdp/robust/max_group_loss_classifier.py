@@ -206,8 +206,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     ...     group_names=["most", "few"], group_proportions=[0.8, 0.2],
     ...     data_norm=1.0, classes=[0, 1], random_state=0,
     ... )
-    >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
-    >>> bool(min(few, most) > 0.7)
+    >>> of_groups = model.fit(X, y, groups=groups).group_scores(X, y, groups)
+    >>> bool(min(of_groups.values()) > 0.7)
     True
     """
 
