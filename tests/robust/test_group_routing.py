@@ -18,7 +18,9 @@ from skdp.preprocessing import BoundedScaler
 from skdp.robust import DPMaxGroupLossClassifier
 
 #: Most fits here do not care how large the groups are.
-pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not declared")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:group_proportions were not declared", "ignore:Parts around a private fit"
+)
 
 
 # ----------------------------------------------------------------- frames, pipelines, and searches
