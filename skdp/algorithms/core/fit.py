@@ -15,7 +15,14 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law, basis, odds, squares
-from skdp.algorithms.core.means import Means, found_means, plan_means, release_means
+from skdp.algorithms.core.means import (
+    CLASS,
+    VARIANCE,
+    Means,
+    found_means,
+    plan_means,
+    release_means,
+)
 from skdp.algorithms.core.post import (
     base_at,
     expected_bends,
@@ -120,10 +127,8 @@ class CorePlan(Plan):
 
     @property
     def means(self) -> NoisySum:
-        entries = self.objective.design.n_features + 2 + (self.n_classes or 2)
-        mu = self.mu * math.sqrt(self.share)
         design, relation = self.objective.design, self.objective.neighbouring
-        return plan_means(self.n_classes, design, relation, mu, entries)
+        return plan_means(self.n_classes, design, relation, self.mu * math.sqrt(self.share))
 
     @property
     def mu_steps(self) -> float:
@@ -142,9 +147,9 @@ class CorePlan(Plan):
     def _expected(self) -> Found:
         design = self.objective.design
         d, classes = design.n_features, self.n_classes or 2
-        targets = np.full(classes, 1.5 / math.sqrt(2.0) / classes)
+        targets = np.full(classes, CLASS / math.sqrt(2.0) / classes)
         if not self.n_classes:
-            targets = np.array([0.0, 0.06])
+            targets = np.array([0.0, VARIANCE])
         noise = self.means.deviation / design.n_records
         vector = np.concatenate([np.zeros(d), [0.5], targets])
         is_moved = design.intercept > 0.0
@@ -215,12 +220,20 @@ class CorePlan(Plan):
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
+    def found_alarms(self) -> tuple[str, ...]:
+        return () if self.alarms() else self._noise_remarks
+
     def remarks(self) -> tuple[str, ...]:
+        given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
+        return (*given, *self._noise_remarks)
+
+    @property
+    def _noise_remarks(self) -> tuple[str, ...]:
+        """Say whether the size of the margins is within two deviations of 0."""
         theta = None if self.found is None else self.found.theta
-        found = (AFTER_RELEASES,) if self.objective.is_penalised else ()
-        if theta is not None and theta.theta[0] < 2.0 * math.sqrt(theta.covariance[0, 0]):
-            found = (*found, "the model is nearly a constant: its margins are of the size of noise")
-        return found
+        if theta is None or theta.theta[0] >= 2.0 * math.sqrt(theta.covariance[0, 0]):
+            return ()
+        return ("the model is nearly a constant: its margins are of the size of noise",)
 
     def to_dict(self) -> dict[str, Any]:
         steps, shares = self.numbers.steps, {}
@@ -360,15 +373,10 @@ class CorePlan(Plan):
         return theta, *base_at(balance, float(theta.theta[0]), root, base)
 
 
-def covers_core(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether the core has a proof for the objective."""
-    loss = objective.risk.loss
-    return bool(loss.has_odds or loss.is_quadratic) and not budget.is_pure
-
-
 def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     """Choose the parts of the budget from public numbers."""
-    if not covers_core(objective, budget):
+    loss = objective.risk.loss
+    if not (loss.has_odds or loss.is_quadratic):
         raise ValueError("method='core' is for the squared error and the log loss.")
     mu = gaussian_mu(budget.epsilon, budget.delta)
     plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1])

@@ -25,7 +25,7 @@ from skdp.problems.rounding import two_norms
 CLASS, _LEAST_SHARE = 1.5, 0.01
 #: Prior of numbers in units of their bound: variance of the mean; median of the variance, and
 #: standard deviation of its logarithm.
-_MEAN, _VARIANCE, _SPREAD = 0.05, 0.06, 1.5
+_MEAN, VARIANCE, _SPREAD = 0.05, 0.06, 1.5
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,7 @@ class Means:
     deviation: float = 1.0
 
 
-def plan_means(
-    n_classes: int, design: Design, neighbouring: Neighbouring, mu: float, entries: int
-) -> NoisySum:
+def plan_means(n_classes: int, design: Design, neighbouring: Neighbouring, mu: float) -> NoisySum:
     """Calibrate the release by Lemma 1."""
     targets = CLASS**2 if n_classes else 4.0
     alone = math.sqrt(2.25 + 0.5 * targets)
@@ -92,7 +90,7 @@ def plan_means(
         mu=mu,
         sensitivity=math.sqrt(4.0 + targets) if neighbouring.is_replaced else alone,
         size=alone,
-        n_entries=entries,
+        n_entries=design.n_features + 2 + (n_classes or 2),
         name="means of rows and targets",
         reference="docs/theory/core.md, Lemma 1",
     )
@@ -157,7 +155,7 @@ def found_means(
 def _variance(noisy: float, noise: float, center: float) -> float:
     """Return the posterior mean of the variance of numbers under a log-normal prior."""
     grid = np.geomspace(1e-6, 1.0, 200)
-    logs = -0.5 * (np.log(grid / _VARIANCE) / _SPREAD) ** 2
+    logs = -0.5 * (np.log(grid / VARIANCE) / _SPREAD) ** 2
     logs -= 0.5 * (grid - noisy) ** 2 / (noise**2 * (1.0 + 4.0 * center**2))
     weights = np.exp(logs - logs.max())
     return float(weights @ grid / weights.sum())
