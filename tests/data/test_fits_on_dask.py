@@ -13,8 +13,8 @@ import pytest
 from distributed import Client
 from local_cluster import (
     FailingOnce,
+    Signed,
     Slow,
-    UntilShared,
     in_another_order,
     kill_worker,
     new_client,
@@ -147,18 +147,18 @@ class OnOneWorker(DaskRecords):
     def reduce(self, task, merge):
         if task.pass_number != 2:
             return super().reduce(task, merge)
-        first = next(iter(self.client.scheduler_info()["workers"]))
-        with dask.annotate(workers=[first], allow_other_workers=True):
-            self.task = UntilShared(self.folder, task)
+        first = min(self.client.scheduler_info()["workers"])
+        with dask.annotate(workers=[first], allow_other_workers=False):
+            self.task = Signed(self.folder, task)
             return super().reduce(self.task, merge)
 
 
-def test_stolen_tasks_change_nothing(client, table, files, tmp_path):
-    """The other worker steals some, or the first one would wait for it."""
+def test_moved_tasks_change_nothing(client, table, files, tmp_path):
+    """Blocks that the other worker has read before are read by one for a pass."""
     source = OnOneWorker(files, client=client, tasks_per_thread=8)
     source.folder = tmp_path
     assert_same(MODELS["tuned"]().fit(source), in_memory("tuned", table))
-    assert len(source.task.workers()) == 2
+    assert len(source.task.workers()) == 1
 
 
 class Closing(DaskRecords):
