@@ -47,7 +47,7 @@ from skdp.algorithms.preparation.penalty import (
 )
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
-from skdp.mechanisms import GaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
@@ -177,6 +177,10 @@ class CorePlan(Plan):
             reference=f"docs/theory/core.md, {lemma}",
         )
 
+    def scale(self, means: Means) -> float:
+        """Margins of the loss over those of the steps."""
+        return self.unit * self.spread(means)
+
     def spread(self, means: Means) -> float:
         """Deviation of the targets in units of the loss; 1 for classes."""
         return means.deviation * (self.loss.target_bound or 1.0)
@@ -250,36 +254,60 @@ class CorePlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> Result:
-        self.objective.design.check(data)
-        data.check_targets(self.loss)
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
-            data, d, k = data.in_double(), self.objective.design.n_features, self.loss.n_outputs
-            bound = self.loss.target_bound or 1.0
-            means = release_means(self.means, data, self.n_classes, bound, run.noise)
-            found, scale = self._planned(means), self.spread(means) * self.unit
-            first = means.centering.offsets * (self.unit if self.n_classes else bound)
-            rows = centered(data, replace(means.centering, offsets=first))
-            spectrum = self._spectrum(rows, run)
-            weights = self._stepped(rows, found, run)
-            norm = float(np.linalg.norm(weights[:, :d]))
-            size = posterior(norm, found.steps, found.law, k, not self.n_classes)
-            theta = unmoved(size, k)
-            if rows.has_intercept:
-                constant = rows.constant * weights[:, d]
-                theta = started(means, found.steps, size, found.balance, constant)
-            weights[:, d:] = 0.0
-            weights /= size.deviation
-            theta, base, slope = self._corrected(rows, found, weights, theta, run)
-            offsets = first * (not self.n_classes) + scale * (base + theta.theta[1:])
-            offsets = offsets if rows.has_intercept else np.zeros(k)
-            scaled = scale * theta.theta[0] * weights
+            rows, found = self.prepare(data, run.noise)
+            spectrum, k = self._spectrum(rows, run), self.loss.n_outputs
+            weights = self.stepped(rows, found, run)
+            weights, size, theta = self.sized(rows, found, weights)
+            theta, base, slope = self.corrected(rows, found, weights, theta, run)
+            scaled, offsets = self.margins(rows, found, weights, theta, base)
             of_classes = np.asarray(self.loss.class_weights(np.eye(k)))
             variance = found.steps.variance / size.deviation**2
+            scale = self.scale(found.means)
             noise = weight_noise(rows, weights, slope, theta, variance, scale, of_classes)
             scaled, offsets = penalised_rows(self.objective, rows, scaled, offsets, spectrum, scale)
             point = rows.coefficients(scaled, offsets, data.intercept)
             plan = replace(self, found=replace(found, size=size, theta=theta))
             return Result(point=point, plan=plan, noise=noise)
+
+    def prepare(self, data: Records, noise: NoiseSource) -> tuple[CenteredRecords, Found]:
+        """Release 1: return centered rows, with offsets in units of the loss, and the steps."""
+        self.objective.design.check(data)
+        data.check_targets(self.loss)
+        data, bound = data.in_double(), self.loss.target_bound or 1.0
+        means = release_means(self.means, data, self.n_classes, bound, noise)
+        offsets = means.centering.offsets * (self.unit if self.n_classes else bound)
+        return centered(data, replace(means.centering, offsets=offsets)), self._planned(means)
+
+    def sized(
+        self, rows: CenteredRecords, found: Found, weights: np.ndarray
+    ) -> tuple[np.ndarray, Size, Corrected]:
+        """Return weights of margins of deviation 1, and the posterior of their size and shift."""
+        d, k = self.objective.design.n_features, self.loss.n_outputs
+        norm = float(np.linalg.norm(weights[:, :d]))
+        size = posterior(norm, found.steps, found.law, k, not self.n_classes)
+        theta = unmoved(size, k)
+        if rows.has_intercept:
+            constant = rows.constant * weights[:, d]
+            theta = started(found.means, found.steps, size, found.balance, constant)
+        weights = weights / size.deviation
+        weights[:, d:] = 0.0
+        return weights, size, theta
+
+    def margins(
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        weights: np.ndarray,
+        theta: Corrected,
+        base: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and offsets of a size and shift, in units of the loss."""
+        scale, offsets = self.scale(found.means), np.zeros(len(weights))
+        if rows.has_intercept:
+            offsets = rows.centering.offsets * (not self.n_classes)
+            offsets = offsets + scale * (base + theta.theta[1:])
+        return scale * theta.theta[0] * weights, offsets
 
     def _spectrum(self, rows: CenteredRecords, run: Run) -> Spectrum:
         """Release second moments for the user's penalty, if the plan has them."""
@@ -291,8 +319,29 @@ class CorePlan(Plan):
         values, directions = np.linalg.eigh(factor * matrix)
         return Spectrum.released(values, directions, 0.5 * unit * factor)
 
-    def _stepped(self, rows: CenteredRecords, found: Found, run: Run) -> np.ndarray:
-        """Release 2: the mean iterate, shape (n_outputs, width), in the basis."""
+    def stepped(
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        run: Run,
+        name: str = "noisy steps",
+        start: np.ndarray | None = None,
+        factors: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
+
+        Parameters
+        ----------
+        rows : CenteredRecords
+        found : Found
+        run : Run
+        name : str, default="noisy steps"
+        start : ndarray of shape (n_outputs, width), optional
+            Released. Default: 0.
+        factors : ndarray of shape (n_groups,), optional
+            Of the clipped gradients of each group's records, public or released. Sums are of
+            factors over the largest one. Default: 1.
+        """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         spread = self.spread(found.means)
         clip, scale = steps.clip * spread / self.unit, self.unit / spread
@@ -303,11 +352,19 @@ class CorePlan(Plan):
         )
         shape = (loss.n_outputs, self.objective.design.width)
         weights, change, total = (np.zeros(shape) for _ in range(3))
+        if start is not None:
+            weights = start
+        if factors is not None:
+            scale, factors = scale * float(factors.max()), factors / factors.max()
         run.noise.reserve(steps.n_steps * total.size)
-        for step in run.counted("noisy steps")(steps.n_steps):
-            own = spread * self.unit * weights
+        for step in run.counted(name)(steps.n_steps):
+            own = self.scale(found.means) * weights
             gradients = ClippedGradients(
-                loss=loss, weights=rows.weights(own), offset=offsets.squeeze(), clip_norm=clip
+                loss=loss,
+                weights=rows.weights(own),
+                offset=offsets.squeeze(),
+                clip_norm=clip,
+                group_factors=factors,
             )
             with np.errstate(divide="ignore"):
                 exact = rows.sums(rows.full_total(gradients))
@@ -329,7 +386,7 @@ class CorePlan(Plan):
             total += weights
         return np.asarray(total / steps.n_steps)
 
-    def _corrected(
+    def corrected(
         self,
         rows: CenteredRecords,
         found: Found,
@@ -339,7 +396,7 @@ class CorePlan(Plan):
     ) -> tuple[Corrected, np.ndarray, np.ndarray]:
         """Release 3: rounds of size and shift; also return the base and its derivative."""
         means, k, loss = found.means, self.loss.n_outputs, self.loss
-        width, scale = self.objective.design.width, self.spread(found.means) * self.unit
+        width, scale = self.objective.design.width, self.scale(means)
         length = float(np.linalg.norm(weights))
         top = self._top(means.n_records)
         sums = self._sum("", "", top, self.mu_round, 2 * k + 3)
