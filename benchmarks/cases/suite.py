@@ -45,7 +45,7 @@ def compared(options: argparse.Namespace, sides: list[str]) -> list[dict[str, An
 
     names = [*suite_sets.FAMILIES, *suite_sets.real(options)]
     if options.sets:
-        names = [name for name in names if name in options.sets.split(",")]
+        names = [name for name in names if name in options.sets.split(";")]
     if options.quick:
         names = names[:1] + names[-1:]
     found = {name: getattr(options, name) for name in ("adult", "california", "rdatasets")}

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from skdp.algorithms.core.margin_laws import CONSTANT, basis
 from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
@@ -22,7 +23,9 @@ from skdp.problems.block import Block
 from skdp.problems.rounding import two_norms
 
 #: Weight of a class, whose share log odds need more than the means of rows; least share.
-CLASS, _LEAST_SHARE = 1.5, 0.01
+CLASS, _LEAST_SHARE = 1.5, 0.001
+#: Directions of shares that the variance of a uniform law counts for.
+_KNOWN = 2.0
 #: Prior of numbers in units of their bound: variance of the mean; median of the variance, and
 #: standard deviation of its logarithm.
 _MEAN, VARIANCE, _SPREAD = 0.05, 0.06, 1.5
@@ -124,14 +127,9 @@ def found_means(
     scale = math.sqrt(min(max(squared, 2.0 * noise, 1e-6), 1.0))
     shares, center, deviation = np.empty(0), 0.0, 1.0
     if n_classes:
-        of_share = noise * math.sqrt(2.0) / CLASS
-        prior = (n_classes - 1.0) / (n_classes**2 * (n_classes + 1.0))
-        shares = means[d + 1 :] * math.sqrt(2.0) / CLASS
-        kept = prior / (prior + of_share**2)
-        error = math.sqrt(kept) * of_share
-        shares = 1.0 / n_classes + (shares - 1.0 / n_classes) * kept
-        shares = np.maximum(shares if is_moved else np.full(n_classes, 1.0), _LEAST_SHARE)
-        shares = shares / shares.sum()
+        unit = math.sqrt(2.0) / CLASS
+        shares, error = _shares(unit * means[d + 1 :], unit * noise)
+        shares = shares if is_moved else np.full(n_classes, 1.0 / n_classes)
         offsets = basis(n_classes).T @ np.log(shares) if is_moved else np.zeros(n_classes - 1)
     else:
         kept = _MEAN / (_MEAN + noise**2)
@@ -150,6 +148,24 @@ def found_means(
         constant=CONSTANT,
     )
     return Means(n, noise, centering, shares, error, center, deviation)
+
+
+def _shares(noisy: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
+    """Return posterior means of shares of classes, and the deviation of an untruncated one.
+
+    The prior is normal around 1 / K; its variance is seen, with that of a uniform law before it.
+    """
+    n_classes = len(noisy)
+    off = noisy - noisy.mean()
+    prior = 1.0 / (n_classes * (n_classes + 1.0))  # in each of K - 1 directions
+    total = (float(off @ off) + _KNOWN * (prior + noise**2)) / (n_classes - 1.0 + _KNOWN)
+    kept = max(1.0 - noise**2 / total, 0.0)
+    error = math.sqrt(max(kept, 1e-6)) * noise
+    shares = 1.0 / n_classes + kept * off
+    at = shares / error  # no share is negative: the mean of the truncated law
+    shares = shares + error * np.exp(norm.logpdf(at) - norm.logcdf(at))
+    shares = np.maximum(shares, _LEAST_SHARE)
+    return shares / shares.sum(), error
 
 
 def _variance(noisy: float, noise: float, center: float) -> float:

@@ -17,8 +17,8 @@ from skdp.problems.block import Block
 
 #: Second moments along the signal over an average one.
 _MOMENTS = np.array([1.0, 5.0, 25.0])
-#: Variance of the prior of true margins of log odds.
-_PRIOR = 2.0
+#: Mean of the exponential prior of the true deviation of log odds.
+_PRIOR = 1.5
 #: Largest change of size and shift in a round.
 _LONGEST = 1.0
 
@@ -51,7 +51,7 @@ def posterior(norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: b
     spread = (2.0 * k * d * noise**2 + 4.0 * noise * signal) / (4.0 * mean)
     logs = -0.5 * (norm - np.sqrt(mean)) ** 2 / spread - 0.5 * np.log(spread)
     if not is_squared:
-        logs += (np.log(np.gradient(t)) - 0.5 * t**2 / _PRIOR)[:, None]
+        logs += (np.log(np.gradient(t)) - t / _PRIOR)[:, None]
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     own = seen**2 + noise
