@@ -68,7 +68,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--side", action="append", metavar="LABEL:KEY=VALUE,...", help="suite: what is compared"
     )
-    parser.add_argument("--sets", metavar="NAMES", help="suite, ablation: these sets alone, with ";" between")
+    parser.add_argument("--sets", metavar="NAMES", help="suite, ablation: these alone, between ';'")
     parser.add_argument("--first-seed", type=int, default=0, help="suite, ablation")
     parser.add_argument("--jobs", type=int, help="suite, ablation: processes beside each other")
     options = parser.parse_args(arguments)

@@ -79,11 +79,10 @@ def _main(job: dict[str, Any]) -> None:
     method = values.pop("method", "auto")
     for name, value in values.items():
         module, _, constant = name.rpartition(".")
-        if not hasattr(importlib.import_module(module), constant):
-            raise ValueError(f"There is no {name}.")
-        setattr(
-            importlib.import_module(module), constant, ast.literal_eval(value.replace(";", ","))
-        )
+        owner = importlib.import_module(module)
+        given = ast.literal_eval(value.replace(";", ","))
+        is_array = isinstance(getattr(owner, constant), np.ndarray)
+        setattr(owner, constant, np.array(given) if is_array else given)
     from benchmarks import suite_sets
 
     sets = suite_sets.FAMILIES | suite_sets.real(SimpleNamespace(**job))

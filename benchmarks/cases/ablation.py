@@ -1,0 +1,48 @@
+"""The core with one of its rules or tuned numbers switched off, beside the core as it is.
+
+A rule earns its place by 0.001 of log loss, 0.002 of R2 or a point of hurt parts; see `suite` for
+the sets and the columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from benchmarks.cases import suite
+
+_CORE = "skdp.algorithms.core"
+#: What takes the place of a constant: a plain value, or one that makes it void.
+RULES = {
+    "means, a fixed part": f"{_CORE}.fit._MEANS_SHARES=(0.12;0.12)",
+    "means, equal weight of classes": f"{_CORE}.means.CLASS=1.0",
+    "shares, the uniform law's variance": f"{_CORE}.means._KNOWN=1e6",
+    "numbers, no prior of the mean": f"{_CORE}.means._MEAN=1e6",
+    "numbers, no prior of the variance": f"{_CORE}.means._SPREAD=10.0",
+    "clip of log odds, the smaller": f"{_CORE}.steps._CLIPS_OF_ODDS=(0.6;0.6)",
+    "clip of log odds, the larger": f"{_CORE}.steps._CLIPS_OF_ODDS=(1.0;1.0)",
+    "path, the same for all losses": f"{_CORE}.steps._DRIFT=(1.2;1.2;1.2)",
+    "path, half": f"{_CORE}.steps._DRIFT=(0.375;0.6;1.0)",
+    "path, double": f"{_CORE}.steps._DRIFT=(1.5;2.4;4.0)",
+    "steps, no fewest number": f"{_CORE}.steps._FEWEST=4",
+    "steps, noise for one curvature": f"{_CORE}.steps._CURVATURES=(1.0;)",
+    "size, average moments alone": f"{_CORE}.size._MOMENTS=(1.0;)",
+    "size, a wide prior": f"{_CORE}.size._PRIOR=10.0",
+    "intercept, all of it is learnt": f"{_CORE}.post._LEAST_LEARNT=0.0",
+    "intercept, at its base": f"{_CORE}.post._OFF_BASE=0.0",
+    "last release, one round": f"{_CORE}.fit._ROUNDS=1",
+    "last release, a third of its part": f"{_CORE}.fit._SIZE_SHARE=0.02",
+    "last release, one clip": f"{_CORE}.fit._TOP=1e-6",
+}
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rules = list(RULES.items())[:1] if options.quick else RULES.items()
+    return suite.compared(
+        options, ["core:method=core", *(f"{name}:method=core,{value}" for name, value in rules)]
+    )
+
+
+def summarise(table: Any) -> str:
+    """Print the change of each rule: log loss and R2 gained, and points of hurt parts."""
+    return suite.summarise(table)
