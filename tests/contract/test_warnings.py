@@ -53,7 +53,7 @@ WARNINGS = (
 LATE = (
     "The noise of a mean of the rows of the rarer class",
     "The noise is about",
-    "The model is nearly a constant",
+    "The noise is of the size of the margins",
 )
 #: Parameters that provoke them; those that an estimator lacks or refuses are left out. As they are,
 #: cases have no other late warnings either: test_state.py.

@@ -28,6 +28,7 @@ from skdp.algorithms.core.post import (
     expected_bends,
     root_of,
     started,
+    step_variances,
     unmoved,
     weight_noise,
 )
@@ -62,6 +63,11 @@ _SIZE_SHARE, _ROUNDS = 0.06, 3
 _PENALTY_SHARE = 0.1
 #: Clip of the last release over its noise, and the largest one of log odds.
 _TOP, _TOP_OF_ODDS = 0.03, 2.0
+#: Rows are expected to vary in so many directions at most; margins over noise below which there is
+#: an alarm.
+_DIRECTIONS, _LEAST_MARGINS = 100, 0.6
+#: Least mean square of centered rows.
+_LEAST_TRACE = 0.1
 #: Norm that no private weights exceed, in units of margins.
 _LONGEST = 1e6
 
@@ -208,24 +214,39 @@ class CorePlan(Plan):
         """Whether the shares of the classes are known after the first release."""
         return bool(self.n_classes and self.objective.design.intercept > 0)
 
+    def _planned_margins(self, true: float) -> tuple[float, float, float]:
+        """Return what steps make of a true deviation of margins, the noise and the best factor."""
+        law, steps, k = self.numbers.law, self.numbers.steps, self.loss.n_outputs
+        moment = 1.0 / min(steps.n_features, _DIRECTIONS)
+        learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
+        seen = float(np.interp(true, law.deviations, learnt[:, 0]))
+        given = np.zeros(k), seen**2 * np.eye(k), self.scale(self.numbers.means), self.unit
+        variance = float(step_variances(self.loss, steps, *given)[0].mean())
+        own = np.sqrt(learnt**2 + variance)
+        factors = (law.best(learnt / own) / own)[:, 0]
+        return seen, math.sqrt(variance), float(np.interp(true, law.deviations, factors))
+
     def planned_noise(self) -> PlannedNoise:
-        design, numbers = self.objective.design, self.numbers
-        size = self.unit * self.spread(numbers.means)
-        margin = size * math.sqrt(numbers.steps.variance)
+        design = self.objective.design
+        # margins of variance 1, and half of the variance of numbers
+        true = 1.0 if self.loss.n_outputs > 1 else math.sqrt(0.5)
+        seen, noise, factor = self._planned_margins(true)
+        spread = self.loss.target_bound * math.sqrt(rules.PRIOR_VARIANCE) or 1.0
+        margin = self.unit * spread * factor * noise
         norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
         margins = MarginNoise(coef=margin / norm, average_row=margin, rare_row=margin)
-        return PlannedNoise(margins, sampling_noise(self.loss, design))
+        # what is not learnt does not scatter
+        return PlannedNoise(margins, factor * seen / true * sampling_noise(self.loss, design))
 
     def alarms(self) -> tuple[str, ...]:
-        law, steps = self.numbers.law, self.numbers.steps
-        seen = steps.learnt(law.pulled(steps.clip), np.array([1.0 / steps.n_features]))[:, 0]
-        typical = float(np.interp(TYPICAL if self.n_classes else 0.5, law.deviations, seen))
-        if typical**2 >= steps.variance:
+        seen, noise, _ = self._planned_margins(TYPICAL if self.n_classes else 0.5)
+        if seen >= _LEAST_MARGINS * noise:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
     def found_alarms(self) -> tuple[str, ...]:
-        return () if self.alarms() else self._noise_remarks
+        is_told = bool(replace(self, found=None).alarms())  # before the fit, by public numbers
+        return () if is_told else self._noise_remarks
 
     def remarks(self) -> tuple[str, ...]:
         given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
@@ -237,14 +258,16 @@ class CorePlan(Plan):
         theta = None if self.found is None else self.found.theta
         if theta is None or theta.theta[0] >= 2.0 * math.sqrt(theta.covariance[0, 0]):
             return ()
-        return ("the model is nearly a constant: its margins are of the size of noise",)
+        expected = "hardly better than a constant model is to be expected"
+        return (f"the noise is of the size of the margins: {expected}",)
 
     def to_dict(self) -> dict[str, Any]:
         steps, shares = self.numbers.steps, {}
+        early = 1.0 / (steps.size * steps.n_steps)  # what early stopping is about equivalent to
         if self.found is not None and self.has_class_shares:
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
-            "alpha": self.objective.alpha or 1.0 / (steps.size * steps.n_steps),
+            "alpha": self.objective.alpha if self.objective.is_penalised else early,
             "n_steps": steps.n_steps,
             "step_size": steps.size,
             "momentum": steps.momentum,
@@ -256,16 +279,30 @@ class CorePlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             rows, found = self.prepare(data, run.noise)
-            spectrum, k = self._spectrum(rows, run), self.loss.n_outputs
+            spectrum, of_moments = self._spectrum(rows, run)
             weights = self.stepped(rows, found, run)
             weights, size, theta = self.sized(rows, found, weights)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
-            of_classes = np.asarray(self.loss.class_weights(np.eye(k)))
-            variance = found.steps.variance / size.deviation**2
             scale = self.scale(found.means)
-            noise = weight_noise(rows, weights, slope, theta, variance, scale, of_classes)
             scaled, offsets = penalised_rows(self.objective, rows, scaled, offsets, spectrum, scale)
+            # rows are shorter by one deviation of the noise of their scale
+            trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
+            raw = size.deviation * root_of(weights[:, : self.objective.design.n_features])
+            given = rows.centering.offsets, trace * raw @ raw, scale, self.unit, trace
+            variances, axes = step_variances(self.loss, found.steps, *given)
+            noise = weight_noise(
+                rows,
+                weights,
+                slope,
+                theta,
+                (variances / size.deviation**2, axes),
+                scale,
+                np.asarray(self.loss.class_weights(np.eye(len(raw)))),
+                spectrum,
+                scaled if self.objective.is_penalised else None,
+                of_moments,
+            )
             point = rows.coefficients(scaled, offsets, data.intercept)
             plan = replace(self, found=replace(found, size=size, theta=theta))
             return Result(point=point, plan=plan, noise=noise)
@@ -309,15 +346,20 @@ class CorePlan(Plan):
             offsets = offsets + scale * (base + theta.theta[1:])
         return scale * theta.theta[0] * weights, offsets
 
-    def _spectrum(self, rows: CenteredRecords, run: Run) -> Spectrum:
-        """Release second moments for the user's penalty, if the plan has them."""
-        d = self.objective.design.n_features
+    def _spectrum(self, rows: CenteredRecords, run: Run) -> tuple[Spectrum, float]:
+        """Release second moments for the user's penalty, if the plan has them.
+
+        Also return the deviation of the noise of a diagonal entry.
+        """
+        design = self.objective.design
+        d = design.n_features
         if self.moments is None:
-            return Spectrum.public(d)
+            return Spectrum.public(d), 0.0
         matrix, unit = self.moments.release(rows, run.noise)[:d, :d], self.moments.noise
         factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
         values, directions = np.linalg.eigh(factor * matrix)
-        return Spectrum.released(values, directions, 0.5 * unit * factor)
+        spectrum = Spectrum.released(values, directions, 0.5 * unit * factor)
+        return spectrum, factor * unit / math.sqrt(2.0 * design.width)
 
     def stepped(
         self,
@@ -430,10 +472,15 @@ class CorePlan(Plan):
         return theta, *base_at(balance, float(theta.theta[0]), root, base)
 
 
+def is_covered(loss: Loss) -> bool:
+    """Whether a loss is one of the core: squares or log odds."""
+    return loss.has_odds or loss.is_quadratic
+
+
 def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     """Choose the parts of the budget from public numbers."""
     loss = objective.risk.loss
-    if not (loss.has_odds or loss.is_quadratic):
+    if not is_covered(loss):
         raise ValueError("method='core' is for the squared error and the log loss.")
     mu = gaussian_mu(budget.epsilon, budget.delta)
     plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1])

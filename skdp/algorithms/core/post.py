@@ -14,13 +14,19 @@ from skdp.algorithms.core.margin_laws import CONSTANT, Balance, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.steps import Steps
+from skdp.algorithms.descent.noise import clipped_curvature, row_squares
+from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
+from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.weight_noise import WeightNoise
+from skdp.problems import Loss
 
 #: Least part of a constant that steps count as learnt.
 _LEAST_LEARNT = 0.5
 #: Deviation of the constant from the base of normal margins, over their size.
 _OFF_BASE = 0.2
+#: Least part of the variance of numbers that residuals have.
+_LEAST_RESIDUAL = 0.01
 
 
 def started(
@@ -103,14 +109,57 @@ def root_of(weights: np.ndarray) -> np.ndarray:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
+def step_variances(
+    loss: Loss,
+    steps: Steps,
+    offsets: np.ndarray,
+    covariance: np.ndarray,
+    scale: float,
+    unit: float,
+    trace: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return variances of the noise of a mean weight, and axes of independent outputs in columns.
+
+    It is that of directions that margins do not depend on, all of an average second moment.
+
+    Parameters
+    ----------
+    loss : Loss
+    steps : Steps
+    offsets : ndarray of shape (k,)
+        Margins of the mean record, in units of the loss.
+    covariance : ndarray of shape (k, k)
+        Of the margins of the mean iterate.
+    scale, unit : float
+        Margins of the loss over those of the steps, and the same without the spread of targets.
+    trace : float, default=1.0
+        Mean square of centered rows.
+    """
+    d = steps.n_features
+    found = clipped_curvature(
+        loss,
+        offsets,
+        scale**2 * covariance,
+        steps.clip * scale / unit**2,
+        row_squares(np.full(d, 1.0 / d), trace) + CONSTANT**2,
+        spread=scale * math.sqrt(max(1.0 - float(np.trace(covariance)), _LEAST_RESIDUAL)),
+    )
+    values, axes = np.linalg.eigh(found.mean)
+    responses = steps.responses(np.maximum(values, 0.0) * unit**2 * trace / d)
+    return steps.unit**2 * (responses**2 / steps.parts[:, None]).sum(axis=0), axes
+
+
 def weight_noise(
     rows: CenteredRecords,
     weights: np.ndarray,
     slope: np.ndarray,
     theta: Corrected,
-    variance: float,
+    of_steps: tuple[np.ndarray, np.ndarray],
     scale: float,
     mix: np.ndarray,
+    spectrum: Spectrum,
+    after: np.ndarray | None = None,
+    of_moments: float = 0.0,
 ) -> WeightNoise:
     """Return the noise of the model: of the steps, the same in all directions, and of theta.
 
@@ -122,36 +171,48 @@ def weight_noise(
     slope : ndarray of shape (k,)
         Derivative of the base in the size.
     theta : Corrected
-    variance : float
-        Of such a weight.
+    of_steps : tuple of ndarray
+        Variances of such a weight, and axes of outputs.
     scale : float
         Units of the loss over those of the basis.
     mix : ndarray of shape (n_scores, k)
+    spectrum : Spectrum
+    after : ndarray of shape (k, width), optional
+        Weights with a penalty, in units of the loss. Default: there is none.
+    of_moments : float, default=0.0
+        Deviation of the noise of a diagonal entry of the second moments behind the penalty.
     """
     k, d = len(weights), len(rows.shift)
-    plain = np.full(k, variance * (scale * theta.theta[0] / rows.unit) ** 2)
+    variances, axes = of_steps
+    plain = variances * (scale * theta.theta[0]) ** 2
     values, vectors = np.linalg.eigh(theta.covariance)
-    roots = (vectors * np.sqrt(np.maximum(values, 0.0))).T  # (1 + k, 1 + k)
-    of_rows = rows.weights(weights)[:, :d]
-    of_constant = slope - weights[:, :d] @ rows.shift
+    roots = scale * (vectors * np.sqrt(np.maximum(values, 0.0))).T  # (1 + k, 1 + k)
     mixed = np.zeros((k + 1, k, d + 1))
-    for q, root in enumerate(roots):
-        mixed[q, :, :d] = root[0] * of_rows
-        if rows.has_intercept:
-            mixed[q, :, d] = root[0] * of_constant + root[1:]
-    mixed = scale * np.einsum("sk,qkj->qsj", mix, mixed)
-    size = float(np.sqrt((mix**2).sum(axis=1).mean()))
-    margin = size * scale * float(theta.theta[0]) * math.sqrt(variance)
-    of_shift = np.einsum("sk,kl,sl->s", mix, theta.covariance[1:, 1:], mix).mean()
-    average = math.hypot(margin, scale * math.sqrt(float(of_shift)))
+    mixed[:, :, :d] = roots[:, :1, None] * weights[:, :d]
+    if rows.has_intercept:
+        mixed[:, :, d] = roots[:, :1] * slope + roots[:, 1:]
+    functions = np.zeros((0, d + 1))
+    if after is not None:
+        before, after = scale * theta.theta[0] * weights[:, :d], after[:, :d]
+        kept = float((before * after).sum()) / max(float((before**2).sum()), 1e-300)
+        if spectrum.directions is None:
+            plain = plain * kept**2
+        else:
+            functions = np.pad(spectrum.penalised(np.eye(d), before, after), ((0, 0), (0, 1)))
+        flat = mixed[:, :, :d].reshape(-1, d)
+        mixed[:, :, :d] = spectrum.penalised(flat, before, after).reshape(k + 1, k, d)
+        if k == 1:
+            more = spectrum.penalty_noise(before, after, of_moments, 0.0)
+            mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
+    dense = np.repeat(plain[:, None], len(functions), axis=1)
+    plain = np.zeros(k) if len(functions) else plain
+    mixed = np.einsum("sk,qkj->qsj", mix, mixed)
     return WeightNoise(
-        directions=np.zeros((1, d + 1)),
-        variances=np.zeros((k, 1)),
-        plain=plain,
+        directions=of_rows(rows, functions),
+        variances=dense,
+        plain=plain / rows.unit**2,
         center=rows.shift * rows.unit,
-        mix=mix,
-        mixed=mixed,
-        margins=MarginNoise(
-            coef=size * math.sqrt(float(plain[0])), average_row=average, rare_row=average
-        ),
+        mix=mix @ axes,
+        mixed=of_rows(rows, mixed),
+        margins=margin_noise(functions, dense, plain, mix @ axes, mixed, spectrum, rows.unit),
     )

@@ -14,8 +14,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
-pytestmark = pytest.mark.filterwarnings("ignore:The model is nearly a constant")
-
 DELTA = 1e-5
 
 
