@@ -101,6 +101,8 @@ class CorePlan(Plan):
         Of the Gaussian differential privacy of all.
     share : float
         Part of its square for the means.
+    has_rows : bool, default=True
+        Whether the means of rows are released.
     moments : RowMomentsPlan or None
         For the user's penalty.
     found : Found or None
@@ -110,6 +112,7 @@ class CorePlan(Plan):
     objective: Objective
     mu: float
     share: float
+    has_rows: bool = True
     moments: RowMomentsPlan | None = None
     found: Found | None = None
 
@@ -134,7 +137,8 @@ class CorePlan(Plan):
     @property
     def means(self) -> NoisySum:
         design, relation = self.objective.design, self.objective.neighbouring
-        return plan_means(self.n_classes, design, relation, self.mu * math.sqrt(self.share))
+        mu = self.mu * math.sqrt(self.share)
+        return plan_means(self.n_classes, design, relation, mu, self.has_rows)
 
     @property
     def mu_steps(self) -> float:
@@ -488,6 +492,9 @@ def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     if objective.neighbouring.is_replaced and not design.is_slack:
         needed = (plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)) ** 2
         plan = replace(plan, share=min(max(needed, _MEANS_SHARES[0]), _MEANS_SHARES[1]))
+    spread = math.sqrt(design.n_features) * plan.means.deviation / design.n_records
+    if not design.intercept or spread >= 1.0:  # rows stay where they are, or Stein's factor is 0
+        plan = replace(plan, has_rows=False)
     if not needs_moments(objective):
         return plan
     moments = plan_row_moments(

@@ -33,7 +33,10 @@ _MEAN, VARIANCE, _SPREAD = 0.05, 0.06, 1.5
 
 @dataclass(frozen=True)
 class MeansSum:
-    """Sum the vectors over the records of a block; `n_classes` is 0 for numbers."""
+    """Sum the vectors over the records of a block; `n_classes` is 0 for numbers.
+
+    Of their rows the first `n_features` entries: all or none.
+    """
 
     unit: float
     n_features: int
@@ -83,17 +86,20 @@ class Means:
     deviation: float = 1.0
 
 
-def plan_means(n_classes: int, design: Design, neighbouring: Neighbouring, mu: float) -> NoisySum:
-    """Calibrate the release by Lemma 1."""
+def plan_means(
+    n_classes: int, design: Design, neighbouring: Neighbouring, mu: float, has_rows: bool
+) -> NoisySum:
+    """Calibrate the release by Lemma 1, with the means of rows or without."""
     targets = CLASS**2 if n_classes else 4.0
-    alone = math.sqrt(2.25 + 0.5 * targets)
+    alone = math.sqrt(1.25 + has_rows + 0.5 * targets)
+    replaced = math.sqrt((4.0 if has_rows else 0.25) + targets)
     return NoisySum(
         design=design,
         neighbouring=neighbouring,
         mu=mu,
-        sensitivity=math.sqrt(4.0 + targets) if neighbouring.is_replaced else alone,
+        sensitivity=replaced if neighbouring.is_replaced else alone,
         size=alone,
-        n_entries=design.n_features + 2 + (n_classes or 2),
+        n_entries=design.n_features * has_rows + 2 + (n_classes or 2),
         name="means of rows and targets",
         reference="docs/theory/core.md, Lemma 1",
     )
@@ -104,9 +110,11 @@ def release_means(
 ) -> Means:
     """Release the means of the records; the result is a function of the noisy sum."""
     design = plan.design
-    statistic = MeansSum(records.data_norm, design.n_features, n_classes, target_bound)
+    released = plan.n_entries - 2 - (n_classes or 2)
+    statistic = MeansSum(records.data_norm, released, n_classes, target_bound)
     moved = two_norms(design.n_features, 1.0)  # of a norm and the scale of its row
     noisy, deviation = plan.release(records.total(statistic), noise, moved)
+    noisy = np.concatenate([np.zeros(design.n_features - released), noisy])
     is_counted = design.is_slack or not plan.neighbouring.is_replaced
     n = max(float(noisy[-1]), deviation, 1.0) if is_counted else float(design.n_records)
     return found_means(

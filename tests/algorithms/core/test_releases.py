@@ -17,23 +17,24 @@ from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, Softma
 DELTA = 1e-5
 
 
-def mean_vectors(rng, n_classes, d=3, n=400):
+def mean_vectors(rng, n_classes, has_rows, d=3, n=400):
     """Vectors of single records at the ends of their set and inside of it."""
     X = rng.standard_normal((n, d))
     X *= rng.choice([0.0, 0.3, 1.0], (n, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     X[: n // 2] = rng.choice([-1.0, 1.0], n // 2)[:, None] * np.eye(d)[0]
     y = rng.integers(n_classes, size=n) if n_classes else rng.choice([-1.0, 0.0, 0.5, 1.0], n)
     records = Records(X, 1.0, 1.0, targets=y)
-    statistic = MeansSum(1.0, d, n_classes, 1.0)
+    statistic = MeansSum(1.0, d * has_rows, n_classes, 1.0)
     return np.array([records.total(statistic, part=slice(i, i + 1)) for i in range(n)])
 
 
+@pytest.mark.parametrize("has_rows", [True, False])
 @pytest.mark.parametrize("n_classes", [0, 2, 4])
-def test_means_move_by_no_more_than_lemma_1(n_classes):
-    vectors = mean_vectors(np.random.default_rng(0), n_classes)
+def test_means_move_by_no_more_than_lemma_1(n_classes, has_rows):
+    vectors = mean_vectors(np.random.default_rng(0), n_classes, has_rows)
     design = Design(feature_norm=1.0, width=4, n_records=100, intercept=1.0)
     plans = [
-        plan_means(n_classes, design, relation, 1.0)
+        plan_means(n_classes, design, relation, 1.0, has_rows)
         for relation in (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
     ]
     apart = np.linalg.norm(vectors[:, None] - vectors, axis=2).max()
