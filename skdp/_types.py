@@ -42,7 +42,7 @@ LinearMethod = Literal[
 ]
 MirrorVariant = Literal["plain", "anytime", "bias_reduced", "variance_reduced"]
 GroupMirrorVariant = Literal["plain", "bias_reduced", "boosted"]
-AttackedMethod = Literal["auto", "gradient", "output"]
+AttackedMethod = Literal["auto", "core", "gradient", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
 Tuner = Literal["bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"]

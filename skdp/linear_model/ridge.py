@@ -88,7 +88,7 @@ class DPRidge(DPLinearRegression):
     method : {"auto", "core", "rounds", "gradient", "objective", "statistics", "output", \
             "phased", "exponential", "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records,
-        "core" (delta > 0; squared error, log loss) the same with three releases and few rules,
+        "core" (delta > 0) the same with two or three releases and few rules,
         "rounds" (delta > 0; squared error, log loss) noisy Newton steps by released second moments
         of the rows; both have no `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what

@@ -74,10 +74,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
         is, the less noise. None: 1, with a warning if weights are given.
-    method : {"auto", "gradient", "output"}, default="auto"
-        "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
-        moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
-        "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm` nor `solver` is given.
+    method : {"auto", "core", "gradient", "output"}, default="auto"
+        "core" and "gradient" descend along noisy sums of clipped gradients, each at the row as the
+        attacker moves it; "core" has fewer rules. "output" adds noise once to the solution of the
+        penalised problem. "auto" is "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm`
+        nor `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"
@@ -193,7 +194,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
 
     @property
     def _only_binary(self) -> str | None:
-        if self.loss == "log_loss" and self._is_gradient:
+        if self.loss == "log_loss" and self._has_steps:
             return None
         return "adversarially robust training of several needs the log loss and method='gradient'"
 

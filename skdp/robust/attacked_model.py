@@ -30,6 +30,7 @@ class AttackedLinearModel(DPLinearModel):
 
     _methods: Mapping[str, Method] = {
         "output": replace(METHODS["output"], chunked=False),
+        "core": replace(METHODS["core"], needs_mean=False, penalises_after=False),
         "gradient": replace(
             METHODS["gradient"],
             leads=_gradient_leads,
@@ -47,16 +48,16 @@ class AttackedLinearModel(DPLinearModel):
         super()._check_parameters()
 
     @property
-    def _is_gradient(self) -> bool:
-        """Whether the method is "gradient"."""
+    def _has_steps(self) -> bool:
+        """Whether the method makes noisy gradient steps."""
         if self.method != "auto":
-            return self.method == "gradient"
+            return self.method != "output"
         given = self.calibration, self.alpha, self.coef_norm, self.objective
         is_free = given == ("analytic", "auto", None, "empirical") and not self._has_solver
         return is_free and not self._budget.is_pure
 
     def _check_chunked(self) -> None:
-        check_chunked(self._methods, "gradient" if self._is_gradient else "output")
+        check_chunked(self._methods, "gradient" if self._has_steps else "output")
 
     @property
     def _is_mean(self) -> bool:

@@ -324,7 +324,6 @@ def _linear() -> list[Case]:
         "quantile": (DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.3}),
     }
     both = ["logistic", "ridge"]
-    core = ["logistic", "multinomial", "ridge"]
     perturbed = ["logistic", "multinomial", "hinge", "huber", "quantile"]
     prepared = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
     deltas = (0.0, 0.01)
@@ -354,7 +353,7 @@ def _linear() -> list[Case]:
             "little noise": little_noise,
             "alpha": {"alpha": 0.3},
         }),
-        ("{}, core, {}", [0.01], core, core, {"method": "core"}, {
+        ("{}, core, {}", [0.01], losses, losses, {"method": "core"}, {
             "replace-one": {},
             "no intercept": no_intercept,
             "add/remove": add_remove,
@@ -398,6 +397,12 @@ def _descents() -> list[Case]:
         Case("multinomial, core, persons", DPLogisticRegression, core, n=16, n_classes=3,
              unit="person"),
         Case("ridge, core, persons", DPRidge, core, n=16, unit="person"),
+        Case("hinge, core, persons", DPLinearClassifier, core | {"loss": "hinge"}, n=16,
+             n_classes=3, unit="person"),
+        Case("adversarial classifier, core, persons", DPAdversarialClassifier, core, n=16,
+             n_classes=3, unit="person"),
+        Case("adversarial regressor, core, weights", DPAdversarialRegressor, core, n=16,
+             unit="weight"),
         Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),
@@ -449,12 +454,15 @@ def _special() -> list[Case]:
                         parameters |= {"neighbouring": relation, "n_public": 8}
                     title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
                     cases.append(Case(title, estimator, parameters, n_classes=n_classes))
-        for norm in (1, np.inf):
-            title, parameters = f"adversarial {task}, gradient, {norm:g}", {"attack_norm": norm}
+        for norm, name in itertools.product((1, np.inf), ("gradient", "core")):
+            title = f"adversarial {task}, {name}, {norm:g}"
+            parameters = {"attack_norm": norm, "method": name}
             cases.append(Case(title, estimator, parameters, n_classes=n_classes))
     classes = {"attack_norm": 2, "neighbouring": "add_remove", "n_public": 8}
-    title = "adversarial classifier, gradient, three classes"
-    cases.append(Case(title, DPAdversarialClassifier, classes, n_classes=3))
+    for name in ("gradient", "core"):
+        title = f"adversarial classifier, {name}, three classes"
+        given = classes | {"method": name}
+        cases.append(Case(title, DPAdversarialClassifier, given, n_classes=3))
     return cases
 
 

@@ -27,16 +27,19 @@ from skdp.algorithms.core.post import (
     base_at,
     expected_bends,
     root_of,
+    settled,
     started,
     step_variances,
     unmoved,
     weight_noise,
 )
-from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior
+from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior, shrunk
+from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
 from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
 from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_chunks import centered
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
 from skdp.algorithms.preparation.noisy_sums import NoisySum
@@ -52,7 +55,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import Loss, Objective, Records
+from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.rounding import two_margins, two_norms
 
 #: Wanted noise of the means, least and largest part of the squared mu for them.
@@ -68,6 +71,8 @@ _TOP, _TOP_OF_ODDS = 0.03, 2.0
 _DIRECTIONS, _LEAST_MARGINS = 100, 0.6
 #: Least mean square of centered rows.
 _LEAST_TRACE = 0.1
+#: Part of the squared length of a move that curvatures grow by.
+_REACH = 3.0
 #: Norm that no private weights exceed, in units of margins.
 _LONGEST = 1e6
 
@@ -77,16 +82,17 @@ class Found:
     """What follows from releases: the means, then the law and the steps, then the size."""
 
     means: Means
-    law: Law
+    law: Law | None
     steps: Steps
     balance: Balance | None
+    origin: np.ndarray
     size: Size | None = None
     theta: Corrected | None = None
 
     @property
     def start(self) -> np.ndarray:
         """Margins of a constant model in the basis."""
-        return np.zeros(1) if self.balance is None else self.balance.start
+        return self.origin if self.balance is None else self.balance.start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +102,15 @@ class CorePlan(Plan):
     Attributes
     ----------
     objective : Objective
-        Of squares or log odds.
+        Of a smooth loss.
     mu : float
         Of the Gaussian differential privacy of all.
     share : float
         Part of its square for the means.
     has_rows : bool, default=True
         Whether the means of rows are released.
+    attack : Attack or None
+        That moves the rows of all records in every step.
     moments : RowMomentsPlan or None
         For the user's penalty.
     found : Found or None
@@ -113,6 +121,7 @@ class CorePlan(Plan):
     mu: float
     share: float
     has_rows: bool = True
+    attack: Attack | None = None
     moments: RowMomentsPlan | None = None
     found: Found | None = None
 
@@ -121,14 +130,37 @@ class CorePlan(Plan):
         return self.objective.risk.loss
 
     @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
     def n_classes(self) -> int:
         """Number of classes; 0 for numbers."""
-        return self.loss.n_outputs + 1 if self.loss.has_odds else 0
+        if self.loss.target_bound:
+            return 0
+        return self.loss.n_classes or self.loss.n_outputs + 1
+
+    @property
+    def is_other(self) -> bool:
+        """Whether steps go by the slopes of any loss: an attack changes those of log odds."""
+        if self.loss.link == "logit" and self.attack is not None:
+            return True
+        return not is_covered(self.loss)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether predictions do not depend on the size of margins, as those of hinges."""
+        return not (self.loss.has_odds or self.loss.target_bound)
+
+    @property
+    def size_share(self) -> float:
+        """Part of the squared mu for size and shift: 0 for other losses and under attack."""
+        return 0.0 if self.is_other or self.attack else _SIZE_SHARE
 
     @property
     def unit(self) -> float:
         """Margins of the loss over those in the basis of log odds."""
-        return math.sqrt(2.0) if self.loss.link == "logit" else 1.0
+        return math.sqrt(2.0) if self.loss.link == "logit" and not self.is_other else 1.0
 
     @property
     def changes(self) -> float:
@@ -143,11 +175,11 @@ class CorePlan(Plan):
     @property
     def mu_steps(self) -> float:
         moments = 0.0 if self.moments is None else _PENALTY_SHARE
-        return self.mu * math.sqrt(1.0 - self.share - _SIZE_SHARE - moments)
+        return self.mu * math.sqrt(1.0 - self.share - self.size_share - moments)
 
     @property
     def mu_round(self) -> float:
-        return self.mu * math.sqrt(_SIZE_SHARE / _ROUNDS)
+        return self.mu * math.sqrt(self.size_share / _ROUNDS)
 
     @cached_property
     def numbers(self) -> Found:
@@ -169,11 +201,30 @@ class CorePlan(Plan):
 
     def _planned(self, means: Means) -> Found:
         design = self.objective.design
-        law = odds(means.shares) if self.n_classes else squares()
         n = means.n_records if design.is_slack else float(design.n_records)
-        given = self.n_classes, design.n_features, n, self.changes, self.mu_steps
+        d, given = design.n_features, (self.changes, self.mu_steps, self._stiffness(means))
+        if self.is_other:
+            spread, noise = self.spread(means), self.changes / (n * self.mu_steps)
+            steps = plan_slope_steps(self.loss, spread, d, n, noise, given[-1])
+            return Found(means, None, steps, None, constants(self.loss, means, spread))
+        law = odds(means.shares) if self.n_classes else squares()
         balance = Balance(means.shares) if self.n_classes else None
-        return Found(means, law, plan_steps(law, *given), balance)
+        return Found(
+            means, law, plan_steps(law, self.n_classes, d, n, *given), balance, np.zeros(1)
+        )
+
+    def _stiffness(self, means: Means) -> float:
+        """Largest curvature over that without an attack."""
+        if self.attack is None:
+            return 1.0
+        reach = self.attack.length(self.objective.design.n_features)
+        return 1.0 + _REACH * (reach / (self._norm * means.centering.scale)) ** 2
+
+    @property
+    def _norm(self) -> float:
+        """Bound on rows without the constant feature."""
+        design = self.objective.design
+        return math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
 
     def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -191,6 +242,12 @@ class CorePlan(Plan):
         """Margins of the loss over those of the steps."""
         return self.unit * self.spread(means)
 
+    def offsets(self, means: Means, constants: np.ndarray) -> np.ndarray:
+        """Return constants in units of the loss."""
+        if not self.objective.design.intercept:
+            return np.zeros(self.loss.n_outputs)
+        return means.mean * self.loss.target_bound + self.scale(means) * constants
+
     def spread(self, means: Means) -> float:
         """Deviation of the targets in units of the loss; 1 for classes."""
         return means.deviation * (self.loss.target_bound or 1.0)
@@ -201,13 +258,13 @@ class CorePlan(Plan):
         clip = steps.clip * self.spread(means) / self.unit
         name = f"sums of clipped gradients, {steps.n_steps} steps as one"
         of_steps = self._sum(name, "Lemma 2", clip, self.mu_steps, self.objective.dimension)
-        top, k = self._top(means.n_records), self.loss.n_outputs
-        mu = self.mu_round * math.sqrt(_ROUNDS)
-        rounds = self._sum(
-            f"size and shift, {_ROUNDS} rounds as one", "Lemma 3", top, mu, 2 * k + 3
-        )
         moments = () if self.moments is None else (self.moments.describe(),)
-        return self.means.describe(), *moments, of_steps.describe(), rounds.describe()
+        parts = (self.means.describe(), *moments, of_steps.describe())
+        if not self.size_share:
+            return parts
+        top, entries = self._top(means.n_records), 2 * self.loss.n_outputs + 3
+        name, mu = f"size and shift, {_ROUNDS} rounds as one", self.mu_round * math.sqrt(_ROUNDS)
+        return *parts, self._sum(name, "Lemma 3", top, mu, entries).describe()
 
     def _top(self, n: float) -> float:
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
@@ -216,34 +273,45 @@ class CorePlan(Plan):
     @property
     def has_class_shares(self) -> bool:
         """Whether the shares of the classes are known after the first release."""
-        return bool(self.n_classes and self.objective.design.intercept > 0)
+        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
 
-    def _planned_margins(self, true: float) -> tuple[float, float, float]:
-        """Return what steps make of a true deviation of margins, the noise and the best factor."""
+    def _planned_margins(self, true: float) -> tuple[float, float, float, float]:
+        """Return which part of true margins steps learn, their deviation, noise and best factor."""
         law, steps, k = self.numbers.law, self.numbers.steps, self.loss.n_outputs
-        moment = 1.0 / min(steps.n_features, _DIRECTIONS)
-        learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
-        seen = float(np.interp(true, law.deviations, learnt[:, 0]))
-        given = np.zeros(k), seen**2 * np.eye(k), self.scale(self.numbers.means), self.unit
+        moment, scale = 1.0 / min(steps.n_features, _DIRECTIONS), self.scale(self.numbers.means)
+        if law is None:
+            margins = typical(self.loss, scale, steps.clip)
+            part = margins.bend * moment
+            part *= float(steps.responses(np.array([part])).sum())
+            seen = part * (margins.size if self.n_classes else true)
+        else:
+            learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
+            seen = float(np.interp(true, law.deviations, learnt[:, 0]))
+            part = seen / true
+        given = np.zeros(k), seen**2 * np.eye(k), scale, self.unit
         variance = float(step_variances(self.loss, steps, *given)[0].mean())
+        if law is None:
+            factor = typical(self.loss, scale).size / margins.size
+            kept = 1.0 if self.is_free else seen**2 / (seen**2 + variance)
+            return part, seen, math.sqrt(variance), factor * kept
         own = np.sqrt(learnt**2 + variance)
         factors = (law.best(learnt / own) / own)[:, 0]
-        return seen, math.sqrt(variance), float(np.interp(true, law.deviations, factors))
+        factor = float(np.interp(true, law.deviations, factors))
+        return part, seen, math.sqrt(variance), factor
 
     def planned_noise(self) -> PlannedNoise:
         design = self.objective.design
         # margins of variance 1, and half of the variance of numbers
         true = 1.0 if self.loss.n_outputs > 1 else math.sqrt(0.5)
-        seen, noise, factor = self._planned_margins(true)
+        learnt, _, noise, factor = self._planned_margins(true)
         spread = self.loss.target_bound * math.sqrt(rules.PRIOR_VARIANCE) or 1.0
         margin = self.unit * spread * factor * noise
-        norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
-        margins = MarginNoise(coef=margin / norm, average_row=margin, rare_row=margin)
+        margins = MarginNoise(coef=margin / self._norm, average_row=margin, rare_row=margin)
         # what is not learnt does not scatter
-        return PlannedNoise(margins, factor * seen / true * sampling_noise(self.loss, design))
+        return PlannedNoise(margins, factor * learnt * sampling_noise(self.loss, design))
 
     def alarms(self) -> tuple[str, ...]:
-        seen, noise, _ = self._planned_margins(TYPICAL if self.n_classes else 0.5)
+        _, seen, noise, _ = self._planned_margins(TYPICAL if self.n_classes else 0.5)
         if seen >= _LEAST_MARGINS * noise:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
@@ -259,8 +327,12 @@ class CorePlan(Plan):
     @property
     def _noise_remarks(self) -> tuple[str, ...]:
         """Say whether the size of the margins is within two deviations of 0."""
-        theta = None if self.found is None else self.found.theta
-        if theta is None or theta.theta[0] >= 2.0 * math.sqrt(theta.covariance[0, 0]):
+        found = self.found
+        if found is None or found.size is None or found.theta is None:
+            return ()
+        known = found.theta.theta[0], found.theta.covariance[0, 0]
+        size, variance = known if found.law else (found.size.size, found.size.variance)
+        if size >= 2.0 * math.sqrt(variance):
             return ()
         expected = "hardly better than a constant model is to be expected"
         return (f"the noise is of the size of the margins: {expected}",)
@@ -290,6 +362,10 @@ class CorePlan(Plan):
             scaled, offsets = self.margins(rows, found, weights, theta, base)
             scale = self.scale(found.means)
             scaled, offsets = penalised_rows(self.objective, rows, scaled, offsets, spectrum, scale)
+            point = rows.coefficients(scaled, offsets, data.intercept)
+            plan = replace(self, found=replace(found, size=size, theta=theta))
+            if self.attack is not None:  # how it bends losses is not known
+                return Result(point=point, plan=plan)
             # rows are shorter by one deviation of the noise of their scale
             trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
             raw = size.deviation * root_of(weights[:, : self.objective.design.n_features])
@@ -307,8 +383,6 @@ class CorePlan(Plan):
                 scaled if self.objective.is_penalised else None,
                 of_moments,
             )
-            point = rows.coefficients(scaled, offsets, data.intercept)
-            plan = replace(self, found=replace(found, size=size, theta=theta))
             return Result(point=point, plan=plan, noise=noise)
 
     def prepare(self, data: Records, noise: NoiseSource) -> tuple[CenteredRecords, Found]:
@@ -317,8 +391,9 @@ class CorePlan(Plan):
         data.check_targets(self.loss)
         data, bound = data.in_double(), self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
-        offsets = means.centering.offsets * (self.unit if self.n_classes else bound)
-        return centered(data, replace(means.centering, offsets=offsets)), self._planned(means)
+        found = self._planned(means)
+        offsets = self.offsets(means, found.start)
+        return centered(data, replace(means.centering, offsets=offsets)), found
 
     def sized(
         self, rows: CenteredRecords, found: Found, weights: np.ndarray
@@ -326,14 +401,20 @@ class CorePlan(Plan):
         """Return weights of margins of deviation 1, and the posterior of their size and shift."""
         d, k = self.objective.design.n_features, self.loss.n_outputs
         norm = float(np.linalg.norm(weights[:, :d]))
+        constant = rows.constant * weights[:, d:].ravel()
+        weights = weights * (np.arange(weights.shape[1]) < d)
+        if found.law is None:
+            size = shrunk(norm, found.steps, k, self.is_free)
+            spread = self.spread(found.means)
+            factor = typical(self.loss, spread).size
+            factor /= typical(self.loss, spread, found.steps.clip).size
+            theta = settled(found.means, found.steps, size, found.origin, constant, factor)
+            return weights / size.deviation, size, theta
         size = posterior(norm, found.steps, found.law, k, not self.n_classes)
         theta = unmoved(size, k)
         if rows.has_intercept:
-            constant = rows.constant * weights[:, d]
             theta = started(found.means, found.steps, size, found.balance, constant)
-        weights = weights / size.deviation
-        weights[:, d:] = 0.0
-        return weights, size, theta
+        return weights / size.deviation, size, theta
 
     def margins(
         self,
@@ -344,11 +425,8 @@ class CorePlan(Plan):
         base: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and offsets of a size and shift, in units of the loss."""
-        scale, offsets = self.scale(found.means), np.zeros(len(weights))
-        if rows.has_intercept:
-            offsets = rows.centering.offsets * (not self.n_classes)
-            offsets = offsets + scale * (base + theta.theta[1:])
-        return scale * theta.theta[0] * weights, offsets
+        offsets = self.offsets(found.means, base + theta.theta[1:])
+        return self.scale(found.means) * theta.theta[0] * weights, offsets
 
     def _spectrum(self, rows: CenteredRecords, run: Run) -> tuple[Spectrum, float]:
         """Release second moments for the user's penalty, if the plan has them.
@@ -394,7 +472,7 @@ class CorePlan(Plan):
         offsets, bound = rows.centering.offsets, rows.norm_bound
         sums = replace(
             self._sum("", "", clip, self.mu_steps, self.objective.dimension),
-            size=clip * rows.amplification,
+            size=clip * (rows.amplification + bool(self.attack)),
         )
         shape = (loss.n_outputs, self.objective.design.width)
         weights, change, total = (np.zeros(shape) for _ in range(3))
@@ -412,11 +490,17 @@ class CorePlan(Plan):
                 clip_norm=clip,
                 group_factors=factors,
             )
+            longest, turn = bound, 0.0
+            if self.attack is not None:
+                moves = Moves.worst(self.attack, loss, gradients.weights, rows)
+                gradients = AttackedGradients(**vars(gradients), moves=moves)
+                longest, turn = bound + gradients.reach, gradients.steepness
             with np.errstate(divide="ignore"):
                 exact = rows.sums(rows.full_total(gradients))
-            size = bound * float(np.linalg.norm(own)) + float(np.linalg.norm(offsets))
-            moved = bound * two_margins(d + self.n_classes, size) * max(1.0, loss.curvature)
-            moved += two_norms(d, rows.cancellation) * clip
+            size = longest * float(np.linalg.norm(own)) + float(np.linalg.norm(offsets))
+            moved = two_margins(d + self.n_classes, size) * max(1.0, loss.curvature)
+            moved *= longest + turn
+            moved += two_norms(d, rows.cancellation + bool(self.attack)) * clip
             multiplier = 1.0 / (self.mu_steps * math.sqrt(steps.parts[step]))
             noisy = GaussianMechanism(sums.bound(moved), multiplier).release(
                 exact.ravel(), run.noise
@@ -451,17 +535,16 @@ class CorePlan(Plan):
             of_classes, p = basis(self.n_classes), means.shares
             bend = of_classes.T @ (np.diag(p) - np.outer(p, p)) @ of_classes
             bend *= k / np.trace(bend)
-        center = 0.0 if self.n_classes else means.mean * loss.target_bound
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if self.size_share else 0):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,
                 weights=rows.weights(weights),
                 size=float(theta.theta[0]),
-                shift=center + scale * (base + theta.theta[1:]),
+                shift=self.offsets(means, base + theta.theta[1:]),
                 unit=self.unit,
                 spread=self.spread(means),
                 top=top,
@@ -477,17 +560,21 @@ class CorePlan(Plan):
 
 
 def is_covered(loss: Loss) -> bool:
-    """Whether a loss is one of the core: squares or log odds."""
+    """Whether a loss is the squared error or a log loss."""
     return loss.has_odds or loss.is_quadratic
 
 
 def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     """Choose the parts of the budget from public numbers."""
-    loss = objective.risk.loss
-    if not is_covered(loss):
-        raise ValueError("method='core' is for the squared error and the log loss.")
+    attack = None
+    if isinstance(objective.risk, AdversarialRisk):
+        attack = objective.risk.attack if objective.risk.attack.radius else None
+        objective.risk.attack.move(np.ones(objective.design.n_features))  # is it one?
+        objective = replace(objective, risk=EmpiricalRisk(objective.risk.loss))
+    if not objective.risk.is_smooth:
+        objective = objective.smoothed(0.5 * objective.risk.loss.margin_scale)
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1])
+    plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1], attack=attack)
     design = objective.design
     if objective.neighbouring.is_replaced and not design.is_slack:
         needed = (plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)) ** 2
@@ -495,7 +582,7 @@ def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     spread = math.sqrt(design.n_features) * plan.means.deviation / design.n_records
     if not design.intercept or spread >= 1.0:  # rows stay where they are, or Stein's factor is 0
         plan = replace(plan, has_rows=False)
-    if not needs_moments(objective):
+    if attack is not None or not needs_moments(objective):
         return plan
     moments = plan_row_moments(
         design,

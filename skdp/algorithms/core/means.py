@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from skdp.algorithms.core.margin_laws import CONSTANT, basis
+from skdp.algorithms.core.margin_laws import CONSTANT
 from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
@@ -74,7 +74,7 @@ class Means:
     mean, deviation : float
         Of numbers, in units of their bound; 0 and 1 for classes.
 
-    Offsets of the centering are in the basis of log odds, or in units of the bound.
+    The centering has no offsets yet.
     """
 
     n_records: float
@@ -138,18 +138,16 @@ def found_means(
         unit = math.sqrt(2.0) / CLASS
         shares, error = _shares(unit * means[d + 1 :], unit * noise)
         shares = shares if is_moved else np.full(n_classes, 1.0 / n_classes)
-        offsets = basis(n_classes).T @ np.log(shares) if is_moved else np.zeros(n_classes - 1)
     else:
         kept = _MEAN / (_MEAN + noise**2)
         error = math.sqrt(kept) * noise
         center = min(max(float(means[d + 1]) * kept, -1.0), 1.0)
         center = center if is_moved else 0.0
         deviation = math.sqrt(_variance(float(means[d + 2]) - center**2, noise, center))
-        offsets = np.array([center])
     centering = Centering(
         mean=mean,
         scale=scale,
-        offsets=offsets,
+        offsets=np.empty(0),
         target_variance=deviation**2,
         n_records=n if is_counted else None,
         errors=(noise / scale, noise),

@@ -6,6 +6,7 @@ Nothing here reads records. Theory: docs/theory/core.md, sections 6 and 7.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import softmax
@@ -23,8 +24,9 @@ from skdp.problems import Loss
 
 #: Least part of a constant that steps count as learnt.
 _LEAST_LEARNT = 0.5
-#: Deviation of the constant from the base of normal margins, over their size.
-_OFF_BASE = 0.2
+#: Deviation of the constant from the base of normal margins, over their size; of classes of other
+#: losses from half of their log odds.
+_OFF_BASE, _OFF_ORIGIN = 0.2, 0.5
 #: Least part of the variance of numbers that residuals have.
 _LEAST_RESIDUAL = 0.01
 
@@ -49,14 +51,47 @@ def started(
         known = float(((means.error / means.shares) ** 2 @ balance.basis**2).mean())
         known += (_OFF_BASE * size.size) ** 2
         return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
-    known, curvature = (means.error / means.deviation) ** 2, CONSTANT**2 * steps.bend
-    weights = steps.responses(np.array([curvature]))[:, 0]
-    learnt = max(curvature * float(weights.sum()), _LEAST_LEARNT)
-    shift = constant / learnt
-    error = (CONSTANT * steps.unit / learnt) ** 2 * float((weights**2 / steps.parts).sum())
+    known = (means.error / means.deviation) ** 2
+    shift, error = _of_constant(steps, constant)
     error += max(float((shift**2).mean()) - known - error, 0.0)  # apparent bias of clipping
     kept = known / (known + error)
     return Corrected(np.append(size.size, kept * shift), _diagonal(size.variance, kept * error, k))
+
+
+def _of_constant(steps: Steps, constant: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the shift that steps have found, had they been long, and the variance of its noise."""
+    curvature = CONSTANT**2 * steps.bend
+    weights = steps.responses(np.array([curvature]))[:, 0]
+    learnt = max(curvature * float(weights.sum()), _LEAST_LEARNT)
+    noise = (CONSTANT * steps.unit / learnt) ** 2
+    return constant / learnt, noise * float((weights**2 / steps.parts).sum())
+
+
+def settled(
+    means: Means,
+    steps: Steps,
+    size: Size,
+    origin: np.ndarray,
+    constant: np.ndarray,
+    factor: float,
+) -> Corrected:
+    """Return the posterior of the shift of other losses from their constant `origin`.
+
+    The size has no other noise than the weights. The `factor` undoes what clipping does to typical
+    margins.
+    """
+    best = replace(size, size=factor * size.size, variance=0.0)
+    if not len(constant):
+        return unmoved(best, len(origin))
+    expected, known = np.zeros(len(origin)), (_OFF_ORIGIN * size.size) ** 2
+    if not len(means.shares):  # residuals have less scatter than targets
+        expected = origin * (math.sqrt(max(1.0 - size.size**2, 0.0)) - 1.0)
+        known = (means.error / means.deviation) ** 2 + _OFF_BASE**2
+    shift, error = _of_constant(steps, constant)
+    kept = known / (known + error)
+    shift = factor * (origin + expected + kept * (shift - expected)) - origin
+    known = factor**2 * kept * error
+    return Corrected(np.append(best.size, shift), _diagonal(0.0, known, len(shift)))
 
 
 def unmoved(size: Size, k: int) -> Corrected:
@@ -135,14 +170,17 @@ def step_variances(
     trace : float, default=1.0
         Mean square of centered rows.
     """
-    d = steps.n_features
+    d, variance = steps.n_features, float(np.trace(covariance))
+    spread = variance / len(covariance)  # of margins; of residuals of numbers:
+    if loss.target_bound:
+        spread = max(1.0 - variance, _LEAST_RESIDUAL)
     found = clipped_curvature(
         loss,
         offsets,
         scale**2 * covariance,
         steps.clip * scale / unit**2,
         row_squares(np.full(d, 1.0 / d), trace) + CONSTANT**2,
-        spread=scale * math.sqrt(max(1.0 - float(np.trace(covariance)), _LEAST_RESIDUAL)),
+        spread=scale * math.sqrt(max(spread, 1e-12)),
     )
     values, axes = np.linalg.eigh(found.mean)
     responses = steps.responses(np.maximum(values, 0.0) * unit**2 * trace / d)

@@ -63,6 +63,20 @@ def posterior(norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: b
     return Size(size, size * best, square * max(spread_of_ratio, 0.01 * best**2, 1e-6))
 
 
+def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
+    """Return the same of other losses: without the noise, by Stein's estimate.
+
+    Where the scale `is_free`, as of hinges for classes, it is left as it is. The variance is that
+    of the estimate, and the squared noise that is left.
+    """
+    entries, noise = n_outputs * steps.n_features, steps.variance
+    square = max(norm**2 / entries, 1e-300)
+    deviation, signal = math.sqrt(square), max(square - noise, 0.0)
+    spread = (1.0 + noise / square) ** 2 * noise * (0.5 * noise + signal) / (square * entries)
+    size = deviation if is_free else signal / deviation
+    return Size(deviation, size, max(spread, 1e-12) + (size - signal / deviation) ** 2)
+
+
 @dataclass(frozen=True)
 class Derivatives:
     """Sum derivatives of the loss in size and shift of margins, each record's clipped to `top`.

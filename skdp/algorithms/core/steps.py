@@ -98,9 +98,18 @@ class Steps:
 
 
 def plan_steps(
-    law: Law, n_classes: int, n_features: int, n_records: float, changes: float, mu: float
+    law: Law,
+    n_classes: int,
+    n_features: int,
+    n_records: float,
+    changes: float,
+    mu: float,
+    stiffness: float = 1.0,
 ) -> Steps:
-    """Choose clip, path and steps; `mu` is that of all steps, `changes` 2 where one is replaced."""
+    """Choose clip, path and steps; `mu` is that of all steps, `changes` 2 where one is replaced.
+
+    `stiffness` multiplies the largest curvature.
+    """
     noise = changes / (n_records * mu)
     if n_classes:
         clip = min(_CLIPS_OF_ODDS)
@@ -117,15 +126,21 @@ def plan_steps(
         variance = (n_features * (clips * noise) ** 2 + sampled / n_records) / bends**2
         clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
     drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
-    largest = 0.5 if n_classes else 1.0
-    path = 2.0 * drift / (clip * noise)
+    path, largest = 2.0 * drift / (clip * noise), (0.5 if n_classes else 1.0) * stiffness
+    return paced(clip, bend, path, largest, n_features, clip * noise)
+
+
+def paced(
+    clip: float, bend: float, path: float, largest: float, n_features: int, unit: float
+) -> Steps:
+    """Choose the steps for the length of their path and the largest curvature."""
     horizon = path * largest / _STABLE
     n_steps = int(min(max(2.0 * math.sqrt(horizon), _FEWEST), _MOST))
     size, momentum = path / n_steps, 0.0
     if horizon > n_steps:
         size = _STABLE / largest
         momentum = max(min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps), 0.0)
-    return Steps(clip, bend, n_steps, size, momentum, n_features, clip * noise)
+    return Steps(clip, bend, n_steps, size, momentum, n_features, unit)
 
 
 def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:

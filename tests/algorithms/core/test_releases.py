@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from laboratory import Laboratory
 
-from skdp import DPLogisticRegression, DPRidge
+from skdp import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
 from skdp.algorithms.core.means import MeansSum, plan_means
 from skdp.algorithms.core.size import Derivatives
 from skdp.privacy.events import Neighbouring
@@ -119,13 +126,30 @@ def spent(model, first, second):
 KINDS = ["replace_one", "add_remove", "weights", "persons", "persons, add_remove"]
 
 
-@pytest.mark.mostly("search", 5)
+#: Estimators, numbers of classes and parameters.
+TASKS = {
+    "squares": (DPRidge, 0, {}),
+    "two classes": (DPLogisticRegression, 2, {}),
+    "three classes": (DPLogisticRegression, 3, {}),
+    "quantile": (DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.2}),
+    "huber": (DPLinearRegressor, 0, {"loss": "huber"}),
+    "hinge": (DPLinearClassifier, 2, {"loss": "hinge"}),
+    "hinge, three classes": (DPLinearClassifier, 3, {"loss": "squared_hinge"}),
+    "attacked squares": (DPAdversarialRegressor, 0, {"attack_radius": 0.4}),
+    "attacked hinge": (DPAdversarialClassifier, 2, {"loss": "hinge", "attack_norm": np.inf}),
+    "attacked log loss": (DPAdversarialClassifier, 2, {"attack_radius": 0.4}),
+    "attacked, three classes": (DPAdversarialClassifier, 3, {"attack_norm": 1}),
+}
+
+
+@pytest.mark.mostly("search", 12)
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, n_classes, seed):
+def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, task, seed):
     """With equal releases all noise scales are equal, and squared moves add up to mu^2 at most."""
-    rng = np.random.default_rng([seed, n_classes, KINDS.index(kind)])
+    estimator, n_classes, given = TASKS[task]
+    rng = np.random.default_rng([seed, list(TASKS).index(task), KINDS.index(kind)])
     n, d = int(rng.integers(4, 40)), int(rng.integers(1, 6))
     epsilon = float(rng.choice([0.1, 1.0, 10.0, 100.0]))
     options = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "method": "core"}
@@ -133,10 +157,8 @@ def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, n_classes, seed)
         options |= {"neighbouring": "add_remove", "n_public": n}
     if kind == "weights":
         options["weight_bound"] = 1.0
-    if n_classes:
-        model = DPLogisticRegression(classes=range(n_classes), random_state=0, **options)
-    else:
-        model = DPRidge(target_range=(-1, 1), random_state=0, **options)
+    options |= {"classes": range(n_classes)} if n_classes else {"target_range": (-1, 1)}
+    model = estimator(random_state=0, **options, **given)
     X, y = table(rng, n, d, n_classes)
     given = {}
     if kind == "weights":
