@@ -169,7 +169,7 @@ def _shares(noisy: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
     error = math.sqrt(max(kept, 1e-6)) * noise
     shares = 1.0 / n_classes + kept * off
     at = shares / error  # no share is negative: the mean of the truncated law
-    shares = shares + error * np.exp(norm.logpdf(at) - norm.logcdf(at))
+    shares = shares + error * np.exp(np.maximum(norm.logpdf(at) - norm.logcdf(at), -700.0))
     shares = np.maximum(shares, _LEAST_SHARE)
     return shares / shares.sum(), error
 
