@@ -31,7 +31,6 @@ NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 LinearMethod = Literal[
     Auto,
     "core",
-    "rounds",
     "gradient",
     "objective",
     "statistics",
@@ -46,6 +45,6 @@ AttackedMethod = Literal["auto", "core", "gradient", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
 Tuner = Literal["bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"]
-RidgeTuner = Literal[Auto, "rounds", "sufficient_statistics", Tuner]
-LogisticTuner = Literal[Auto, "rounds", "newton", Tuner]
+RidgeTuner = Literal[Auto, "core", "sufficient_statistics", Tuner]
+LogisticTuner = Literal[Auto, "core", "newton", Tuner]
 InnerSolver = Literal["output_perturbation", "localized_gd", "localized_sgd"]

@@ -50,7 +50,7 @@ FAMILIES = {
     "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
     # saddle points have others
     "mirror_variant": (LINEAR, GROUPED),
-    # free, and in rounds; penalised, and in saddle methods
+    # free, and in the core; penalised, and in saddle methods
     "fit_intercept": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 #: Records, features, decay of the spectrum, norm of rows.
 TABLES = (
@@ -33,12 +32,10 @@ def models() -> dict[str, tuple[Any, int]]:
         "ridge": (DPRidge(**ridge), 0),
         "ridge, output": (DPRidge(method="output", **ridge), 0),
         "ridge, statistics": (DPRidge(method="statistics", **ridge), 0),
-        "ridge, rounds": (DPRidgeCV(method="rounds", **ridge), 0),
         "logistic": (DPLogisticRegression(**binary), 2),
         "logistic, output": (DPLogisticRegression(method="output", **binary), 2),
         "logistic, objective": (DPLogisticRegression(method="objective", **binary), 2),
         "logistic, statistics": (DPLogisticRegression(method="statistics", **binary), 2),
-        "logistic, rounds": (DPLogisticRegressionCV(method="rounds", **binary), 2),
         "three classes": (DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2]), 3),
     }
 

@@ -1,9 +1,8 @@
 """Every method beside the figures that a prototype of prepared rows had, on the same tables.
 
-Splits of 80 and 20 %, rows of unit norm, delta = 1e-5. "output" and the tuner work on prepared
-rows; "phased", "objective" and "statistics" do not (docs/theory/preparation.md, section 8), so
-that their figures are those of a form that is not built. Huber's loss stands for "objective" of
-squares.
+Splits of 80 and 20 %, rows of unit norm, delta = 1e-5. "output" works on prepared rows; "phased",
+"objective" and "statistics" do not (docs/theory/preparation.md, section 7), so that their figures
+are those of a form that is not built. Huber's loss stands for "objective" of squares.
 """
 
 from __future__ import annotations
@@ -22,23 +21,22 @@ from benchmarks.cases.prepared import in_unit, scored
 from benchmarks.data import Dataset, breast_cancer, read_adult_in_short, read_california
 from benchmarks.models import ours
 from skdp.linear_model import DPLinearRegressor
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 EPSILONS = 0.3, 1.0, 3.0, 10.0
-METHODS = "output", "tuner", "phased", "objective", "statistics"
+METHODS = "output", "phased", "objective", "statistics"
 #: R2, or log loss, by epsilon: of `METHODS` in their order.
 FIGURES: dict[str, tuple[tuple[float, ...], ...]] = {
     "california": (
-        (0.638, 0.645, 0.640, 0.611, 0.626), (0.663, 0.666, 0.662, 0.643, 0.655),
-        (0.663, 0.669, 0.664, 0.654, 0.663), (0.673, 0.675, 0.673, 0.659, 0.667),
+        (0.638, 0.640, 0.611, 0.626), (0.663, 0.662, 0.643, 0.655),
+        (0.663, 0.664, 0.654, 0.663), (0.673, 0.673, 0.659, 0.667),
     ),
     "breast_cancer": (
-        (0.407, 0.400, 0.407, 0.551, 0.529), (0.164, 0.156, 0.164, 0.292, 0.309),
-        (0.125, 0.093, 0.125, 0.187, 0.184), (0.123, 0.128, 0.121, 0.138, 0.139),
+        (0.407, 0.407, 0.551, 0.529), (0.164, 0.164, 0.292, 0.309),
+        (0.125, 0.125, 0.187, 0.184), (0.123, 0.121, 0.138, 0.139),
     ),
     "adult": (
-        (0.321, 0.320, 0.328, 0.331, 0.332), (0.318, 0.317, 0.318, 0.316, 0.319),
-        (0.317, 0.316, 0.316, 0.311, 0.315), (0.317, 0.316, 0.315, 0.311, 0.312),
+        (0.321, 0.328, 0.331, 0.332), (0.318, 0.318, 0.316, 0.319),
+        (0.317, 0.316, 0.311, 0.315), (0.317, 0.315, 0.311, 0.312),
     ),
 }  # fmt: skip
 
@@ -78,10 +76,6 @@ def measured(
 
 def made(dataset: Dataset, epsilon: float, method: str, n: int, seed: int) -> Any:
     model = ours(dataset, epsilon, 1e-5, "replace_one", n, seed)
-    if method == "tuner":
-        kind = DPLogisticRegressionCV if dataset.is_classification else DPRidgeCV
-        given = {key: v for key, v in model.get_params().items() if key in kind().get_params()}
-        return kind(**given).set_params(method="auto")
     if method == "objective" and not dataset.is_classification:
         given = model.get_params()
         return DPLinearRegressor(loss="huber").set_params(**given | {"method": method})

@@ -28,7 +28,6 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.tuning.released_statistics import is_best, plan_released_statistics
-from skdp.algorithms.tuning.rounds import have_precise_moments, plan_rounds
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
@@ -310,15 +309,9 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     return _is_plain(objective) and not budget.is_pure
 
 
-def _rounds_lead(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether there are several classes, and second moments are known well.
-
-    Of two classes the log loss of rare categories was larger at small epsilon; of numbers fits took
-    longer, on sources several times as long.
-    """
-    if objective.risk.loss.link != "softmax" or not _gradient_leads(objective, budget):
-        return False
-    return have_precise_moments(objective, budget)
+def _core_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether there are several classes, and nothing was asked for that the core does not have."""
+    return objective.risk.loss.link == "softmax" and _gradient_leads(objective, budget)
 
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
@@ -400,19 +393,9 @@ METHODS: dict[str, Method] = {
         is_bounded=True,
         published_epsilon=1.0,
     ),
-    "rounds": Method(
-        plan=plan_rounds,
-        chunked=True,
-        leads=_rounds_lead,
-        relations=tuple(Neighbouring),
-        is_weighted=True,
-        needs_delta=True,
-        is_penalised=False,
-        penalises_after=True,
-        has_ball=False,
-    ),
     "core": Method(
         plan=plan_core,
+        leads=_core_leads,
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_penalised=False,

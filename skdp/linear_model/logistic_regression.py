@@ -70,7 +70,7 @@ class DPLogisticRegression(DPLinearClassification):
         Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
         the intercept after all releases, which has no price; without an intercept, and for other
         losses, it weighs the records. "balanced": inverse to the shares of the classes, as released
-        by methods that prepare rows for the log loss ("gradient", "output", "rounds"; delta > 0).
+        by methods that prepare rows for the log loss ("core", "gradient", "output"; delta > 0).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed), which takes down to half the
@@ -89,12 +89,11 @@ class DPLogisticRegression(DPLinearClassification):
         `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and "output"
         for numbers and for two classes (delta > 0, at most 1000 features).
         None: the printed algorithms, where the penalty and the ball are those of the solve.
-    method : {"auto", "core", "rounds", "gradient", "objective", "statistics", "output", \
+    method : {"auto", "core", "gradient", "objective", "statistics", "output", \
             "phased", "exponential", "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records,
-        "core" (delta > 0) the same with two or three releases and few rules,
-        "rounds" (delta > 0; squared error, log loss) noisy Newton steps by released second moments
-        of the rows; both have no `solver`. "objective" (losses with a bounded derivative)
+        "core" (delta > 0) the same with two or three releases and few rules; both have no `solver`.
+        "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
         privacy needs, and the result is projected onto the ball of `coef_norm`. "statistics"
         (squared error, log loss of two classes) releases noisy moments, for the log loss gradients
@@ -106,11 +105,10 @@ class DPLogisticRegression(DPLinearClassification):
         exactly; its run time is not bounded. "mirror_descent" (smooth
         losses) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
-        "auto" takes "gradient" (delta > 0), or "rounds" for the log loss of several classes where
-        public numbers say that second moments are known well; with a solver, or for squared errors
-        with delta = 0, "output" after a preparation; "objective" (delta = 0, no penalty and no
-        ball) where they apply, else the smallest public bound on the expected loss; the bounds are
-        in ``privacy_.plan["method_bounds"]``.
+        "auto" takes "gradient" (delta > 0), or "core" for the log loss of several classes; with a
+        solver, or for squared errors with delta = 0, "output" after a preparation; "objective"
+        (delta = 0, no penalty and no ball) where they apply, else the smallest public bound on the
+        expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -154,8 +152,7 @@ class DPLogisticRegression(DPLinearClassification):
     Notes
     -----
     Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of "core":
-    docs/theory/core.md, Theorem 1. Of "rounds":
-    docs/theory/preparation.md, Theorem 1. Of "objective":
+    docs/theory/core.md, Theorem 1. Of "objective":
     docs/theory/objective_perturbation.md, Theorems 1 to 6. Of the others: Lowy and
     Razaviyayn (2021), Prop. 3.1; sensitivity ``D / (alpha n)`` with the gradient diameter D of
     :class:`skdp.problems.LogisticLoss` or :class:`skdp.problems.SoftmaxLoss`. Multinomial

@@ -19,21 +19,17 @@ from skdp.algorithms.tuning import (
     TuningObjective,
     rules,
 )
-from skdp.algorithms.tuning.rounds import RoundsPlan, are_proven, have_known_moments
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
-#: Lower bound of alpha in units of the squared norm bound of a row.
-_LEAST = 1e-6
-
 
 def methods(own: str) -> Mapping[str, TuningMethod]:
-    """Return the tuners of a model: rounds, that of its statistics, and those that end with a fit.
+    """Return the tuners of a model: the core, that of its statistics, those that end with a fit.
 
-    The second one is for ``delta == 0`` and for many features.
+    The second one is for ``delta == 0``.
     """
-    return {name: TUNING_METHODS[name] for name in ("rounds", own, *get_args(Tuner))}
+    return {name: TUNING_METHODS[name] for name in ("core", own, *get_args(Tuner))}
 
 
 class TunedLinearModel(DPLinearModel):
@@ -82,12 +78,8 @@ class TunedLinearModel(DPLinearModel):
 
     def _untuned(self, method: str) -> tuple[str, ...]:
         """Say why the fit is that of a model without a tuner."""
-        reason = "second moments would be mostly noise"
-        if self._has_solver:
-            reason = "a solver was given"
-        elif self._budget.is_pure:
-            reason = "rounds need delta > 0"
-        return (f"method={method!r} in place of 'rounds', since {reason}",)
+        reason = "a solver was given" if self._has_solver else "that needs delta > 0"
+        return (f"method={method!r} in place of 'core', since {reason}",)
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         penalties = self._penalties(design.n_features)
@@ -108,7 +100,6 @@ class TunedLinearModel(DPLinearModel):
             "tune_share": float(self.tune_share),
             "inner": self.inner or "output_perturbation",
             "grid": None if self.alphas is None else self._grid(),
-            "is_free": self.penalty_groups is None and self.alpha_bounds is None,
         }
         plan = method.plan(
             objective=TuningObjective(
@@ -122,12 +113,7 @@ class TunedLinearModel(DPLinearModel):
             budget=self._budget,
             **{name: options[name] for name in method.options},
         )
-        replaced = None
-        if self.method == "auto" and isinstance(plan, RoundsPlan) and not plan.is_level:
-            objective = self._objective(design, risk)
-            replaced = choose(METHODS, "auto", objective, self._budget).method
-        given = " and ".join(self._candidates)
-        return Choice(method=name, plan=plan, bounds={}, replaced=replaced, given=given)
+        return Choice(method=name, plan=plan, bounds={})
 
     def _tuner(self, design: Design, risk: EmpiricalRisk) -> str | None:
         """Return the name of the tuner; None for a model without one."""
@@ -135,21 +121,16 @@ class TunedLinearModel(DPLinearModel):
             return self.method
         if self._has_solver:
             return None
-        statistics = list(self._methods)[1]
-        objective = self._objective(design, risk)
-        if risk.loss.n_outputs > 1 and not self._candidates:
-            return "rounds" if have_known_moments(objective, self._budget) else None
-        if self._budget.is_pure and not self._candidates:
+        names = list(self._methods)
+        if not self._budget.is_pure:
+            return names[0]
+        if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
-            is_prepared = covers_prepared(objective, self._budget)
-            return statistics if is_known and not is_prepared else None
-        if self._budget.is_pure:
-            return statistics
-        if self._candidates:
-            is_covered = self.alphas is not None or are_proven(objective, self._budget)
-            return "rounds" if is_covered else statistics
-        return "rounds" if have_known_moments(objective, self._budget) else None
+            is_prepared = covers_prepared(self._objective(design, risk), self._budget)
+            is_tuned = is_known and not is_prepared and risk.loss.n_outputs == 1
+            return names[1] if is_tuned else None
+        return names[1]
 
     @property
     def _candidates(self) -> tuple[str, ...]:
@@ -209,7 +190,8 @@ class TunedLinearModel(DPLinearModel):
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
             name = next(iter(self._methods)) if self.method == "auto" else self.method
-            return _LEAST * unit, self._methods[name].largest * unit
+            low, high = self._methods[name].bounds
+            return low * unit, high * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
             raise ValueError(f"alpha_bounds must be a pair (low, high), got {shown(bounds)}.")
@@ -245,7 +227,7 @@ class TunedLinearModel(DPLinearModel):
             return
         statistics = list(self._methods)[1]
         if self.alphas is not None or self.inner is not None:
-            name = statistics if self._budget.is_pure else "rounds"
+            name = statistics if self._budget.is_pure else "core"
             self._methods[name].check(name, self._budget, relation, asked)
         if self._has_solver and self._candidates:
             raise ValueError(

@@ -16,7 +16,6 @@ from skdp.problems import Objective
 NAMES = (
     "output",
     "phased",
-    "rounds",
     "core",
     "gradient",
     "statistics",

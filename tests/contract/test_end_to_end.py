@@ -28,7 +28,7 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 SEED = 0
 #: Methods that release moments, gradients or vertices, not coefficients.
 MOMENTS = (
-    "sufficient_statistics", "newton", "gradient", "rounds", "statistics", "rgda",
+    "sufficient_statistics", "newton", "gradient", "statistics", "rgda",
     "mirror_descent", "core",
 )  # fmt: skip
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.

@@ -47,7 +47,7 @@ FITS = {
     "tuning": (
         "ridge, statistics, replace-one, delta 0", "logistic, statistics, little noise, delta 0.01",
         "tuned ridge, sufficient_statistics, delta 0.01", "tuned ridge, bilevel, delta 0.01",
-        "tuned ridge, rounds, delta 0.01", "tuned logistic, rounds, little noise, delta 0.01",
+        "tuned logistic, newton, delta 0",
         "tuned ridge, hypergradient, groups, delta 0.01", "tuned ridge, exponential, delta 0.01",
     ),
     "worst_group": ("groups of classes", "groups of numbers"),
@@ -83,7 +83,6 @@ SPECIAL = {
     "tuning": {
         "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
         "pure ridge": "ENOUGH_RECORDS",
-        "chosen tuner": "LARGEST_MOMENTS_NOISE",
         "chosen pure tuner": "ENOUGH_FOR_NEWTON",
         "tuned ridge, hypergradient, delta 0.01": "SEARCH_SPREAD",
     },
@@ -108,7 +107,6 @@ CHANGES = {
     "triples": ("table of queries", {"queries": "3-way"}),
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
-    "chosen tuner": ("tuned ridge, rounds, little noise, delta 0.01", {"method": "auto"}),
     "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),

@@ -44,7 +44,7 @@ MODELS = {
     "solves": lambda **more: DPLogisticRegression(
         40.0, method="output", data_norm=1.0, classes=[0, 1], random_state=0, **more
     ),
-    "rounds": lambda **more: DPLogisticRegressionCV(
+    "tuned": lambda **more: DPLogisticRegressionCV(
         40.0, data_norm=1.0, classes=[0, 1], random_state=0, **more
     ),
     "groups": lambda **more: DPMaxGroupLossClassifier(

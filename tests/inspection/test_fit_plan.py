@@ -255,7 +255,7 @@ NOISE_KNOWN = {
     "output": DPRidge(method="output", data_norm=1.0, target_range=(-1, 1)),
     "printed": DPRidge(method="output", preparation=None, data_norm=1.0, target_range=(-1, 1)),
     "objective": DPLogisticRegression(method="objective", data_norm=1.0, classes=[0, 1]),
-    "rounds": DPRidgeCV(method="rounds", data_norm=1.0, target_range=(-1, 1)),
+    "tuned": DPRidgeCV(data_norm=1.0, target_range=(-1, 1)),
     "statistics": DPRidge(method="statistics", alpha=0.02, data_norm=1.0, target_range=(-1, 1)),
 }
 
@@ -279,7 +279,7 @@ def test_planned_noise_is_about_that_of_a_fit_on_the_reference_design(name):
         assert 0.4 < getattr(planned.noise, key) / found[key] < 2.5, key
 
 
-@pytest.mark.parametrize("name", ["ridge", "logistic", "objective", "rounds"])
+@pytest.mark.parametrize("name", ["ridge", "logistic", "objective", "tuned"])
 def test_privacy_is_free_from_where_noise_is_below_that_of_the_sample(name):
     model, found = clone(NOISE_KNOWN[name]), []
     for epsilon in (3.0, 0.3):

@@ -19,7 +19,7 @@ from skdp import DPTabularRegressor
 from skdp.algorithms.output.prepared import carried_noise
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.model_selection import DPRidgeCV
 from skdp.problems import Records
 
 NUMBERS = {"data_norm": 1.0, "target_range": (-2.0, 2.0)}
@@ -92,8 +92,7 @@ CASES = {
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
     "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
     "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
-    "ridge, rounds": (DPRidgeCV(method="rounds", **NUMBERS), "numbers", {}),
-    "logistic, rounds": (DPLogisticRegressionCV(method="rounds", data_norm=1.0), 2, {"d": 40}),
+    "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
     "public rule": (DPRidgeCV(method="public", **NUMBERS), "numbers", {}),
     # without a release of moments, rows are taken to be of the largest norm
     "logistic, objective": (

@@ -109,8 +109,7 @@ METHODS = {
     "stages, groups, squares": GroupedRegressor(
         target_range=(-1, 1), group_names=[0, 1], method="output"
     ),
-    "rounds": DPLogisticRegressionCV(classes=[0, 1], method="rounds"),
-    "rounds, squares": DPRidgeCV(target_range=(0, 1), method="rounds"),
+    "core, tuned": DPLogisticRegressionCV(classes=[0, 1]),
     "statistics": DPLogisticRegression(classes=[0, 1], method="statistics"),
     "statistics, squares": DPRidge(target_range=(0, 1), method="statistics"),
     "statistics, pure": DPRidge(target_range=(0, 1), method="statistics", delta=0.0),
@@ -182,7 +181,7 @@ ON_SOURCES = [
             ("groups, squares", "add_remove"),
             ("output", "replace_one"),
             ("prepared", "add_remove"),
-            ("rounds", "replace_one"),
+            ("core, tuned", "replace_one"),
             ("statistics, squares", "replace_one"),
         ]
     ),
@@ -504,7 +503,7 @@ def test_other_weights_are_found(name, mutant, monkeypatch):
     "name",
     [
         *("squares", "squares, no intercept", "three classes", "hinges", "output"),
-        *("prepared, squares", "statistics, squares", "rounds, squares"),
+        *("prepared, squares", "statistics, squares", "core, tuned"),
         *("attacked steps", "attacked steps, squares"),
     ],
 )

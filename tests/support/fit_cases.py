@@ -588,7 +588,7 @@ def _tuned() -> list[Case]:
         for method in estimator._methods:
             sampled = method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
-                if delta == 0 and (method.startswith("bilevel") or method == "rounds"):
+                if delta == 0 and (method.startswith("bilevel") or method == "core"):
                     continue
                 variants: dict[str, dict[str, Any]] = {"": {}}
                 if delta > 0 and not sampled:
@@ -597,7 +597,7 @@ def _tuned() -> list[Case]:
                     variants[", no intercept"] = {"fit_intercept": False}
                 if method == "bilevel":
                     variants[", noisy steps"] = {"inner": "localized_gd"}
-                if method == "rounds":
+                if method == "core":
                     nominal = {"neighbouring": "add_remove", "n_public": 8}
                     variants[", add/remove"] = nominal
                     variants[", no intercept"] = {"fit_intercept": False, "alphas": [0.01, 1.0]}

@@ -25,6 +25,8 @@ from skdp.algorithms.core.means import (
 )
 from skdp.algorithms.core.post import (
     base_at,
+    curvature_at,
+    equivalent_penalty,
     expected_bends,
     root_of,
     settled,
@@ -186,6 +188,7 @@ class CorePlan(Plan):
         """What was found, or what public numbers let expect."""
         return self.found or self._expected()
 
+    @without_warnings()
     def _expected(self) -> Found:
         design = self.objective.design
         d, classes = design.n_features, self.n_classes or 2
@@ -275,6 +278,7 @@ class CorePlan(Plan):
         """Whether the shares of the classes are known after the first release."""
         return bool(self.loss.has_odds and self.objective.design.intercept > 0)
 
+    @without_warnings()
     def _planned_margins(self, true: float) -> tuple[float, float, float, float]:
         """Return which part of true margins steps learn, their deviation, noise and best factor."""
         law, steps, k = self.numbers.law, self.numbers.steps, self.loss.n_outputs
@@ -310,8 +314,33 @@ class CorePlan(Plan):
         # what is not learnt does not scatter
         return PlannedNoise(margins, factor * learnt * sampling_noise(self.loss, design))
 
+    @property
+    def _typical(self) -> float:
+        """True deviation of margins that public numbers let expect."""
+        return TYPICAL if self.n_classes else 0.5
+
+    @property
+    def signal(self) -> float:
+        """Part of the squared margins of the steps that is no noise, or is expected to be none."""
+        size, variance = self.numbers.size, self.numbers.steps.variance
+        if size is None:
+            _, seen, noise, _ = self._planned_margins(self._typical)
+            return seen**2 / (seen**2 + noise**2)
+        return 1.0 - variance / size.deviation**2
+
+    @property
+    def curvature(self) -> float:
+        """Mean second derivative of the loss in a coefficient, at the size of the margins."""
+        numbers, scale = self.numbers, self._norm * self.numbers.means.centering.scale / self.unit
+        size = self._typical if numbers.theta is None else float(numbers.theta.theta[0])
+        if numbers.law is None:
+            bend = typical(self.loss, self.spread(numbers.means)).bend
+        else:
+            bend = curvature_at(numbers.law, size)
+        return bend * scale**2 / self.objective.design.n_features
+
     def alarms(self) -> tuple[str, ...]:
-        _, seen, noise, _ = self._planned_margins(TYPICAL if self.n_classes else 0.5)
+        _, seen, noise, _ = self._planned_margins(self._typical)
         if seen >= _LEAST_MARGINS * noise:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
@@ -339,11 +368,13 @@ class CorePlan(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         steps, shares = self.numbers.steps, {}
-        early = 1.0 / (steps.size * steps.n_steps)  # what early stopping is about equivalent to
+        alpha = self.objective.alpha
+        if not self.objective.is_penalised:
+            alpha = float(equivalent_penalty(self.curvature, self.signal))
         if self.found is not None and self.has_class_shares:
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
-            "alpha": self.objective.alpha if self.objective.is_penalised else early,
+            "alpha": alpha,
             "n_steps": steps.n_steps,
             "step_size": steps.size,
             "momentum": steps.momentum,
@@ -366,19 +397,14 @@ class CorePlan(Plan):
             plan = replace(self, found=replace(found, size=size, theta=theta))
             if self.attack is not None:  # how it bends losses is not known
                 return Result(point=point, plan=plan)
-            # rows are shorter by one deviation of the noise of their scale
-            trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
-            raw = size.deviation * root_of(weights[:, : self.objective.design.n_features])
-            given = rows.centering.offsets, trace * raw @ raw, scale, self.unit, trace
-            variances, axes = step_variances(self.loss, found.steps, *given)
             noise = weight_noise(
                 rows,
                 weights,
                 slope,
                 theta,
-                (variances / size.deviation**2, axes),
+                self.step_noise(rows, found, weights, size),
                 scale,
-                np.asarray(self.loss.class_weights(np.eye(len(raw)))),
+                np.asarray(self.loss.class_weights(np.eye(len(weights)))),
                 spectrum,
                 scaled if self.objective.is_penalised else None,
                 of_moments,
@@ -415,6 +441,17 @@ class CorePlan(Plan):
         if rows.has_intercept:
             theta = started(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
+
+    def step_noise(
+        self, rows: CenteredRecords, found: Found, weights: np.ndarray, size: Size
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return variances of weights of margins of deviation 1, and axes of outputs."""
+        # rows are shorter by one deviation of the noise of their scale
+        trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
+        raw = size.deviation * root_of(weights[:, : self.objective.design.n_features])
+        given = rows.centering.offsets, trace * raw @ raw, self.scale(found.means), self.unit, trace
+        variances, axes = step_variances(self.loss, found.steps, *given)
+        return variances / size.deviation**2, axes
 
     def margins(
         self,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import softmax
 
-from skdp.algorithms.core.margin_laws import CONSTANT, Balance, normal_law
+from skdp.algorithms.core.margin_laws import CONSTANT, Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.steps import Steps
@@ -29,6 +29,8 @@ _LEAST_LEARNT = 0.5
 _OFF_BASE, _OFF_ORIGIN = 0.2, 0.5
 #: Least part of the variance of numbers that residuals have.
 _LEAST_RESIDUAL = 0.01
+#: Least part of weights, and of what is lost of them, that a penalty is computed for.
+_LEAST_LEFT = 1e-6
 
 
 def started(
@@ -185,6 +187,17 @@ def step_variances(
     values, axes = np.linalg.eigh(found.mean)
     responses = steps.responses(np.maximum(values, 0.0) * unit**2 * trace / d)
     return steps.unit**2 * (responses**2 / steps.parts[:, None]).sum(axis=0), axes
+
+
+def curvature_at(law: Law, deviation: float) -> float:
+    """Return the mean curvature of the loss at margins of a deviation."""
+    return float(np.interp(deviation, law.deviations, law.slope / law.deviations))
+
+
+def equivalent_penalty(curvature: float, signal: np.ndarray | float) -> np.ndarray:
+    """Return the penalty for each part of squared weights that is no noise (section 9)."""
+    signal = np.clip(signal, _LEAST_LEFT, 1.0 - _LEAST_LEFT)
+    return np.asarray(curvature * (1.0 / signal - 1.0))
 
 
 def weight_noise(

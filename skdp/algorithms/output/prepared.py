@@ -664,9 +664,7 @@ def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
     return is_covered and is_narrow and is_mean and is_worth_it
 
 
-def plan_prepared_output(
-    objective: Objective, budget: PrivacyBudget, has_candidates: bool = False
-) -> PreparedOutputPlan:
+def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> PreparedOutputPlan:
     """Choose the parts of the budget, clipping, penalty and the number of solves.
 
     Parameters
@@ -674,8 +672,6 @@ def plan_prepared_output(
     objective : Objective
         That :func:`covers_prepared`. Its penalty and its ball enter after the releases.
     budget : PrivacyBudget
-    has_candidates : bool, default=False
-        Whether other penalties than that of the objective may enter.
     """
     if not covers_prepared(objective, budget):
         raise ValueError("Prepared output perturbation is not proven for this objective.")
@@ -684,7 +680,7 @@ def plan_prepared_output(
         objective = objective.smoothed(rules.SMOOTHED_SPREAD * loss.margin_scale)
         loss = objective.risk.loss
     level = Level.of(budget)
-    is_shrunk = has_candidates or needs_moments(objective)
+    is_shrunk = needs_moments(objective)
     preparation = plan_preparation(loss, design, relation, level, is_shrunk)
     temperature, share = None, 0.0
     if not level.is_pure and (loss.has_odds or loss.is_quadratic):

@@ -137,7 +137,6 @@ class LeftNoise:
         variances: np.ndarray,
         before: np.ndarray,
         after: np.ndarray,
-        response: np.ndarray | None = None,
     ) -> LeftNoise:
         """Make it from noisy weights and what shrinkage has made of them.
 
@@ -145,20 +144,15 @@ class LeftNoise:
         ----------
         curvature : Curvature
         variances, before, after : ndarray of shape (n_outputs, width)
-        response : ndarray of shape (n_features, n_features), optional
-            The matrix that has turned the weights of the features of one output.
         """
         d = len(curvature.moments)
         kept = after / np.where(before == 0.0, 1.0, before)
-        functions, of_features = curvature.directions.T, variances[:, :d] * kept[:, :d] ** 2
-        if response is not None:
-            functions, of_features = response.T @ curvature.directions.T, variances[:, :d]
         last = np.zeros(len(variances)) if not curvature.constant else kept[:, d]
         constant = np.zeros(len(variances)) if not curvature.constant else variances[:, d]
         return cls(
             outputs=curvature.outputs,
-            functions=functions,
-            variances=of_features,
+            functions=curvature.directions.T,
+            variances=variances[:, :d] * kept[:, :d] ** 2,
             constant=constant * last**2,
             kept=last,
         )

@@ -2,7 +2,7 @@
 
 Every method is a plan of a :class:`TuningObjective` and a budget (`TUNING_METHODS`). Its run
 returns a :class:`TunedResult`: alpha, the private model for it and what was released. The default
-of models that tune their penalty is in `rounds`.
+of models that tune their penalty is in `shrinkage`.
 Tuning by the algorithms of Kornowski (2024) is in `bilevel`. `released_statistics` is the method
 "statistics" of models that do not tune.
 """
@@ -15,7 +15,7 @@ from skdp.algorithms.tuning.methods import TUNING_METHODS, TuningMethod, tune
 from skdp.algorithms.tuning.moments import PrivateMoments, plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
-from skdp.algorithms.tuning.rounds import RoundsPlan
+from skdp.algorithms.tuning.shrinkage import ShrinkagePlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "NewtonPlan",
     "PrivateMoments",
     "PublicRulePlan",
-    "RoundsPlan",
+    "ShrinkagePlan",
     "SplitPlan",
     "SufficientStatisticsPlan",
     "TunedResult",

@@ -17,7 +17,7 @@ from skdp.algorithms.tuning.final_fit import PublicRulePlan
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
-from skdp.algorithms.tuning.rounds import plan_tuning_rounds
+from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
@@ -33,15 +33,15 @@ class TuningMethod:
     plan : callable ``(*, objective, budget, **options) -> Plan``
         Its run returns a :class:`TunedResult`.
     options : tuple of str
-        Those of "tune_share", "inner", "grid" and "is_free" that the planner has.
+        Those of "tune_share", "inner" and "grid" that the planner has.
     needs_delta : bool, default=False
         Whether it is proven for ``delta > 0`` only.
     has_solver : bool, default=True
         Whether it solves penalised problems.
     relations : tuple of Neighbouring
         Relations that the proof covers.
-    largest : float, default=10.0
-        Default upper bound of alpha in units of the squared norm bound of a row. A method whose
+    bounds : tuple of two floats, default=(1e-6, 10.0)
+        Default bounds of alpha in units of the squared norm bound of a row. A method whose
         releases show that they hold nothing but noise may go up to a constant model.
     chunked : bool, default=False
         Whether records may be in chunks.
@@ -54,7 +54,7 @@ class TuningMethod:
     needs_delta: bool = False
     has_solver: bool = True
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
-    largest: float = 10.0
+    bounds: tuple[float, float] = (1e-6, 10.0)
     chunked: bool = False
     is_weighted: bool = False
 
@@ -87,7 +87,7 @@ class TuningMethod:
         if asked["alphas"] is not None and "grid" not in self.options:
             raise ValueError(
                 f"method={name!r} searches within alpha_bounds: alphas must be None. "
-                "method='rounds' (delta > 0) compares given ones."
+                "method='core' (delta > 0) compares given ones."
             )
         if asked["inner"] is not None and "inner" not in self.options:
             raise ValueError(f"method={name!r} has no inner solver: inner is for method='bilevel'.")
@@ -100,13 +100,13 @@ class TuningMethod:
 
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
-    "rounds": TuningMethod(
-        plan=plan_tuning_rounds,
-        options=("grid", "is_free"),
+    "core": TuningMethod(
+        plan=plan_shrinkage,
+        options=("grid",),
         needs_delta=True,
         has_solver=False,
         relations=tuple(Neighbouring),
-        largest=1e6,
+        bounds=(1e-30, 1e30),
         chunked=True,
         is_weighted=True,
     ),
@@ -115,7 +115,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=(),
         has_solver=False,
         relations=tuple(Neighbouring),
-        largest=1e6,
+        bounds=(1e-6, 1e6),
         chunked=True,
         is_weighted=True,
     ),
@@ -124,7 +124,7 @@ TUNING_METHODS: dict[str, TuningMethod] = {
         options=(),
         has_solver=False,
         relations=tuple(Neighbouring),
-        largest=1e6,
+        bounds=(1e-6, 1e6),
         chunked=True,
         is_weighted=True,
     ),

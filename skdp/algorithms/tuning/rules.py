@@ -47,12 +47,3 @@ BATCH_STEPS, SAMPLING_RATE = 50, 0.1
 
 #: Exponential mechanism: power of the public bound in the prior weights.
 PRIOR_POWER = 2.0
-
-#: Rounds of noisy Newton steps on prepared rows, for the noises of the tables of solves: of least
-#: squares, and of the log loss.
-ROUNDS_OF_SQUARES, ROUNDS_OF_ODDS = (8, 16), (12, 32, 32)
-#: Their clipping norm of the log loss in units of that of solves.
-CLIP_OF_ODDS = 1.25
-#: Spectral norm of the noise of second moments, in units of the mean one, up to which rounds are
-#: level with planned noisy gradient descent: of least squares, and of the log loss.
-LARGEST_MOMENTS_NOISE = (0.2, 0.5)

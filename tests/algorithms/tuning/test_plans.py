@@ -46,8 +46,8 @@ def test_the_cost_is_known_before_the_records(name, delta):
         result = plan.run(data, Run(noise=NoiseSource(np.random.default_rng(0).bytes)))
         assert leaves([plan.event]) == leaves(release.event for release in result.plan.releases)
         assert result.plan.event == plan.event
-        # clipping of rounds follows from a release
-        assert name == "rounds" or result.plan.to_dict() == plan.to_dict()
+        # steps of the core follow from a release
+        assert name == "core" or result.plan.to_dict() == plan.to_dict()
         plans.append(plan)
     assert plans[0] == plans[1]  # of other records of the same public numbers
 
@@ -57,7 +57,7 @@ def test_methods_say_what_they_need():
     for name, budget, asked, message in (
         ("bilevel", PrivacyBudget(1.0), {}, "needs delta > 0"),
         ("newton", PrivacyBudget(1.0), {"alphas": [1.0]}, "alphas must be None"),
-        ("rounds", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
+        ("core", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
         ("bilevel_minibatch", PrivacyBudget(1.0, 1e-6), {"inner": "localized_gd"}, "inner is for"),
     ):
         with pytest.raises(ValueError, match=message):

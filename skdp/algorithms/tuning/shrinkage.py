@@ -1,0 +1,144 @@
+"""The core with a shrinkage for each group of features: that of the penalty that it stands for.
+
+The noise of the steps is known, so what of a group is noise is, too, and the part of it that is
+none is kept. The last release corrects the size of all. Theory: docs/theory/core.md, section 9.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.core.fit import CorePlan, is_covered, plan_core
+from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
+from skdp.algorithms.plan import Run
+from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
+from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import EmpiricalRisk, Objective, PenaltyGroups, Records
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrinkagePlan(CorePlan):
+    """The releases of the core, whose weights are shrunk by group.
+
+    Attributes
+    ----------
+    penalties : PenaltyGroups
+        Of the features.
+    grid : tuple of float or None, default=None
+        The candidates of alpha. None: all within the bounds.
+    chosen : ndarray of shape (n_groups,) or None, default=None
+        After a run, the candidates nearest to what the shrinkage by the noise is equivalent to.
+        Where they are larger, weights are shrunk further.
+    """
+
+    penalties: PenaltyGroups
+    grid: tuple[float, ...] | None = None
+    chosen: np.ndarray | None = None
+
+    def remarks(self) -> tuple[str, ...]:
+        return ("alpha is the penalty that the shrinkage is equivalent to", *super().remarks())
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {} if self.chosen is None else {"alpha": float(self.chosen[0])}
+        return super().to_dict() | found
+
+    def run(self, data: Records, run: Run) -> TunedResult:
+        with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
+            rows, found = self.prepare(data, run.noise)
+            weights, d, k = self.stepped(rows, found, run), len(rows.shift), self.loss.n_outputs
+            groups = np.array(self.penalties.groups)
+            signal, parts = self._parts(weights[:, :d], k * found.steps.variance)
+            weights, size, theta = self.sized(rows, found, weights)
+            of_steps = self.step_noise(rows, found, weights, size)
+            weights[:, :d] *= parts[groups]
+            theta, base, _ = self.corrected(rows, found, weights, theta, run)
+            done = replace(self, found=replace(found, size=size, theta=theta))
+            # that of all weights is smoothed
+            alphas = equivalent_penalty(done.curvature, signal if len(parts) > 1 else done.signal)
+            alphas = np.atleast_1d(alphas)
+            chosen = self._nearest(alphas)
+            kept = np.minimum((done.curvature + alphas) / (done.curvature + chosen), 1.0)
+            weights[:, :d] *= kept[groups]
+            balance, root = found.balance if rows.has_intercept else None, root_of(weights[:, :d])
+            base, slope = base_at(balance, float(theta.theta[0]), root, base)
+            scaled, offsets = self.margins(rows, found, weights, theta, base)
+            mix, scale = np.asarray(self.loss.class_weights(np.eye(k))), self.scale(found.means)
+            moments = Spectrum.public(d)
+            noise = weight_noise(rows, weights, slope, theta, of_steps, scale, mix, moments)
+            return TunedResult(
+                point=rows.coefficients(scaled, offsets, data.intercept),
+                plan=replace(done, chosen=chosen),
+                noise=_shrunk_noise(noise, (parts * kept)[groups]),
+                alpha=chosen,
+                path=chosen[None],
+            )
+
+    def _parts(self, weights: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return what of each group is no noise, and factors by that for the same norm of all."""
+        squares = self.penalties.members @ (weights**2).sum(axis=0)
+        noise = variance * self.penalties.members.sum(axis=1)
+        signal = np.maximum(1.0 - noise / np.maximum(squares, 1e-300), 0.0)
+        total = float(signal**2 @ squares)
+        if len(squares) == 1 or not total > 0.0:
+            return signal, np.ones(len(squares))
+        return signal, signal * math.sqrt(float(squares.sum()) / total)
+
+    def _nearest(self, alphas: np.ndarray) -> np.ndarray:
+        """Return the candidates nearest to penalties."""
+        if self.grid is None:
+            return self.penalties.clipped(alphas)
+        grid = np.array(self.grid)
+        return np.asarray(grid[np.abs(np.log(grid)[:, None] - np.log(alphas)).argmin(axis=0)])
+
+
+def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
+    """Return the noise of features times factors."""
+    if (factors == 1.0).all():
+        return noise
+    size = math.sqrt(float((factors**2).mean()))
+    margins = noise.margins
+    return replace(
+        noise,
+        directions=np.column_stack([np.eye(len(factors)), -noise.center]),
+        variances=noise.plain[:, None] * factors**2,
+        plain=np.zeros(len(noise.plain)),
+        margins=MarginNoise(
+            coef=size * margins.coef,
+            average_row=size * margins.average_row,
+            rare_row=float(factors.max()) * margins.rare_row,
+        ),
+    )
+
+
+def plan_shrinkage(
+    *,
+    objective: TuningObjective,
+    budget: PrivacyBudget,
+    grid: tuple[float, ...] | None = None,
+) -> ShrinkagePlan:
+    """Plan the core of a tuning problem, whose intercept has no penalty here.
+
+    Parameters
+    ----------
+    objective : TuningObjective
+        Of squares or of the log loss.
+    budget : PrivacyBudget
+        With delta > 0.
+    grid : tuple of float, optional
+        The candidates of alpha, in place of all within the bounds.
+    """
+    if not is_covered(objective.loss):
+        raise ValueError("method='core' tunes penalties of the squared error and the log loss.")
+    problem = Objective(
+        EmpiricalRisk(objective.loss), objective.design, neighbouring=objective.neighbouring
+    )
+    given, d = objective.penalties, objective.design.n_features
+    penalties = PenaltyGroups(given.groups[:d], given.factors[:d], given.low, given.high)
+    return ShrinkagePlan(**vars(plan_core(problem, budget)), penalties=penalties, grid=grid)
