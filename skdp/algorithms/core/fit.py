@@ -38,7 +38,6 @@ from skdp.algorithms.core.post import (
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior, shrunk
 from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
 from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
-from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
@@ -52,6 +51,7 @@ from skdp.algorithms.preparation.penalty import (
     penalised_rows,
 )
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.statistics.clipped_curvature import sampling_noise
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget

@@ -8,21 +8,25 @@ are clipped (docs/theory/noisy_gradient_descent.md, section 6).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, gammaincinv
+from scipy.special import expit
 
 from skdp.algorithms.descent import rules
 from skdp.algorithms.descent.temperature import TemperatureNoise
 from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.calibration import normal_law
 from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
-from skdp.algorithms.preparation.penalty import Spectrum, normal_slopes, typical_curvatures
+from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.statistics.clipped_curvature import (
+    ClippedCurvature,
+    clipped_curvature,
+    row_squares,
+    sampling_noise,
+)
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise, WeightNoise
-from skdp.problems import Design, Loss
 
 if TYPE_CHECKING:
     from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
@@ -36,159 +40,6 @@ _LEAST_TRACE = 0.1
 _LEAST_MARGIN = 1e-12
 #: Least cosine of the margins and the gradient along them.
 _LEAST_COSINE = 1e-6
-#: Halvings of the range of a factor.
-_HALVINGS = 12
-#: Number of quantiles of the lengths of rows.
-_QUANTILES = 9
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClippedCurvature:
-    """Means over records of the derivative of clipped residuals in the margins.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (k, k)
-        Its mean, for directions that the margins do not depend on.
-    along : ndarray of shape (k, n_axes, k, n_axes)
-        Its mean times the products of the standardised margins.
-    squares : ndarray of shape (k, k)
-        Mean products of clipped residuals.
-    axes : ndarray of shape (k, n_axes)
-        Combinations of margins that are standardised.
-    """
-
-    mean: np.ndarray
-    along: np.ndarray
-    squares: np.ndarray
-    axes: np.ndarray
-
-
-def clipped_curvature(
-    loss: Loss,
-    offsets: np.ndarray,
-    covariance: np.ndarray,
-    clip: float,
-    rest: np.ndarray,
-    *,
-    moments: np.ndarray | None = None,
-    spread: float = 1.0,
-    factor: float | None = None,
-) -> ClippedCurvature:
-    """Compute the curvature that clipping leaves, for normal margins.
-
-    Parameters
-    ----------
-    loss : Loss
-    offsets : ndarray of shape (k,)
-        Mean of the margins.
-    covariance : ndarray of shape (k, k)
-        Of the margins.
-    clip : float
-        Largest norm of a gradient.
-    rest : ndarray of shape (m,)
-        Quantiles of the squared lengths of rows, but for the directions that margins depend on.
-    moments : ndarray of shape (k, k), optional
-        Of gradients: ``W M^2 W'`` for margins of the covariance ``W M W'``. Default: 0.
-    spread : float
-        Standard deviation of numeric residuals, or of the margins of other losses.
-    factor : float, optional
-        Of the margins, in the odds that classes are taken to have. Default: that for which the mean
-        clipped gradient along the margins is 0.
-    """
-    k = len(offsets)
-    values, vectors = np.linalg.eigh(covariance)
-    used = values > _LEAST_MARGIN * max(values[-1], 1.0)  # not what rounding leaves of the largest
-    axes = vectors[:, used] / np.sqrt(values[used])
-    if not loss.has_odds:
-        clips = clip / np.sqrt(rest)
-        mean = float(np.mean(typical_curvatures(loss, spread, clips))) * np.eye(k)
-        square = float(np.mean(_mean_squares(loss, spread, clips))) * np.eye(k)
-        along = np.einsum("ab,jl->ajbl", mean, np.eye(axes.shape[1]))
-        return ClippedCurvature(mean=mean, along=along, squares=square, axes=axes)
-    nodes, shares = normal_law(k)
-    away = nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
-    margins = offsets + away
-    margins = margins[:, 0] if k == 1 else margins
-    derivative, square = np.zeros((len(nodes), k, k)), np.zeros((k, k))
-    squares = np.zeros(int(used.sum())) if moments is None else np.diag(axes.T @ moments @ axes)
-    clips = clip / np.sqrt((nodes[:, used] ** 2 @ squares)[:, None] + rest)
-    parts = []
-    for code in range(loss.n_outputs + 1 if k > 1 else 2):
-        targets = np.full(len(margins), code, dtype=np.intp)
-        first = loss.derivative(margins, targets).reshape(-1, k)
-        second = loss.second_derivative(margins, targets).reshape(-1, k, k)
-        lengths = np.maximum(np.sqrt((first**2).sum(axis=1)), 1e-300)
-        cuts = np.minimum(1.0, clips / lengths[:, None])
-        unit = first / lengths[:, None]
-        turned = second - unit[:, :, None] * np.einsum("ia,iab->ib", unit, second)[:, None, :]
-        free = (cuts == 1.0).mean(axis=1)
-        turning = np.where(cuts < 1.0, cuts, 0.0).mean(axis=1)  # what is clipped still turns
-        own = free[:, None, None] * second + turning[:, None, None] * turned
-        parts.append((own, first, (cuts**2).mean(axis=1), cuts.mean(axis=1)))
-    pulls = np.stack([cut * (first * away).sum(axis=1) for _, first, _, cut in parts], axis=1)
-    chances = _chances(loss, offsets, away, shares, pulls, factor)
-    for code, (own, first, cut, _) in enumerate(parts):
-        derivative += chances[:, code, None, None] * own
-        square += np.einsum("i,ia,ib->ab", shares * chances[:, code] * cut, first, first)
-    derivative = 0.5 * (derivative + derivative.transpose(0, 2, 1)) * shares[:, None, None]
-    standard = nodes[:, used]
-    along = np.tensordot(derivative, standard[:, :, None] * standard[:, None, :], (0, 0))
-    return ClippedCurvature(
-        mean=derivative.sum(axis=0), along=along.swapaxes(1, 2), squares=square, axes=axes
-    )
-
-
-def _chances(
-    loss: Loss,
-    offsets: np.ndarray,
-    away: np.ndarray,
-    shares: np.ndarray,
-    pulls: np.ndarray,
-    factor: float | None,
-) -> np.ndarray:
-    """Probabilities of the classes at nodes, shape (m, n_classes), of margins times a factor.
-
-    `pulls` are the clipped gradients of the classes along the margins; without a factor it is found
-    by bisection, since its mean falls as the factor rises.
-    """
-
-    def at(factor: float) -> np.ndarray:
-        likely = offsets + factor * away
-        if len(offsets) > 1:
-            return np.asarray(loss.probabilities(likely))  # type: ignore[attr-defined]
-        odds = expit(likely[:, 0])
-        return np.column_stack([1.0 - odds, odds])
-
-    if factor is not None:
-        return at(factor)
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if float(shares @ (at(middle) * pulls).sum(axis=1)) > 0.0:
-            low = middle
-        else:
-            high = middle
-    return at(high)
-
-
-def _mean_squares(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
-    """Mean squares of the clipped slopes of a loss without odds, for residuals of a spread."""
-    _, density, slopes = normal_slopes(loss, spread, clips, 401)
-    return np.asarray((density * slopes**2).sum(axis=1) / density.sum())
-
-
-def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:
-    """Quantiles of squared lengths of normal rows, each of which counts by its square.
-
-    `trace` is their mean, in place of the sum of the `moments`, which tell how far they scatter.
-    """
-    total = float(moments.sum())
-    freedom = max(total**2 / float((moments**2).sum()) * min(trace / total, 1.0), 1.0)
-    # weighted by its value, a chi-squared variable has two more degrees of freedom
-    levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    quantiles = 2.0 * gammaincinv(0.5 * (freedom + 2.0), levels)
-    return np.asarray(trace / freedom * quantiles)
 
 
 def direction_noise(
@@ -260,24 +111,6 @@ def planned_noise(plan: NoisyGradientDescentPlan) -> PlannedNoise:
     # what is not learnt does not scatter
     part = float(np.clip(learnt[:, 0], 0.0, 1.0).mean())
     return PlannedNoise(margins, part * sampling_noise(loss, objective.design))
-
-
-def sampling_noise(loss: Loss, design: Design, alpha: float = 0.0) -> float:
-    """Deviation of the margin of an average row over samples of a population, without noise.
-
-    That of the minimiser of the mean loss for many records, ``sqrt(p E[r^2] / n) / E[r']`` with p
-    weights and the residual r; margins of classes have a variance of 1, and numbers that of the
-    prior. A penalty leaves ``c m / (c m + alpha)`` of it, c the curvature and m the moment of
-    isotropic rows.
-    """
-    k = loss.n_outputs
-    spread = loss.target_bound * math.sqrt(preparation_rules.PRIOR_VARIANCE) or 1.0
-    given = loss, np.zeros(k), np.eye(k)
-    found = clipped_curvature(*given, math.inf, np.ones(1), spread=spread, factor=1.0)
-    curvature, square = float(np.trace(found.mean)) / k, float(np.trace(found.squares)) / k
-    bend = curvature * design.second_moment
-    left = bend / (bend + alpha) / curvature
-    return left * math.sqrt(design.width * square / design.n_records)
 
 
 class DescentNoise:

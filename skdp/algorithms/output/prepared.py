@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.noise import clipped_curvature, row_squares, sampling_noise
 from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
 from skdp.algorithms.descent.shares import class_shares, kept_of_columns
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
@@ -39,6 +38,11 @@ from skdp.algorithms.preparation.penalty import (
 from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.undo import Average, Curvature, LeftNoise, shrunk
+from skdp.algorithms.statistics.clipped_curvature import (
+    clipped_curvature,
+    row_squares,
+    sampling_noise,
+)
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget

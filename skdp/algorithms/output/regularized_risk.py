@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
@@ -23,6 +22,7 @@ from skdp.algorithms.output.one_shot import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.statistics.clipped_curvature import sampling_noise
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget

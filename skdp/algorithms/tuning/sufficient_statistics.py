@@ -18,8 +18,8 @@ import numpy as np
 
 from skdp._checks import check_positive
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.noise import sampling_noise
 from skdp.algorithms.plan import Run
+from skdp.algorithms.statistics.clipped_curvature import sampling_noise
 from skdp.algorithms.tuning.alpha_search import (
     RidgeModels,
     SteinRisk,
