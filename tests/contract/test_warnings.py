@@ -168,7 +168,7 @@ def told_by(model):
     ("kind", "parameters", "n", "text"),
     [
         (DPLogisticRegression, {"classes": [0, 1]}, 60, LATE[0]),
-        (DPLogisticRegressionCV, {"classes": [0, 1]}, 60, LATE[0]),
+        (DPLogisticRegressionCV, {"classes": [0, 1]}, 60, LATE[2]),
         (DPMaxGroupLossClassifier, {"classes": [0, 1]}, 60, LATE[0]),
         (DPRidge, {"epsilon": 0.1}, 2000, LATE[1]),
         (DPMaxGroupLossRegressor, {"epsilon": 0.1}, 2000, LATE[1]),

@@ -222,9 +222,9 @@ def test_auto_chooses_among_the_methods_for_sources():
     [
         ("logistic", 3),
         ("squares", 2),
-        ("tuned squares", 4 + 8),
+        ("tuned squares", 1 + 3),
         ("squares, statistics", 1),
-        ("tuned log loss", 3 + 12),
+        ("tuned log loss", 1 + 3),
         ("tuned log loss, Newton", 2 + 1),
     ],
 )
