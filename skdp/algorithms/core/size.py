@@ -18,7 +18,7 @@ from skdp.problems.block import Block
 #: Second moments along the signal over an average one.
 _MOMENTS = np.array([1.0, 5.0, 25.0])
 #: Mean of the exponential prior of the true deviation of log odds.
-_PRIOR = 1.5
+_PRIOR = 2.5
 #: Largest change of size and shift in a round.
 _LONGEST = 1.0
 
