@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.fit import is_covered, plan_core
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
@@ -310,8 +310,10 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 
 def _core_leads(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether there are several classes, and nothing was asked for that the core does not have."""
-    return objective.risk.loss.link == "softmax" and _gradient_leads(objective, budget)
+    """Whether the same holds, but for squares and the log loss of two classes."""
+    loss = objective.risk.loss
+    has_core = loss.link == "softmax" or not is_covered(loss)
+    return has_core and _gradient_leads(objective, budget)
 
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:

@@ -101,10 +101,11 @@ class DPRidge(DPLinearRegression):
         exactly; its run time is not bounded. "mirror_descent" (smooth
         losses) draws vertices of an l1 ball, for many features that are bounded entrywise and few
         that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
-        "auto" takes "gradient" (delta > 0), or "core" for the log loss of several classes; with a
-        solver, or for squared errors with delta = 0, "output" after a preparation; "objective"
-        (delta = 0, no penalty and no ball) where they apply, else the smallest public bound on the
-        expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
+        "auto" takes "gradient" (delta > 0), or "core" for several classes and for other losses than
+        the squared error and the log loss; with a solver, or for squared errors with delta = 0,
+        "output" after a preparation; "objective" (delta = 0, no penalty and no ball) where they
+        apply, else the smallest public bound on the expected loss; the bounds are in
+        ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0

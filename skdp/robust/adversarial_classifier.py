@@ -22,7 +22,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     the features of the record a little. The worst case has a closed form: it lowers the margin of
     the true class by ``attack_radius`` times the dual norm of the coefficients, the Euclidean norm
     for `attack_norm` 2, the sum of the absolute values for infinity, and the largest one for 1.
-    For several classes (log loss, "gradient") each wrong class has a move of its own, an upper
+    For several classes (log loss, noisy gradients) each wrong class has a move of its own, an upper
     bound on the worst loss.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
@@ -42,7 +42,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         Norm that the attacker's perturbation is measured in. A callable ``weights -> ndarray`` is
         any convex set with 0 in it: it returns the perturbation p in it with the largest
         ``p . weights``, for `attack_radius` 1 (a gradient of the support function). It needs
-        "gradient".
+        noisy gradients.
     attack_radius : float, default=0.1
         Largest size of a perturbation, in the units of the rows *after* they were scaled down to
         `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
@@ -77,8 +77,8 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     method : {"auto", "core", "gradient", "output"}, default="auto"
         "core" and "gradient" descend along noisy sums of clipped gradients, each at the row as the
         attacker moves it; "core" has fewer rules. "output" adds noise once to the solution of the
-        penalised problem. "auto" is "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm`
-        nor `solver` is given.
+        penalised problem. "auto" is "core" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
+        `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"
@@ -117,8 +117,8 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
 
     Notes
     -----
-    "gradient": docs/theory/noisy_gradient_descent.md, section 7; breast cancer, epsilon 3: accuracy
-    .92, "output" .65. For "output": neither the worst case of a record nor its dual norm is smooth
+    "core": docs/theory/core.md, section 8; "gradient": docs/theory/noisy_gradient_descent.md,
+    section 7. For "output": neither the worst case of a record nor its dual norm is smooth
     (erratum L19). The fit minimises a smooth surrogate, for which the guarantee is proven. It
     understates the attack's effect on a margin by
     at most ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise gives to a
@@ -196,7 +196,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     def _only_binary(self) -> str | None:
         if self.loss == "log_loss" and self._has_steps:
             return None
-        return "adversarially robust training of several needs the log loss and method='gradient'"
+        return "adversarially robust training of several needs the log loss and noisy gradients"
 
     def _loss(self, n_classes: int) -> Loss:
         return TWO_CLASS_LOSSES[self.loss] if n_classes == 2 else SoftmaxLoss(n_classes)

@@ -37,7 +37,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         Norm that the attacker's perturbation is measured in. A callable ``weights -> ndarray`` is
         any convex set with 0 in it: it returns the perturbation p in it with the largest
         ``p . weights``, for `attack_radius` 1 (a gradient of the support function). It needs
-        "gradient".
+        noisy gradients.
     attack_radius : float, default=0.1
         Largest size of a perturbation, in the units of the rows *after* they were scaled down to
         `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
@@ -73,8 +73,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     method : {"auto", "core", "gradient", "output"}, default="auto"
         "core" and "gradient" descend along noisy sums of clipped gradients, each at the row as the
         attacker moves it; "core" has fewer rules. "output" adds noise once to the solution of the
-        penalised problem. "auto" is "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm`
-        nor `solver` is given.
+        penalised problem. "auto" is "core" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
+        `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"

@@ -17,7 +17,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective
 
 
-def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+def _steps_lead(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether nothing was asked for that needs a penalty (docs/benchmarks/attacks.md)."""
     return not (objective.is_penalised or objective.population or budget.is_pure)
 
@@ -30,10 +30,12 @@ class AttackedLinearModel(DPLinearModel):
 
     _methods: Mapping[str, Method] = {
         "output": replace(METHODS["output"], chunked=False),
-        "core": replace(METHODS["core"], needs_mean=False, penalises_after=False),
+        "core": replace(
+            METHODS["core"], leads=_steps_lead, needs_mean=False, penalises_after=False
+        ),
         "gradient": replace(
             METHODS["gradient"],
-            leads=_gradient_leads,
+            leads=Method.leads,
             needs_mean=False,
             penalises_after=False,
         ),

@@ -35,7 +35,7 @@ def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, has_solver=True, **
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
 def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
-    usual = "core" if isinstance(loss, SoftmaxLoss) else "gradient"
+    usual = "gradient" if isinstance(loss, LogisticLoss | HalfSquaredLoss) else "core"
     for n, epsilon in ((2, 0.01), (1000, 0.1), (10**6, 1e4)):
         chosen = choice(loss, n, epsilon=epsilon, has_solver=False, neighbouring=relation)
         assert chosen.method == usual and not chosen.bounds

@@ -438,7 +438,9 @@ class CorePlan(Plan):
             return weights / size.deviation, size, theta
         size = posterior(norm, found.steps, found.law, k, not self.n_classes)
         theta = unmoved(size, k)
-        if rows.has_intercept:
+        if self.attack is not None and self.n_classes:  # which moves the constant
+            theta = settled(found.means, found.steps, size, found.start, constant, 1.0)
+        elif rows.has_intercept:
             theta = started(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
 
@@ -563,6 +565,8 @@ class CorePlan(Plan):
     ) -> tuple[Corrected, np.ndarray, np.ndarray]:
         """Release 3: rounds of size and shift; also return the base and its derivative."""
         means, k, loss = found.means, self.loss.n_outputs, self.loss
+        if not self.size_share:
+            return theta, found.start, np.zeros(k)
         width, scale = self.objective.design.width, self.scale(means)
         length = float(np.linalg.norm(weights))
         top = self._top(means.n_records)
@@ -575,7 +579,7 @@ class CorePlan(Plan):
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(_ROUNDS if self.size_share else 0):
+        for _ in range(_ROUNDS):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,
