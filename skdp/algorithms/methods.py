@@ -29,8 +29,8 @@ from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurem
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.tuning.released_statistics import is_best, plan_released_statistics
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
+from skdp.algorithms.worst_group.core_stages import plan_core_stages
 from skdp.algorithms.worst_group.network import plan_group_network
-from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.algorithms.worst_group.weighted_stages import covers_stages, plan_weighted_stages
@@ -474,7 +474,7 @@ GROUP_METHODS: dict[str, Method] = {
         clips_groups=True,
     ),
     "gradient": Method(
-        plan=plan_noisy_descent_ascent,
+        plan=plan_core_stages,
         chunked=True,
         leads=_group_gradient_leads,
         relations=tuple(Neighbouring),

@@ -60,7 +60,6 @@ SPECIAL = {
         "adversarial classifier, gradient, 1": "REACH",
         "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
         "logistic, gradient, little noise": "HALF_RELIABLE NOISE_DEVIATIONS",
-        "noisy classes": "LEAST_SIGNAL",
         "shrunk ridge": "PENALTY_SHARE",
         "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
         "persons with a limit": "WEIGHTED_MEANS",
@@ -122,7 +121,6 @@ CHANGES = {
     "several stages": ("max-group regressor, output, histogram", {"epsilon": 1e6}),
     "classes": (
         "max-group classifier, one group, delta 0.01", {"method": "gradient", "epsilon": 1e4}),
-    "noisy classes": ("max-group classifier, one group, delta 0.01", {"method": "gradient"}),
     "phases of hinges": ("max-group classifier, proportions, delta 0.01", {"loss": "hinge"}),
 }  # fmt: skip
 #: Numbers between 0 and 1, of which the odds are doubled and halved.

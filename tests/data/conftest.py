@@ -3,7 +3,6 @@
 import pytest
 
 from skdp.algorithms.descent import rules
-from skdp.algorithms.worst_group import noisy_descent_ascent
 
 
 @pytest.fixture
@@ -13,5 +12,4 @@ def small_blocks(monkeypatch):
     def block_count(n_records, largest):
         return int(min(max(min(n_records / 400, largest), 1), 12))
 
-    for module in (rules, noisy_descent_ascent):
-        monkeypatch.setattr(module, "block_count", block_count)
+    monkeypatch.setattr(rules, "block_count", block_count)

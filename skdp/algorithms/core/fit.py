@@ -63,7 +63,7 @@ from skdp.problems.rounding import two_margins, two_norms
 #: Wanted noise of the means, least and largest part of the squared mu for them.
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Part of size and shift, and its rounds.
-_SIZE_SHARE, _ROUNDS = 0.06, 3
+SIZE_SHARE, ROUNDS = 0.06, 3
 #: Part of second moments for the user's penalty.
 _PENALTY_SHARE = 0.1
 #: Clip of the last release over its noise, and the largest one of log odds.
@@ -157,7 +157,7 @@ class CorePlan(Plan):
     @property
     def size_share(self) -> float:
         """Part of the squared mu for size and shift: 0 for other losses and under attack."""
-        return 0.0 if self.is_other or self.attack else _SIZE_SHARE
+        return 0.0 if self.is_other or self.attack else SIZE_SHARE
 
     @property
     def unit(self) -> float:
@@ -181,7 +181,7 @@ class CorePlan(Plan):
 
     @property
     def mu_round(self) -> float:
-        return self.mu * math.sqrt(self.size_share / _ROUNDS)
+        return self.mu * math.sqrt(self.size_share / ROUNDS)
 
     @cached_property
     def numbers(self) -> Found:
@@ -198,16 +198,21 @@ class CorePlan(Plan):
         noise = self.means.deviation / design.n_records
         vector = np.concatenate([np.zeros(d), [0.5], targets])
         is_moved = design.intercept > 0.0
-        return self._planned(
+        return self.planned(
             found_means(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
         )
 
-    def _planned(self, means: Means) -> Found:
-        design = self.objective.design
+    def planned(self, means: Means, largest_factor: float = 1.0) -> Found:
+        """Plan the steps, of records with factors up to the largest one.
+
+        Weighted second moments of rows may be larger than others by it.
+        """
+        design, changes = self.objective.design, largest_factor * self.changes
         n = means.n_records if design.is_slack else float(design.n_records)
-        d, given = design.n_features, (self.changes, self.mu_steps, self._stiffness(means))
+        stiffness = largest_factor * self._stiffness(means)
+        d, given = design.n_features, (changes, self.mu_steps, stiffness)
         if self.is_other:
-            spread, noise = self.spread(means), self.changes / (n * self.mu_steps)
+            spread, noise = self.spread(means), changes / (n * self.mu_steps)
             steps = plan_slope_steps(self.loss, spread, d, n, noise, given[-1])
             return Found(means, None, steps, None, constants(self.loss, means, spread))
         law = odds(means.shares) if self.n_classes else squares()
@@ -257,17 +262,22 @@ class CorePlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        steps, means = self.numbers.steps, self.numbers.means
-        clip = steps.clip * self.spread(means) / self.unit
-        name = f"sums of clipped gradients, {steps.n_steps} steps as one"
-        of_steps = self._sum(name, "Lemma 2", clip, self.mu_steps, self.objective.dimension)
         moments = () if self.moments is None else (self.moments.describe(),)
-        parts = (self.means.describe(), *moments, of_steps.describe())
-        if not self.size_share:
-            return parts
-        top, entries = self._top(means.n_records), 2 * self.loss.n_outputs + 3
-        name, mu = f"size and shift, {_ROUNDS} rounds as one", self.mu_round * math.sqrt(_ROUNDS)
-        return *parts, self._sum(name, "Lemma 3", top, mu, entries).describe()
+        last = (self.release_of_size(),) if self.size_share else ()
+        return (self.means.describe(), *moments, self.release_of_steps(), *last)
+
+    def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
+        """Describe the release of all steps."""
+        steps, entries = self.numbers.steps, self.objective.dimension
+        clip = steps.clip * self.spread(self.numbers.means) / self.unit
+        name = f"{name}, {steps.n_steps} steps as one"
+        return self._sum(name, "Lemma 2", clip, self.mu_steps, entries).describe()
+
+    def release_of_size(self) -> Release:
+        """Describe the release of all rounds."""
+        top, entries = self._top(self.numbers.means.n_records), 2 * self.loss.n_outputs + 3
+        name, mu = f"size and shift, {ROUNDS} rounds as one", self.mu_round * math.sqrt(ROUNDS)
+        return self._sum(name, "Lemma 3", top, mu, entries).describe()
 
     def _top(self, n: float) -> float:
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
@@ -417,7 +427,7 @@ class CorePlan(Plan):
         data.check_targets(self.loss)
         data, bound = data.in_double(), self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
-        found = self._planned(means)
+        found = self.planned(means)
         offsets = self.offsets(means, found.start)
         return centered(data, replace(means.centering, offsets=offsets)), found
 
@@ -490,6 +500,7 @@ class CorePlan(Plan):
         name: str = "noisy steps",
         start: np.ndarray | None = None,
         factors: np.ndarray | None = None,
+        offsets: np.ndarray | None = None,
     ) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
 
@@ -504,11 +515,13 @@ class CorePlan(Plan):
         factors : ndarray of shape (n_groups,), optional
             Of the clipped gradients of each group's records, public or released. Sums are of
             factors over the largest one. Default: 1.
+        offsets : ndarray of shape (n_outputs,), optional
+            Released margins beside rows. Default: those of the centering.
         """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         spread = self.spread(found.means)
         clip, scale = steps.clip * spread / self.unit, self.unit / spread
-        offsets, bound = rows.centering.offsets, rows.norm_bound
+        offsets = rows.centering.offsets if offsets is None else offsets
         sums = replace(
             self._sum("", "", clip, self.mu_steps, self.objective.dimension),
             size=clip * (rows.amplification + bool(self.attack)),
@@ -529,11 +542,11 @@ class CorePlan(Plan):
                 clip_norm=clip,
                 group_factors=factors,
             )
-            longest, turn = bound, 0.0
+            longest, turn = rows.norm_bound, 0.0
             if self.attack is not None:
                 moves = Moves.worst(self.attack, loss, gradients.weights, rows)
                 gradients = AttackedGradients(**vars(gradients), moves=moves)
-                longest, turn = bound + gradients.reach, gradients.steepness
+                longest, turn = longest + gradients.reach, gradients.steepness
             with np.errstate(divide="ignore"):
                 exact = rows.sums(rows.full_total(gradients))
             size = longest * float(np.linalg.norm(own)) + float(np.linalg.norm(offsets))
@@ -579,7 +592,7 @@ class CorePlan(Plan):
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,

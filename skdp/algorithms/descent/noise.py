@@ -285,7 +285,7 @@ class DescentNoise:
         factors[:, :d] *= self.factor * self.kept.mean(axis=0)[:d]
         mixed[:, :, :d] *= self.factor * self.kept[:, :d]
         plain = plain * self.factor**2
-        if rows.has_intercept and not plan.is_balanced:
+        if rows.has_intercept:
             variances = np.column_stack([variances, of_constant])
             factors = np.vstack([factors, np.eye(1, d + 1, d)])
         left = self._penalised(np.concatenate([factors, mixed.reshape(-1, d + 1)]))

@@ -30,7 +30,7 @@ from skdp.algorithms.descent.schedule import (
     plan_schedule,
     step_limit,
 )
-from skdp.algorithms.descent.shares import balanced, class_shares, signal_share
+from skdp.algorithms.descent.shares import class_shares, signal_share
 from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Plan, Result, Run
@@ -96,8 +96,6 @@ class NoisyGradientDescentPlan(Plan):
         Released number of records, by which sums are divided; None: the public one.
     rarer_share : float or None, default=None
         Of the rarer one of two classes, as released.
-    is_balanced : bool, default=False
-        Whether log odds are those of classes of equal sizes.
     class_shares : tuple of float or None, default=None
         Shares of the classes, as released; None: not known.
     noise_share : float, default=0.0
@@ -123,7 +121,6 @@ class NoisyGradientDescentPlan(Plan):
     longest: float = 1.0
     counted: float | None = None
     rarer_share: float | None = None
-    is_balanced: bool = False
     class_shares: tuple[float, ...] | None = None
     noise_share: float = 0.0
     attack: Attack | None = None
@@ -371,9 +368,6 @@ class NoisyGradientDescentPlan(Plan):
             weights, offsets = penalised_rows(
                 self.objective, rows, weights, offsets, descent.spectrum, spread
             )
-            if self.is_balanced:
-                weights = balanced(raw, plan.noise_variance(), weights, rows)
-                offsets = np.zeros_like(offsets)
             point = rows.coefficients(weights, offsets, data.intercept)
             if self.attack is not None:  # how it bends losses is not known
                 return Result(point=point, plan=plan)

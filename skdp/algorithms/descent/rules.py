@@ -18,7 +18,7 @@ from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.problems import Loss
 
 #: Least share of the signal in weights that shrinkage of log odds goes by.
-LEAST_SIGNAL = 0.05
+_LEAST_SIGNAL = 0.05
 #: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
 _TARGETS_NOISE = 0.05
 #: The least part where records have weights: their sum is far below the number of records.
@@ -276,7 +276,7 @@ def odds_factor(loss: Loss, signal: float, error: float) -> float:
     power = 0.3
     if loss.n_margins == 1:
         power += 0.1 * min(max((error - 0.03) / 0.1, 0.0), 1.0)
-    return float(max(signal, LEAST_SIGNAL) ** power)
+    return float(max(signal, _LEAST_SIGNAL) ** power)
 
 
 def clipping_distortion(loss: Loss, clip: float, error: float, of_persons: bool = False) -> float:

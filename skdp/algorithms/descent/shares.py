@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from skdp.algorithms.descent import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering
+from skdp.algorithms.preparation.centered_rows import Centering
 from skdp.problems import Loss, SoftmaxLoss
 
 
@@ -114,26 +114,3 @@ def kept_of_columns(
     of_noise = variances + (sampled / (np.maximum(moments, 0.0) + deviation)) ** 2
     limit = rules.NOISE_DEVIATIONS**2 * of_noise / np.maximum(learnt**2, 1e-300)
     return np.asarray(np.maximum(parts, 1.0 - limit))
-
-
-def balanced(
-    raw: np.ndarray, variance: float, weights: np.ndarray, rows: CenteredRecords
-) -> np.ndarray:
-    """Turn weights into those of classes of equal sizes, beside log odds of 0.
-
-    Without the constant feature, and shrunk once more: the noise in them is no longer small beside
-    the log odds of a rare class.
-
-    Parameters
-    ----------
-    raw : ndarray of shape (n_outputs, width)
-        Weights before they were shrunk.
-    variance : float
-        Of their noise.
-    weights : ndarray of shape (n_outputs, width)
-    rows : CenteredRecords
-    """
-    weights = max(signal_share(raw, variance), rules.LEAST_SIGNAL) * weights
-    if rows.has_intercept:
-        weights[:, -1] = 0.0
-    return weights

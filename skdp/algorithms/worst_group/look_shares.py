@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.descent.rules import temperature_share
-from skdp.algorithms.descent.temperature import plan_temperature
 from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import FirstPlan, loss_range, loss_sensitivity
@@ -94,6 +92,7 @@ def plan_looks(
     mu: float,
     shares: LookShares,
     mu_models: float,
+    plain_share: float,
     line_share: float = 0.0,
 ) -> dict[str, Any]:
     """Calibrate the releases around looks that are not those of models.
@@ -108,6 +107,8 @@ def plan_looks(
     shares : LookShares
     mu_models : float
         The same of all models.
+    plain_share : float
+        Largest part of its square for size and shift of the plain model, where that is taken.
     line_share : float, default=0.0
         What the line from a constant model to that after the only look has of the last fit.
 
@@ -137,7 +138,7 @@ def plan_looks(
             name="losses of the groups",
             reference=f"{THEORY}, Lemma 2",
         )
-    scale = temperature = mix = line = None
+    scale = mix = line = None
     between = partial(
         in_groups,
         sensitivity=relation.n_changes,
@@ -145,7 +146,6 @@ def plan_looks(
         reference=f"{THEORY}, Lemma 6",
         n_entries=n_groups * (5 if has_shift(first) else 3),
     )
-    share, noise = 0.0, relation.n_changes / (mu * design.n_records)
     if loss.has_odds:
         if are_classes or shares.n_looks > 1:
             line_share = 0.0
@@ -162,26 +162,21 @@ def plan_looks(
             reference=f"{THEORY}, Lemma 4",
             n_entries=n_groups * (3, 6, 10)[has_shift(first) + (shares.n_looks == 1)],
         )
-        share = min(shares.scale, temperature_share(loss, noise))  # of the temperature
-        if are_classes:  # the scale is fitted in both branches
-            share = shares.scale
-        elif share:
-            temperature = plan_temperature(loss, design, relation, mu * math.sqrt(share))
     else:
         mix = between(
             mu=mu * math.sqrt(shares.scale), name="losses of the groups between two models"
         )
-    rest = 1.0 - rules.PLAIN_SHARE
+    rest = mu_models * math.sqrt(1.0 - rules.PLAIN_SHARE)
+    left = 0.0 if are_classes else max(shares.scale - plain_share, 0.0)
     return {
         "n_looks": shares.n_looks,
-        "mu_weighted": mu_models * math.sqrt(rest),
-        "mu_plain": math.sqrt(mu_models**2 * rest + mu**2 * (shares.scale - share)),
+        "mu_weighted": rest,
+        "mu_plain": math.hypot(rest, mu * math.sqrt(left)),
         "sizes": sizes,
         "losses": losses,
         "scale": scale,
         "mix": mix,
         "line": line,
-        "temperature": temperature,
         "spread_price": shares.spread_price,
         "proportions": objective.proportions,
     }

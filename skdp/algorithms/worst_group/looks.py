@@ -3,7 +3,7 @@
 A plain model is released with a part of the budget. Noisy losses of the groups under it decide how
 the groups are weighed, and a model for these weights follows; looks and models alternate. Last,
 scale and shift of the margins are fitted to the worst group. How a model is made is left to
-:class:`GroupModels`: by noisy steps (:mod:`skdp.algorithms.worst_group.noisy_descent_ascent`) or by
+:class:`GroupModels`: by noisy steps (:mod:`skdp.algorithms.worst_group.core_stages`) or by
 solves (:mod:`skdp.algorithms.worst_group.weighted_stages`). Every number of the plan is a function
 of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
 """
@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.descent.shares import balanced
-from skdp.algorithms.descent.temperature import TemperaturePlan
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.noisy_sums import NoisySum
@@ -94,24 +92,9 @@ class PlainModelPlan(GroupPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Released weights of centered rows.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, width)
-    variance : float
-        Of their noise, in a typical direction.
-    shrinkage : float, default=1.0
-        Of the margins, by what is known of the noise.
-    """
+    """Released weights of centered rows, shape (n_outputs, width), shrunk by their noise."""
 
     weights: np.ndarray
-    variance: float
-    shrinkage: float = 1.0
-
-    @property
-    def shrunk(self) -> np.ndarray:
-        return self.shrinkage * self.weights
 
 
 class GroupModels(ABC):
@@ -138,7 +121,10 @@ class GroupModels(ABC):
 
     @abstractmethod
     def again(self, plain: Model) -> Model:
-        """Release another plain model; return the average of both."""
+        """Release another plain model, and its size and shift; return the average of both.
+
+        Where the groups are the classes without the log odds, and without size and shift.
+        """
 
     @abstractmethod
     def weighted(
@@ -181,8 +167,6 @@ class LooksPlan(GroupPlan):
         None where the scale is fitted instead. For the step from the plain model to the last one.
     line : NoisySum or None
         After the fit of the scale: for the step from a constant model to the last one.
-    temperature : TemperaturePlan or None
-        Of the plain method, in place of these fits, where the plain model is taken.
     price, spread_price : float
         Of noise, by the square of the largest weight, and of unequal weights at first.
     proportions : tuple of float or None
@@ -200,7 +184,6 @@ class LooksPlan(GroupPlan):
     scale: NoisySum | None
     mix: NoisySum | None
     line: NoisySum | None
-    temperature: TemperaturePlan | None
     price: float
     spread_price: float
     proportions: tuple[float, ...] | None
@@ -215,6 +198,11 @@ class LooksPlan(GroupPlan):
     @abstractmethod
     def plain_releases(self) -> tuple[Release, ...]:
         """Of the preparation and the plain model."""
+
+    @property
+    @abstractmethod
+    def plain_fit(self) -> tuple[Release, ...]:
+        """Of size and shift of the plain model, where it is taken after a look at the losses."""
 
     @abstractmethod
     def model_release(self, k: int) -> Release:
@@ -251,12 +239,10 @@ class LooksPlan(GroupPlan):
             parts += [] if self.losses is None else [self.losses.describe()]
             parts.append(self.model_release(k))
         if self.is_plain and self.losses is not None:
-            if self.temperature is not None:
-                parts.append(self.temperature.describe())
+            parts += self.plain_fit
         elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            # without a mix there is one parameter less
             n_entries = self.scale.n_entries
             if self.is_plain:  # without a mix
                 n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
@@ -321,10 +307,9 @@ class LooksPlan(GroupPlan):
                     is_plain = prefers_plain(None, weights, proportions)
                     if not is_plain:  # margins start from a constant model for these weights
                         models.offsets = self._class_odds(weights)
-                        offsets = np.zeros_like(offsets)
                 else:
                     losses = self._group_losses(
-                        models.first, rows, model.shrunk, offsets, proportions, noise
+                        models.first, rows, model.weights, offsets, proportions, noise
                     )
                     # smaller steps where the last one went too far
                     former, excess = excess, losses - best @ losses
@@ -354,32 +339,22 @@ class LooksPlan(GroupPlan):
                     weights, model = proportions, models.again(plain)
                 else:
                     model = models.weighted(k, weights, proportions, model)
-            point, shrinkage = model.weights, model.shrinkage
-            if is_plain and self.losses is None:  # the log odds of a rare class do not stay
-                point = balanced(point, model.variance, point, rows)
+            point = model.weights
+            if self.losses is None:  # the log odds of a rare class do not stay
                 offsets = np.zeros_like(offsets)
-            if is_plain and self.losses is not None:
-                shift = 0.0
-                if (temperature := self.temperature) is not None:
-                    shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
-                point, offsets = shrinkage * point, offsets + shift
-            elif self.mix is not None:
-                ends = plain.shrunk, model.shrunk
-                point, offsets = self._mixed(
-                    self.mix, models.first, rows, ends, offsets, proportions, noise
-                )
-            else:
+            if self.losses is None or not is_plain:
+                origin = np.zeros_like(point)
                 # several looks have found the weights; after one the largest loss may be off
-                has_mix = self.n_looks == 1 and not is_plain
-                direction = point - plain.weights if has_mix else None
-                point, offsets = self._rescaled(
-                    models.first, rows, point, offsets, shrinkage, proportions, noise, direction
-                )
+                before = plain.weights if self.n_looks == 1 and not is_plain else origin
+                given = models.first, rows, proportions, noise
+                if self.mix is not None:
+                    ends = before, point
+                    point, offsets = self._mixed(self.mix, ends, offsets, *given)
+                elif self.scale is not None:
+                    direction = None if before is origin else point - before
+                    point, offsets = self._rescaled(self.scale, point, offsets, direction, *given)
                 if self.line is not None and not is_plain:
-                    ends = np.zeros_like(point), point
-                    point, offsets = self._mixed(
-                        self.line, models.first, rows, ends, offsets, proportions, noise
-                    )
+                    point, offsets = self._mixed(self.line, (origin, point), offsets, *given)
             done = replace(
                 models.done(),
                 proportions=tuple(proportions.tolist()),
@@ -446,10 +421,10 @@ class LooksPlan(GroupPlan):
     def _mixed(
         self,
         sums: NoisySum,
-        plan: FirstPlan,
-        rows: CenteredRecords,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
+        plan: FirstPlan,
+        rows: CenteredRecords,
         proportions: np.ndarray,
         noise: NoiseSource,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -460,29 +435,27 @@ class LooksPlan(GroupPlan):
 
     def _rescaled(
         self,
-        plan: FirstPlan,
-        rows: CenteredRecords,
+        sums: NoisySum,
         weights: np.ndarray,
         offsets: np.ndarray,
-        shrinkage: float,
+        direction: np.ndarray | None,
+        plan: FirstPlan,
+        rows: CenteredRecords,
         proportions: np.ndarray,
         noise: NoiseSource,
-        direction: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit scale, shift (for two classes) and mix to the group that is worst then.
 
         The mix is of the weights with those of the plain model, which differ by the direction.
         """
-        if self.scale is None:
-            return shrinkage * weights, offsets
         are_classes = self.losses is None
         fit = ScaleFit(plan, rows, weights, offsets, proportions, direction, are_classes)
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
-        theta = fit.released(rows, self.scale, rules.SCALE_ROUNDS, shrinkage, noise, moved)
+        theta = fit.released(rows, sums, rules.SCALE_ROUNDS, noise, moved)
         shift = theta[1] if fit.has_shift else 0.0
-        weights = (shrinkage + theta[0] / fit.unit) * weights
+        weights = (1.0 + theta[0] / fit.unit) * weights
         if direction is not None:
             weights = weights + theta[-1] / fit.units[1] * direction
         return weights, offsets + shift

@@ -276,23 +276,23 @@ class ScaleFit:
         if self.has_shift and are_classes:
             self.signs[1, 1] = -1.0
 
-    def rounding(self, of_margin: float, shrinkage: float, theta: np.ndarray) -> float:
+    def rounding(self, of_margin: float, theta: np.ndarray) -> float:
         """Bound what a term moves by in its last bits, by Lemma 5.
 
         `of_margin` bounds what margins of the weights and of the direction move by before scale
         and shift.
         """
         sizes = np.abs(theta)
-        largest = 1.0 + shrinkage + float(sizes.sum())
+        largest = 2.0 + float(sizes.sum())
         moved = of_margin + 4.0 * EPS * float(sizes[1:].sum())
         scores = 1.0 + sum(
             bound / unit for bound, unit in zip(self.bounds, self.units, strict=True)
         )
         return 2.0 * largest * scores**2 * moved + 16.0 * EPS
 
-    def terms(self, shrinkage: float, theta: np.ndarray) -> ScaleTerms:
+    def terms(self, theta: np.ndarray) -> ScaleTerms:
         """Return the terms of records at parameters."""
-        first = shrinkage * self.unit + float(theta[0])
+        first = self.unit + float(theta[0])
         return ScaleTerms(
             loss=self.plan.loss,
             weights=self.raw,
@@ -307,34 +307,30 @@ class ScaleFit:
         rows: CenteredRecords,
         sums: NoisySum,
         n_rounds: int,
-        shrinkage: float,
         noise: NoiseSource,
         moved: float,
     ) -> np.ndarray:
         """Return the parameters after some releases, one for each step; `moved` as in rounding."""
         theta = np.zeros(self.n_parameters)
         for _ in range(n_rounds):
-            terms = self.terms(shrinkage, theta)
+            terms = self.terms(theta)
             exact = rows.full_total(GroupTotals(len(self.sizes), terms))
-            derivatives, scale = sums.release(exact, noise, self.rounding(moved, shrinkage, theta))
-            step = self.step(derivatives, scale, shrinkage, theta)
-            theta = self.limited(theta + step, shrinkage)
+            derivatives, scale = sums.release(exact, noise, self.rounding(moved, theta))
+            theta = self.limited(theta + self.step(derivatives, scale))
         return theta
 
-    def limited(self, theta: np.ndarray, shrinkage: float) -> np.ndarray:
+    def limited(self, theta: np.ndarray) -> np.ndarray:
         """Keep scale and mix within a range; start again from numbers that are not finite."""
         if not np.isfinite(theta).all():
             return np.zeros(self.n_parameters)
-        theta, least = theta.copy(), -rules.LEAST_SCALE * shrinkage
-        theta[0] = self.unit * min(max(theta[0] / self.unit, least), rules.LARGEST_SCALE)
+        theta, scale = theta.copy(), max(theta[0] / self.unit, -rules.LEAST_SCALE)
+        theta[0] = self.unit * min(scale, rules.LARGEST_SCALE)
         if self.has_mix:
-            mix = max(theta[-1] / self.units[1], -shrinkage)
+            mix = max(theta[-1] / self.units[1], -1.0)
             theta[-1] = self.units[1] * min(mix, rules.LARGEST_MIX)
         return theta
 
-    def step(
-        self, sums: np.ndarray, scale: float, shrinkage: float, theta: np.ndarray
-    ) -> np.ndarray:
+    def step(self, sums: np.ndarray, scale: float) -> np.ndarray:
         """Return the change of the parameters by noisy sums of the terms, for each group."""
         p, k = self.proportions, self.n_parameters
         means, errors = sums / self.sizes[:, None], scale / self.sizes

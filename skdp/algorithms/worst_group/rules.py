@@ -33,8 +33,6 @@ TOO_FAR, NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records; least one in units of its
 #: proportion.
 CEILING, FLOOR = 0.8, 0.25
-#: How many times larger a block of weighted records is than one of a plain descent, at least.
-WEIGHTED_BLOCK = 4
 #: Bounds on the spread of the groups' losses, for their shrinkage, and variance of the loss of a
 #: record, for the error of a group's mean loss.
 LEAST_SPREAD, LARGEST_SPREAD, LOSS_VARIANCE = 0.03, 0.3, 0.3

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp.algorithms.descent.rules import temperature_share
+from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output.prepared import (
     PreparedOutputPlan,
     Solved,
@@ -133,11 +135,14 @@ class WeightedStagesPlan(LooksPlan):
 
     Attributes
     ----------
+    temperature : TemperaturePlan or None
+        Of the plain model of log odds, where it is taken after a look at the losses.
     passes : tuple of StagePlan
         After a run: of the models after looks.
     """
 
     plain: StagePlan
+    temperature: TemperaturePlan | None
     passes: tuple[StagePlan, ...] = ()
 
     @property
@@ -148,6 +153,10 @@ class WeightedStagesPlan(LooksPlan):
     def plain_releases(self) -> tuple[Release, ...]:
         solves = self.plain.describe("solutions of the plain model")
         return (*self.plain.preparation.releases, solves)
+
+    @property
+    def plain_fit(self) -> tuple[Release, ...]:
+        return () if self.temperature is None else (self.temperature.describe(),)
 
     def model_release(self, k: int) -> Release:
         name = f"weighted solutions after look {k + 1}"
@@ -206,7 +215,17 @@ class SolvedModels(GroupModels):
         shrunk = stage.shrunk(mean, variances, curvature, constant)
         weights = curvature.rotated_back(shrunk)
         found = replace(second, weights=weights, mean=mean, variances=variances, shrunk=shrunk)
-        return _model(self._prepared, found)
+        model, temperature = _model(self._prepared, found), self._plan.temperature
+        shift = 0.0
+        if temperature is not None:
+            factor, shift = temperature.release(
+                self.rows, model.weights, self.offsets, 1.0, self._run.noise
+            )
+            model = replace(model, weights=factor * model.weights)
+        if self.rows.has_intercept:
+            kept = self._plan.losses is not None
+            model.weights[:, -1] = kept * model.weights[:, -1] + shift / self.rows.constant
+        return model
 
     def weighted(
         self, look: int, weights: np.ndarray, proportions: np.ndarray, before: Model
@@ -259,12 +278,7 @@ class SolvedModels(GroupModels):
 
 def _model(prepared: Preparation, solved: Solved) -> SolvedModel:
     """Turn weights of prepared rows into those of centered ones."""
-    d = len(prepared.moments)
-    sizes = ((prepared.whitener @ prepared.directions) ** 2).sum(axis=0)
-    variance = float((solved.variances[:, :d] * sizes).mean())
-    return SolvedModel(
-        weights=prepared.centered_weights(solved.weights), variance=variance, solved=solved
-    )
+    return SolvedModel(weights=prepared.centered_weights(solved.weights), solved=solved)
 
 
 def covers_stages(objective: GroupObjective, budget: PrivacyBudget) -> bool:
@@ -318,9 +332,16 @@ def plan_weighted_stages(
         "temperature": None,
     }
     plain = StagePlan(**fields)
+    temperature, loss = None, plain.loss
+    noise = objective.neighbouring.n_changes / (mu * design.n_records)
+    share = 0.0 if are_odds_of_classes(objective) else temperature_share(loss, noise)
+    share = min(shares.scale, share)
+    if share:
+        temperature = plan_temperature(loss, design, objective.neighbouring, mu * math.sqrt(share))
     return WeightedStagesPlan(
         objective=objective,
         plain=plain,
+        temperature=temperature,
         price=rules.NOISE_PRICE * error**2 * math.sqrt(design.n_features),
-        **plan_looks(objective, plain, mu, shares, mu_models, rules.LINE_SHARE),
+        **plan_looks(objective, plain, mu, shares, mu_models, share, rules.LINE_SHARE),
     )

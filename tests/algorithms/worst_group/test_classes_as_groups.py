@@ -1,7 +1,5 @@
 """Classes as groups: equal weights as far as noise allows, and log odds of equal classes."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from noisy_group_runs import (
@@ -19,17 +17,16 @@ from plain_noise import Silent
 from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
-from skdp.algorithms.descent.shares import balanced
-from skdp.algorithms.descent.steps import Descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
+from skdp.algorithms.worst_group.core_stages import (
+    BalancedPlan,
+    CoreModels,
+    PlainModelPlan,
+    plan_core_stages,
+)
 from skdp.algorithms.worst_group.group_weights import class_weights
 from skdp.algorithms.worst_group.margin_fits import ScaleFit
-from skdp.algorithms.worst_group.noisy_descent_ascent import (
-    PlainModelPlan,
-    plan_noisy_descent_ascent,
-)
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,
@@ -42,15 +39,13 @@ from skdp.problems import (
 )
 from skdp.robust import DPMaxGroupLossClassifier
 
-pytestmark = pytest.mark.usefixtures("kept_order")
-
 
 def planned(loss, design, relation=REPLACE, epsilon=50.0, are_classes=True, **options):
     goal = GroupObjective(
         EmpiricalRisk(loss), design, neighbouring=relation,
         weights=GroupWeights((10.0,) * (loss.n_outputs + 1)), are_classes=are_classes, **options,
     )  # fmt: skip
-    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 0.01))
+    return plan_core_stages(goal, PrivacyBudget(epsilon, 0.01))
 
 
 @RELATIONS
@@ -89,25 +84,13 @@ def test_weights_of_classes_are_equal_where_noise_is_small():
     assert class_weights(p, 0.0, 2.0)[1] == pytest.approx(0.2, abs=1e-6)
 
 
-def test_balanced_weights_have_no_constant_and_less_noise():
-    raw = np.array([[3.0, 4.0, 0.0, 5.0]])
-    records = Records(np.zeros((1, 3)), 1.0, 0.1)
-    rows = CenteredRows(records, Centering.unknown(3, 1))
-    found = balanced(raw, 5.0, 2.0 * raw, rows)
-    np.testing.assert_allclose(found, 0.6 * np.array([[6.0, 8.0, 0.0, 0.0]]))
-    assert balanced(raw, 1e3, raw, rows)[0, 0] == pytest.approx(0.15)
-    without = CenteredRows(Records(np.zeros((1, 4)), 1.0), Centering.unknown(4, 1))
-    assert balanced(raw, 0.0, raw, without)[0, -1] == 5.0
-
-
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_residuals_of_two_classes_are_alike_but_for_their_signs(share):
     """A class of which nothing is known pulls the shift the other way."""
     records = Records(
         np.zeros((4, 2)), 1.0, 0.1, targets=np.zeros(4), groups=np.zeros(4, dtype=int)
     )
-    plan = planned(LogisticLoss(), Design.of(records))
-    plain = plan.plain
+    plain = planned(LogisticLoss(), Design(1.01, 3, 4000, 1.0, 0.1)).plain
     p = np.array([share, 1.0 - share])
     rows = CenteredRows(records, Centering.unknown(2, 1))
     fits = [
@@ -119,7 +102,7 @@ def test_residuals_of_two_classes_are_alike_but_for_their_signs(share):
     # of a model of equal classes without margins: the loss log 2, residuals 1/2 and -1/2
     sums = np.zeros((2, 6))
     sums[:, 2], sums[:, 5] = [500.0 * p[0], -500.0 * p[1]], 250.0 * p
-    shifts = [fit.step(sums, 60.0, 1.0, np.zeros(2))[1] for fit in fits]
+    shifts = [fit.step(sums, 60.0)[1] for fit in fits]
     assert abs(shifts[0]) < 0.02
     assert share == 0.5 or shifts[1] < -0.1
 
@@ -130,28 +113,26 @@ def test_the_plain_fallback_has_no_log_odds_of_a_rare_class():
     records = Records(X, 1.0, 0.1, targets=y, groups=y.astype(int))
     design = Design.of(records)
     plan = planned(LogisticLoss(), design, epsilon=0.1)
-    assert isinstance(plan, PlainModelPlan) and plan.plain.is_balanced
+    assert isinstance(plan, PlainModelPlan) and isinstance(plan.plain, BalancedPlan)
     given = planned(LogisticLoss(), design, epsilon=0.1, are_classes=False)
-    assert not given.plain.is_balanced
+    assert not isinstance(given.plain, BalancedPlan)
     points = [each.run(records, Run(noise=Silent())).point for each in (plan, given)]
     margins = [X @ point[:-1] + 0.1 * point[-1] for point in points]
     assert abs(margins[0].mean()) < 0.3 and margins[1].mean() < -1.5
     # nothing but the result differs
     assert plan.releases == given.releases
-    assert replace(plan.plain, is_balanced=False, objective=given.objective) == given.plain
-    assert not plan_noisy_gradient_descent(plan.objective, PrivacyBudget(0.1, 0.01)).is_balanced
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=["two", "three"])
 def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatch):
     """Margins of a model for weights q are those for equal classes, and the logs of q."""
-    rng, seen, weights = np.random.default_rng(0), [], Descent.weights
+    rng, seen, weights = np.random.default_rng(0), [], CoreModels.weighted
 
     def watched(self, *args, **options):
-        seen.append(self.offsets)
+        seen.extend([self.rows.centering.offsets, self.offsets])
         return weights(self, *args, **options)
 
-    monkeypatch.setattr(Descent, "weights", watched)
+    monkeypatch.setattr(CoreModels, "weighted", watched)
     X, y = 0.5 * rng.uniform(-1.0, 1.0, (5000, 3)), rng.choice(loss.n_outputs + 1, 5000)
     y[rng.random(5000) < 0.8] = 0
     targets = y if loss.n_outputs > 1 else y.astype(float)
@@ -168,7 +149,7 @@ def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatc
 
 def test_hinges_weigh_classes_by_their_losses():
     plan = planned(SquaredHingeLoss(), Design(1.01, 6, 5000, 1.0, 0.1), ADD)
-    assert plan.losses is not None and not plan.plain.is_balanced
+    assert plan.losses is not None and not isinstance(plan.plain, BalancedPlan)
 
 
 def table(n, d, share, seed):

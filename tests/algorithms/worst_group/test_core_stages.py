@@ -1,4 +1,4 @@
-"""Planned noisy descent for the worst group: draws, lemmas, weights, fallbacks, quality."""
+"""Models of the core for the worst group: plans, lemmas, weights, fallbacks, quality."""
 
 import math
 import warnings
@@ -7,28 +7,25 @@ from itertools import product
 import numpy as np
 import pytest
 from noisy_group_runs import ADD, RELATIONS, REPLACE, design_of, planned, records_of
-from plain_noise import seeded
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.steps import Descent
-from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
+from skdp.algorithms.worst_group.core_stages import (
+    PlainModelPlan,
+    combined,
+    plan_core_stages,
+)
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
 from skdp.algorithms.worst_group.margin_fits import ScaleFit, minimax_step
-from skdp.algorithms.worst_group.noisy_descent_ascent import (
-    PlainModelPlan,
-    combined,
-    plan_noisy_descent_ascent,
-)
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -38,37 +35,10 @@ from skdp.problems import (
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
-    Records,
     SoftmaxLoss,
 )
 from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier
-
-# ------------------------------------------------------------------------------------------ draws
-
-
-def test_blocks_of_weighted_descents_have_an_effective_sample_size(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, n = rng.uniform(-0.5, 0.5, size=(40_000, 4)), 40_000
-    groups = np.where(rng.random(n) < 0.05, 3, rng.integers(3, size=n))
-    y = ((X[:, 1] > 0) ^ (groups == 3)).astype(float)
-    records = Records(X, 1.0, 0.1, targets=y, groups=groups)
-    plan = planned(LogisticLoss(), design_of(records, REPLACE), REPLACE, 1.0)
-    divided, weights = [], Descent.weights
-
-    def recorded(descent, *args, **options):
-        divided.append((descent.plan.n_blocks, len(descent.rows.norms)))
-        return weights(descent, *args, **options)
-
-    monkeypatch.setattr(Descent, "weights", recorded)
-    result = plan.run(records, Run(noise=seeded(0))).plan
-    assert divided[0] == (5, 5) and len(divided) == 1 + len(result.passes)
-    assert [blocks for blocks, _ in divided[1:]] == [each.n_blocks for each in result.passes]
-    assert all(blocks == parts for blocks, parts in divided)
-    q, p = np.array(result.weights), np.array(result.proportions)
-    effective = n / (q**2 / p).sum()
-    assert q[3] > 0.1 and divided[-1][0] == max(1, int(effective / 32_000)) == 1
-
 
 # ------------------------------------------------------------------------------------------- plan
 
@@ -86,7 +56,7 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
         weights=GroupWeights((10.0,) * 4),
         proportions=proportions,
     )
-    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
+    plan = plan_core_stages(goal, PrivacyBudget(epsilon, 1e-6))
     is_plain = n == 30 or (n == 500 and relation is REPLACE)
     assert isinstance(plan, PlainModelPlan) == is_plain
     mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
@@ -100,26 +70,24 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
 @pytest.mark.parametrize("n", [10**4, 10**5, 10**7])
 def test_both_models_have_the_budget(loss, n, relation):
-    """The temperature has the plain method's part, and the second plain descent what it leaves."""
+    """Size and shift have the plain method's part, and the second plain model what it leaves."""
     goal = GroupObjective(
         EmpiricalRisk(loss),
         Design(1.01, 10, n, 1.0 if relation is REPLACE else 10.0, 0.1),
         neighbouring=relation,
         weights=GroupWeights((10.0,) * 4),
     )
-    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
     weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
-    temperature = plan.temperature
-    own = 0.0 if temperature is None else 1.0 / temperature.sum.mechanism().noise_multiplier
+    (last,) = plan.plain_fit
+    own = 1.0 / last.event.noise_multiplier
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
-    assert own**2 <= 0.0501 * gaussian_mu(1.0, 1e-6) ** 2
-    if temperature is None:
-        assert isinstance(loss, SoftmaxLoss) and n == 10**4
+    assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(
     ("n", "price"),
-    [(4000, 0.06), (20_000, 0.01752), (40_000, 0.015), (10**6, 0.06)],
+    [(4000, 0.06), (20_000, 0.01762), (40_000, 0.015), (10**6, 0.06)],
     ids=["noisy", "less", "one", "several"],
 )
 def test_small_groups_are_followed_where_noise_is_small(n, price):
@@ -129,7 +97,7 @@ def test_small_groups_are_followed_where_noise_is_small(n, price):
         neighbouring=REPLACE,
         weights=GroupWeights((10.0,) * 4),
     )
-    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
     assert plan.spread_price == pytest.approx(price, rel=2e-3)
     assert (plan.n_looks == 1) == (n < 10**6)
 
@@ -155,7 +123,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
         weights=GroupWeights((10.0,) * 4),
         proportions=proportions,
     )
-    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
     room = 0.5 - (sizes if proportions is None else 0.0)
     fraction = min(1.0, room / (losses + scale))
     found = [plan.losses.mu**2 * plan.n_looks, plan.scale.mu**2 * 3]
@@ -165,23 +133,12 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     np.testing.assert_allclose(np.array(found) / mu**2, expected, rtol=1e-3)
 
 
-def test_many_classes_of_few_features_leave_a_model():
-    """Second moments would take all that the groups and the means leave."""
-    rng = np.random.default_rng(0)
-    X, y, groups = rng.uniform(-1, 1, (373, 1)), np.arange(373) % 300, np.arange(373) % 3
-    model = DPMaxGroupLossClassifier(
-        data_norm=1.0, classes=list(range(300)), group_names=[0, 1, 2], random_state=0
-    ).fit(X, y, groups=groups)
-    assert np.isfinite(model.coef_).all()
-    assert tightest_epsilon(model.privacy_.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
-
-
 @RELATIONS
 @pytest.mark.parametrize("share", [0.0, 0.3], ids=["planned", "given"])
 @pytest.mark.parametrize(
     "loss",
-    [LogisticLoss(), *map(SoftmaxLoss, (10, 50, 300)), HalfSquaredLoss(1.0)],
-    ids=["2", "10", "50", "300", "numbers"],
+    [LogisticLoss(), SoftmaxLoss(10), HalfSquaredLoss(1.0)],
+    ids=["2", "10", "numbers"],
 )
 def test_the_model_keeps_a_part_of_the_budget(loss, share, relation):
     """All other parts are large where few features meet much noise, or steps are missing."""
@@ -196,11 +153,11 @@ def test_the_model_keeps_a_part_of_the_budget(loss, share, relation):
             plans_share=share == 0.0,
             histogram_share=share,
         )
-        plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
+        plan = plan_core_stages(goal, PrivacyBudget(epsilon, 1e-6))
         if isinstance(plan, PlainModelPlan):
             continue
         mu, rest = gaussian_mu(epsilon, 1e-6), rest + 1
-        least = min(least, math.hypot(plan.plain.mu, plan.mu_weighted) / mu)
+        least = min(least, math.hypot(plan.plain.level, plan.mu_weighted) / mu)
         if rest % 20 == 0:
             mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
             assert math.hypot(*mus) == pytest.approx(mu, rel=1e-9)
@@ -230,7 +187,7 @@ def test_terms_of_the_scale_reach_their_bound(loss):
             terms = []
 
             def part(block, _, fit=fit, theta=theta, terms=terms):
-                terms.append(np.array(fit.terms(1.0, np.array(theta[: fit.n_parameters]))(block)))
+                terms.append(np.array(fit.terms(np.array(theta[: fit.n_parameters]))(block)))
                 return np.zeros(1)
 
             rows.full_total(part)
@@ -255,7 +212,7 @@ def test_rounding_is_that_of_lemma_5(relation):
         neighbouring=relation,
         weights=GroupWeights((9.0,) * 4),
     )
-    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-12))
+    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-12))
     for sums in (plan.losses, plan.scale, plan.sizes):
         rounding = sum_rounding(design, sums.size)
         assert rounding > 1e-3
@@ -266,20 +223,20 @@ def test_rounding_is_that_of_lemma_5(relation):
     records = records_of(np.eye(3), np.array([0, 1, 0]), np.zeros(3, dtype=int))
     rows = CenteredRows(records, Centering.unknown(3, 1))
     fit = ScaleFit(plan.plain, rows, np.full((1, 4), 2.0), np.zeros(1), np.ones(4) / 4)
-    factor = 2.0 * (1.0 + 0.5 + 0.7) * (1.0 + rows.norm_bound * 4.0 / fit.unit) ** 2
+    factor = 2.0 * (2.0 + 0.7) * (1.0 + rows.norm_bound * 4.0 / fit.unit) ** 2
     expected = factor * (1e-12 + 4.0 * EPS * 0.3) + 16.0 * EPS
-    found = fit.rounding(1e-12, 0.5, np.array([-0.4, 0.3]))
+    found = fit.rounding(1e-12, np.array([-0.4, 0.3]))
     assert found == pytest.approx(expected, rel=1e-12)
     mixed = ScaleFit(
         plan.plain, rows, np.full((1, 4), 2.0), np.zeros(1), np.ones(4) / 4, np.full((1, 4), 5.0)
     )
     factor = (
         2.0
-        * (1.0 + 0.5 + 0.9)
+        * (2.0 + 0.9)
         * (1.0 + rows.norm_bound * (4.0 / mixed.units[0] + 10.0 / mixed.units[1])) ** 2
     )
     expected = factor * (1e-12 + 4.0 * EPS * 0.5) + 16.0 * EPS
-    found = mixed.rounding(1e-12, 0.5, np.array([-0.4, 0.3, 0.2]))
+    found = mixed.rounding(1e-12, np.array([-0.4, 0.3, 0.2]))
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -299,7 +256,7 @@ def test_terms_of_the_scale_are_derivatives(loss):
 
     def sums(theta):
         def part(block, _):
-            return np.stack([entry.sum() for entry in fit.terms(0.6, theta)(block)])
+            return np.stack([entry.sum() for entry in fit.terms(theta)(block)])
 
         return rows.full_total(part)
 
@@ -333,7 +290,7 @@ def test_public_groups_are_for_replaced_records():
         proportions=(0.5, 0.5),
     )
     with pytest.raises(ValueError, match="public groups"):
-        plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+        plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
 
 
 def test_a_share_for_the_sizes_that_is_given_is_spent():

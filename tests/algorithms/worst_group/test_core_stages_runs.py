@@ -1,4 +1,4 @@
-"""Runs of planned noisy descent for the worst group, draw by draw: all losses and matrices."""
+"""Runs of models of the core for the worst group, draw by draw: all losses and matrices."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from plain_noise import seeded
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.noisy_sums import NoisySum
-from skdp.algorithms.worst_group.noisy_descent_ascent import NoisyDescentAscentPlan
+from skdp.algorithms.worst_group.core_stages import CoreStagesPlan
 from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
@@ -87,7 +87,7 @@ def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
         return release(self, exact, noise, moved)
 
     monkeypatch.setattr(NoisySum, "release", watched)
-    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
+    monkeypatch.setattr(CoreStagesPlan, "_margin_rounding", lambda *_: 1e-9)
     plan.run(records, Run(noise=seeded(0)))
     moved = [amount for name, amount in seen if not name.startswith("sizes")]
     assert len(moved) >= 1
@@ -107,7 +107,9 @@ def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(loss, word
         done = plan.run(records, Run(noise=seeded(0))).plan
     assert done.n_looks > 1 and max(done.factors) == 1.0
     names = [release.name for release in done.releases]
-    assert "temperature" not in names and any(word in name for name in names)
+    assert not any(name.startswith("size and shift") for name in names) and any(
+        word in name for name in names
+    )
     last, draw = done.releases[-1], laboratory.draws[-1]
     assert last.dimension == draw.value.size
     assert last.noise_scale / last.sensitivity == pytest.approx(

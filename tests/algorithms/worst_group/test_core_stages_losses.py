@@ -1,6 +1,7 @@
-"""Planned noisy descent for the worst group: losses of numeric targets, and hinges."""
+"""Models of the core for the worst group: losses of numeric targets, and hinges."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,8 +64,8 @@ def test_numeric_losses_are_clipped_at_a_multiple_of_the_released_moment():
     for n, deviations in ((3000, 2.0), (10**9, 3.0)):
         plan = planned(SQUARES, Design(1.01, 5, n, 1.0, 0.1), REPLACE, 1.0, 1e-12).plain
         for variance in (0.15, 0.01):
-            object.__setattr__(plan, "target_variance", variance)  # what a run releases
-            found = clipped_losses(plan)
+            means = replace(plan.numbers.means, deviation=math.sqrt(variance))  # as of a run
+            found = clipped_losses(replace(plan, found=replace(plan.numbers, means=means)))
             residual = deviations * 2.0 * math.sqrt(variance)
             assert found.unit == pytest.approx(0.5 * residual**2, rel=1e-12)
             assert found.losses(np.array([1.0 / deviations**2 - found.centre])) == pytest.approx(
