@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.core.fit import is_covered, plan_core
+from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
@@ -302,18 +302,11 @@ def _is_plain(objective: Objective) -> bool:
     return objective.risk.is_mean and is_free
 
 
-def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether nothing was asked for that planned noisy gradient descent does not have."""
+def _core_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether nothing was asked for that the core does not have."""
     if objective.prepares:  # penalties enter after the releases
         objective = replace(objective, alpha=0.0, coef_norm=None)
     return _is_plain(objective) and not budget.is_pure
-
-
-def _core_leads(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether the same holds, but for squares and the log loss of two classes."""
-    loss = objective.risk.loss
-    has_core = loss.link == "softmax" or not is_covered(loss)
-    return has_core and _gradient_leads(objective, budget)
 
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
@@ -409,7 +402,6 @@ METHODS: dict[str, Method] = {
     "gradient": Method(
         plan=plan_noisy_gradient_descent,
         chunked=True,
-        leads=_gradient_leads,
         relations=tuple(Neighbouring),
         is_weighted=True,
         needs_delta=True,

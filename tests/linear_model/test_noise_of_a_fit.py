@@ -65,27 +65,9 @@ CASES = {
     "huber": (DPLinearRegressor(loss="huber", **NUMBERS), "numbers", {"d": 40}),
     "median": (DPLinearRegressor(loss="absolute_error", **NUMBERS), "numbers", {}),
     "logistic": (DPLogisticRegression(data_norm=1.0), 2, {}),
-    "logistic, core": (DPLogisticRegression(data_norm=1.0, method="core"), 2, {}),
-    "ridge, core": (DPRidge(method="core", **NUMBERS), "numbers", {}),
-    "ridge, core, alpha": (DPRidge(method="core", alpha=0.01, **NUMBERS), "numbers", {}),
-    "three classes, core": (
-        DPLogisticRegression(data_norm=1.0, method="core"),
-        3,
-        {"n": 1000, "d": 30},
-    ),
     "logistic, few records": (DPLogisticRegression(data_norm=1.0), 2, {"n": 1000, "d": 30}),
-    "logistic, slow directions": (
-        DPLogisticRegression(data_norm=1.0),
-        2,
-        {"n": 20_000, "decay": 0.7},
-    ),
     "hinge": (DPLinearClassifier(data_norm=1.0, loss="hinge"), 2, {}),
     "three classes": (DPLogisticRegression(data_norm=1.0), 3, {"n": 1000, "d": 30}),
-    "three classes, temperature": (
-        DPLogisticRegression(data_norm=1.0),
-        3,
-        {"n": 20_000, "decay": 0.7},
-    ),
     "ridge, output": (DPRidge(method="output", **NUMBERS), "numbers", {}),
     "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {"d": 40}),
     "output, printed": (DPRidge(method="output", preparation=None, **NUMBERS), "numbers", {}),
@@ -106,7 +88,7 @@ CASES = {
         {},
     ),
 }
-QUICK = "ridge", "logistic", "logistic, core", "output, printed"
+QUICK = "ridge", "logistic", "output, printed"
 
 
 @pytest.mark.parametrize(

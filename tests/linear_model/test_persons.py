@@ -290,12 +290,15 @@ def neighbours(rng, relation, is_slack=False):
     X, y, ids = persons(rng, N_PERSONS - 1)
     weights = rng.choice([0.0, 0.01, 1.0], len(y)) if is_slack else np.ones(len(y))
     rest, (rows, targets) = (X, y, ids, weights), extreme(rng)
-    first = with_person(rest, (rows, targets), True)
     if relation == "add_remove":
-        return [first, rest]
-    other = extreme(rng)
-    if rng.random() < 0.5:  # opposite targets
+        return [with_person(rest, (rows, targets), True), rest]
+    other, kind = extreme(rng), rng.random()
+    if kind < 0.25:  # opposite rows
+        rows, targets = np.tile(rows[:1], (3, 1)), np.full(3, targets[0])
+        other = -rows, targets
+    elif kind < 0.5:  # opposite targets
         other = np.tile(rows[:1], (3, 1)), np.full(3, 1 - targets[0])
+    first = with_person(rest, (rows, targets), True)
     return [first, with_person(rest, other, False, 0.0 if is_slack else 1.0)]
 
 
@@ -312,15 +315,18 @@ def neighbours(rng, relation, is_slack=False):
 )
 def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
-    rng, model = np.random.default_rng(0), declared(name, relation)
+    # with little noise few gradients of squares are clipped
+    rng = np.random.default_rng(0)
+    model = declared(name, relation, 1.0 if name.startswith("squares") else 20.0)
     tables = [neighbours(rng, relation) for _ in range(4 if "bilevel" in name else 11)]
     largest = max(max(moves(model, each, monkeypatch)) for each in tables)
     assert largest <= 1.0
     # nothing tells how many records persons have
     others = [persons(rng, N_PERSONS, most) for most in (1, 30)]
     moves(model, [(*each, np.ones(len(each[1]))) for each in others], monkeypatch)
-    # the search comes near, but for bounds by the largest loss of a saddle problem, and for moves
-    least = {"saddle": 0.07, "bilevel": 0.5, "attacked steps": 0.7}
+    # the search comes near, but for bounds by the largest loss of a saddle problem, and for moves;
+    # of costs few gradients are clipped
+    least = {"saddle": 0.07, "bilevel": 0.5, "attacked steps": 0.7, "costs": 0.8}
     assert largest > least.get(name.partition(",")[0], 0.85) or "hinges" in name
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
@@ -382,17 +388,6 @@ def test_objective_perturbation_hides_a_person(name, relation, monkeypatch):
     assert plan["theorem"] == "G" and "Lemma G" in release.reference
     assert 0.6 * release.sensitivity < max(gradients) <= release.sensitivity
     assert 0.0 < max(determinants) <= plan["hessian_epsilon"]
-
-
-@pytest.mark.parametrize("name", ["two classes", "squares"])
-def test_blocks_have_persons(name, monkeypatch):
-    """Lemma C: one block changes, by one person; blocks by the rank of the id all change."""
-    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
-    rng, model = np.random.default_rng(0), declared(name)
-    tables = [neighbours(rng, "replace_one") for _ in range(4)]
-    assert max(max(moves(model, each, monkeypatch)) for each in tables) <= 1.0
-    assert model.privacy_.plan["n_blocks"] == 3
-    assert max(max(moves(model, each, monkeypatch, follow=False)) for each in tables) > 2.0
 
 
 def on_chunks(model, X, y, user_ids, sample_weight=None):

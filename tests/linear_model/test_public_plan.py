@@ -127,8 +127,8 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 # ------------------------------------------------------------------- the number of records itself
 
 
-#: Numbers of plain steps that follow from the released length of rows, and shares of classes.
-OF_STEPS = {"alpha", "n_steps", "step_size", "momentum", "noise_multipliers", "class_shares"}
+#: Numbers that follow from the released shares of classes.
+OF_STEPS = {"alpha", "n_steps", "step_size", "momentum", "clip_norm", "class_shares"}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -143,10 +143,16 @@ def test_statement_does_not_depend_on_the_number_of_rows(model, alpha, delta):
         report = fitted.privacy_  # what follows from the released share of a class, and from means
         kept = tuple(each for each in report.remarks if "hardly better" not in each)
         plan = {name: given for name, given in report.plan.items() if name not in OF_STEPS}
-        releases = tuple(
-            replace(each, name=re.sub(r"\d+ steps", "steps", each.name)) for each in report.releases
+        releases = tuple(  # clipping follows, noise over sensitivity does not
+            replace(
+                each,
+                name=re.sub(r"\d+ steps", "steps", each.name),
+                sensitivity=1.0,
+                noise_scale=round(each.noise_scale / each.sensitivity, 9),
+            )
+            for each in report.releases
         )
-        fitted.privacy_ = replace(report, remarks=kept, plan=plan, releases=releases)
+        fitted.privacy_ = replace(report, remarks=kept, plan=plan, releases=releases, noise=None)
         fitted.alpha_ = alpha
         statements.append(statement(fitted))
     assert all(other == statements[0] for other in statements)

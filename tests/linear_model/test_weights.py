@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
+from skdp.algorithms.core.means import plan_means
 from skdp.algorithms.preparation.centering import plan_centering
 from skdp.privacy.events import RECORD_RELATIONS
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
@@ -101,15 +102,15 @@ def test_means_have_a_larger_part_with_weights(name):
         report = declared(name, epsilon=30.0).fit(X, y, sample_weight=given).privacy_
         squares = [(each.sensitivity / each.noise_scale) ** 2 for each in report.releases]
         shares.append(squares[0] / sum(squares))
-    assert shares == pytest.approx([0.01, 0.05], rel=1e-6)
+    assert shares == pytest.approx([0.02, 0.12], rel=1e-6)
 
 
-def test_a_count_that_is_too_heavy_is_found(monkeypatch):
-    def heavy(*args):
-        plan = plan_centering(*args)
-        return replace(plan, count_weight=2.0 * plan.count_weight)
+def test_a_sensitivity_that_is_too_small_is_found(monkeypatch):
+    def small(*args):
+        plan = plan_means(*args)
+        return replace(plan, sensitivity=0.5 * plan.sensitivity)
 
-    monkeypatch.setattr("skdp.algorithms.descent.noisy_descent.plan_centering", heavy)
+    monkeypatch.setattr("skdp.algorithms.core.fit.plan_means", small)
     rng, model = np.random.default_rng(0), declared("two classes")
     assert max(max(moves(model, neighbours(rng, "replace_one"))) for _ in range(12)) > 1.3
 

@@ -18,7 +18,7 @@ from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline
 
 import skdp
 from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
-from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+from skdp.algorithms.core.fit import CorePlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
 pytestmark = pytest.mark.filterwarnings(
@@ -162,7 +162,7 @@ def test_a_fit_that_fails_has_been_paid_for(error, monkeypatch):
     def run(self, records, run):
         raise error
 
-    monkeypatch.setattr(NoisyGradientDescentPlan, "run", run)
+    monkeypatch.setattr(CorePlan, "run", run)
     spent, model = accountant(), pipeline()[-1]
     with pytest.raises(error), spent:
         model.fit(X, Y)

@@ -362,9 +362,9 @@ METRICS = {
 @pytest.mark.parametrize("names", [[0, 1], ["no", "yes"], [2, 5, 7]])
 @pytest.mark.parametrize("scoring", METRICS)
 def test_scores_of_classes_are_those_of_scikit_learn(scoring, names):
-    """With little noise; classes of 10 % to 80 % of the records."""
+    """With little noise; classes of 20 % to 80 % of the records."""
     names = np.array(names)
-    codes = (X[:, 0] > 0.4).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
+    codes = (X[:, 0] > 0.3).astype(int) + (len(names) == 3) * (X[:, 1] > 0.2)
     codes[::4] = codes[::-4]  # some are predicted wrongly
     y, model = names[codes], classifier(classes=names, epsilon=1e4, random_state=0)
     options = {"scoring": scoring, "epsilon": 1e6, "cv": [(range(600), range(600, 1000))]}

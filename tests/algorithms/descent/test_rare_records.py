@@ -41,28 +41,6 @@ def test_a_floor_raises_small_values_alone():
         np.testing.assert_allclose(preconditioner.matrix(floor), exact, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-def test_a_rare_class_has_fewer_blocks_and_shorter_gradients(relation):
-    """By the released share, in proportion to the curvature: its noise counts for more."""
-    rng = np.random.default_rng(0)
-    X, plans = rng.normal(size=(24_000, 8)), []
-    X /= np.maximum(6.0, np.linalg.norm(X, axis=1))[:, None]
-    for share in (0.5, 0.02):
-        y = (rng.random(len(X)) < share).astype(int)
-        model = DPLogisticRegression(
-            epsilon=1.5, data_norm=1.0, classes=[0, 1], neighbouring=relation, random_state=0
-        )
-        if relation == "add_remove":
-            model.set_params(n_public=len(X))
-        plans.append(model.fit(X, y).privacy_.plan)
-    frequent, rare = plans
-    if relation == "replace_one":
-        assert frequent["n_blocks"] == 3 and rare["n_blocks"] == 2
-    slowness = 1.0 / (4.0 * rare["class_shares"][1] * rare["class_shares"][0])
-    assert frequent["clip_norm"] == pytest.approx(1.0, rel=1e-6)
-    assert slowness**-0.15 <= rare["clip_norm"] < 0.8
-
-
 def unheld(plan, value, unit):
     """Noise of a unit row's margin along a direction without curvature, from the schedule."""
     weights = plan.schedule.noise_weights(np.zeros(1))[:, 0]
