@@ -70,7 +70,7 @@ _PENALTY_SHARE = 0.1
 _TOP, _TOP_OF_ODDS = 0.03, 2.0
 #: Rows are expected to vary in so many directions at most; margins over noise below which there is
 #: an alarm.
-_DIRECTIONS, _LEAST_MARGINS = 100, 0.6
+_DIRECTIONS, _LEAST_MARGINS = 100, 0.8
 #: Least mean square of centered rows.
 _LEAST_TRACE = 0.1
 #: Part of the squared length of a move that curvatures grow by.
@@ -428,8 +428,8 @@ class CorePlan(Plan):
         data, bound = data.in_double(), self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
         found = self.planned(means)
-        offsets = self.offsets(means, found.start)
-        return centered(data, replace(means.centering, offsets=offsets)), found
+        given = {"offsets": self.offsets(means, found.start), "constant": found.steps.constant}
+        return centered(data, replace(means.centering, **given)), found
 
     def sized(
         self, rows: CenteredRecords, found: Found, weights: np.ndarray

@@ -21,7 +21,7 @@ from scipy.linalg import helmert
 from scipy.special import erf, softmax
 
 #: Value of the constant feature beside rows whose mean square is 1, and norm of an average row.
-CONSTANT = 0.5
+CONSTANT = 0.2
 ROW = math.hypot(1.0, CONSTANT)
 #: Grid of fitted over true deviations.
 _RATIOS = np.linspace(0.0, 3.0, 16)

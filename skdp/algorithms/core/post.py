@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import softmax
 
-from skdp.algorithms.core.margin_laws import CONSTANT, Balance, Law, normal_law
+from skdp.algorithms.core.margin_laws import Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.steps import Steps
@@ -62,10 +62,10 @@ def started(
 
 def _of_constant(steps: Steps, constant: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the shift that steps have found, had they been long, and the variance of its noise."""
-    curvature = CONSTANT**2 * steps.bend
+    curvature = steps.constant**2 * steps.bend
     weights = steps.responses(np.array([curvature]))[:, 0]
     learnt = max(curvature * float(weights.sum()), _LEAST_LEARNT)
-    noise = (CONSTANT * steps.unit / learnt) ** 2
+    noise = (steps.constant * steps.unit / learnt) ** 2
     return constant / learnt, noise * float((weights**2 / steps.parts).sum())
 
 
@@ -181,7 +181,7 @@ def step_variances(
         offsets,
         scale**2 * covariance,
         steps.clip * scale / unit**2,
-        row_squares(np.full(d, 1.0 / d), trace) + CONSTANT**2,
+        row_squares(np.full(d, 1.0 / d), trace) + steps.constant**2,
         spread=scale * math.sqrt(max(spread, 1e-12)),
     )
     values, axes = np.linalg.eigh(found.mean)

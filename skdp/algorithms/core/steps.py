@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import erf
 
-from skdp.algorithms.core.margin_laws import ROW, Law
+from skdp.algorithms.core.margin_laws import CONSTANT, ROW, Law
 
 #: Clips of squares that are compared, in deviations of the targets; of log odds.
 _CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), (0.6, 1.0)
@@ -23,6 +23,8 @@ _WORTH, TYPICAL = 0.002, math.sqrt(2.0)
 #: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
 #: classes and of more.
 _DRIFT = (0.75, 1.2, 2.0)
+#: Steps of log odds go no further than a prior of this variance of weights would.
+_VARIANCE = 2.0
 #: Least and largest number of steps; longest stable step in inverse curvatures.
 _FEWEST, _MOST, _STABLE = 10, 150, 1.5
 #: Curvatures over an average one for which noise is spread over the steps.
@@ -44,6 +46,8 @@ class Steps:
     n_features : int
     unit : float
         Noise of a mean of clipped gradients for all of the budget of the steps.
+    constant : float
+        Value of the constant feature.
     """
 
     clip: float
@@ -53,6 +57,7 @@ class Steps:
     momentum: float
     n_features: int
     unit: float
+    constant: float = CONSTANT
 
     def responses(self, curvature: np.ndarray) -> np.ndarray:
         """Return what the noise of each step adds to the mean iterate, shape (n_steps, m)."""
@@ -127,11 +132,19 @@ def plan_steps(
         clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
     drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
     path, largest = 2.0 * drift / (clip * noise), (0.5 if n_classes else 1.0) * stiffness
+    if n_classes:
+        path = min(path, _VARIANCE * n_records)
     return paced(clip, bend, path, largest, n_features, clip * noise)
 
 
 def paced(
-    clip: float, bend: float, path: float, largest: float, n_features: int, unit: float
+    clip: float,
+    bend: float,
+    path: float,
+    largest: float,
+    n_features: int,
+    unit: float,
+    constant: float = CONSTANT,
 ) -> Steps:
     """Choose the steps for the length of their path and the largest curvature."""
     horizon = path * largest / _STABLE
@@ -140,7 +153,7 @@ def paced(
     if horizon > n_steps:
         size = _STABLE / largest
         momentum = max(min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps), 0.0)
-    return Steps(clip, bend, n_steps, size, momentum, n_features, unit)
+    return Steps(clip, bend, n_steps, size, momentum, n_features, unit, constant)
 
 
 def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:

@@ -43,7 +43,7 @@ def test_a_warning_before_the_fit_by_public_numbers(loss, n, d, epsilon, is_larg
     assert bool(plan_core(objective, PrivacyBudget(epsilon, 1e-6)).alarms()) == is_large
 
 
-@pytest.mark.parametrize("n", [300, 900])
+@pytest.mark.parametrize("n", [300, 1200])
 def test_tables_of_few_records_warn_before_the_fit_where_a_constant_is_as_good(n):
     rng, columns = np.random.default_rng(0), {f"x{j}": list("abcde") for j in range(6)}
     frame = pd.DataFrame({name: rng.choice(each, n + 3000) for name, each in columns.items()})

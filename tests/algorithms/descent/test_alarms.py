@@ -61,7 +61,8 @@ def test_the_report_says_that_noise_hides_a_rare_class(share):
     X, y = rng.uniform(-0.17, 0.17, (4000, 100)), (rng.random(4000) < share).astype(int)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = DPLogisticRegression(0.3, data_norm=1.0, classes=[0, 1], random_state=0, method="gradient")
+        options = {"data_norm": 1.0, "classes": [0, 1], "method": "gradient"}
+        model = DPLogisticRegression(0.3, random_state=0, **options)
         model.fit(X, y)
     assert len(remarks_of(model)) == len(caught) == (share < 0.1)
     assert all(each.filename == __file__ for each in caught)
