@@ -388,7 +388,7 @@ class CorePlan(Plan):
             "n_steps": steps.n_steps,
             "step_size": steps.size,
             "momentum": steps.momentum,
-            "clip_norm": steps.clip,
+            "clip_norm": steps.clip * self.spread(self.numbers.means) / self.unit,
             "mu": self.mu,
             **shares,
         }

@@ -28,6 +28,8 @@ _RATIOS = np.linspace(0.0, 3.0, 16)
 #: Nodes of a normal law in one direction; draws in several, with their opposites: of tables, and
 #: of a base.
 _NODES, _FEW, _MANY = 61, 40, 150
+#: Most classes of a table.
+_CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
 _ROUNDED = 0.125
 #: Newton steps for the constant under clipping, and for the base; the mean residual that is none;
@@ -116,7 +118,14 @@ def basis(n_classes: int) -> np.ndarray:
 
 
 def odds(shares: np.ndarray) -> Law:
-    """Return the law of log odds whose mean probabilities are the shares, rounded for a cache."""
+    """Return the law of log odds whose mean probabilities are the shares, rounded for a cache.
+
+    Many classes are taken for fewer: curvatures are in proportion to 1 / K.
+    """
+    if len(shares) > _CLASSES:
+        places = np.linspace(0, len(shares) - 1, _CLASSES).round().astype(np.intp)
+        law, part = odds(np.sort(shares)[places]), _CLASSES / len(shares)
+        return Law(law.deviations, lambda clip: part * law.pull(clip), part * law.slope)
     logs = np.log(shares) - np.log(shares).mean()
     return _odds(tuple((np.round(logs / _ROUNDED) * _ROUNDED).tolist()))
 

@@ -77,8 +77,8 @@ def test_second_moments_are_divided_by_the_count(is_projected):
 def test_losses_and_sizes_of_groups_follow_the_count():
     data = records()
     plan = planned(LogisticLoss(), Design.of(data, 1000), ADD)
-    descent = plan.plain.prepare(data, Silent())
-    counted, rows = descent.plan, descent.rows
+    rows, found = plan.plain.prepare(data, Silent())
+    counted = replace(plan.plain, found=found)
     assert counted.n_records == pytest.approx(2000.0, rel=1e-6)
     proportions = plan._proportions(counted, rows, Silent())
     shares = np.bincount(data.groups, minlength=4) / 2000
@@ -92,7 +92,9 @@ def test_losses_and_sizes_of_groups_follow_the_count():
     fit = ScaleFit(counted, rows, zero, np.zeros(1), proportions)
     np.testing.assert_allclose(fit.sizes, counted.n_records * proportions)
     numbers = planned(HalfSquaredLoss(1.0), Design.of(data, 1000), ADD).plain
-    mix = MixFit(replace(numbers, counted=2000.0), rows, (zero, zero), np.zeros(1))
+    means = replace(numbers.numbers.means, n_records=2000.0)
+    numbers = replace(numbers, found=replace(numbers.numbers, means=means))
+    mix = MixFit(numbers, rows, (zero, zero), np.zeros(1))
     assert mix.n_records == 2000.0
 
 
