@@ -86,6 +86,7 @@ def is_descent(release):
         "weighted solutions",
         "mean gradients on prepared rows",
         "sums of clipped gradients",
+        "sums of weighted gradients",
         "size and shift",
     )
     return any(name in release.name for name in names)
@@ -194,7 +195,7 @@ def test_some_descents_take_the_rarer_ways(monkeypatch):
             return original(fit, *args, **options)
 
         monkeypatch.setattr(kind, "terms", terms)
-    for name in ("max-group regressor, gradient, proportions",
+    for name in ("max-group regressor, gradient, histogram",
                  "max-group classifier, gradient, rescaled"):  # fmt: skip
         quiet_fit(CASES[name], CASES[name].records(SEED))
     assert seen == {"MixFit", "ScaleFit"}
