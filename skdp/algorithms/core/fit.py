@@ -428,8 +428,9 @@ class CorePlan(Plan):
         data, bound = data.in_double(), self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
         found = self.planned(means)
-        given = {"offsets": self.offsets(means, found.start), "constant": found.steps.constant}
-        return centered(data, replace(means.centering, **given)), found
+        offsets, constant = self.offsets(means, found.start), found.steps.constant
+        centering = replace(means.centering, offsets=offsets, constant=constant)
+        return centered(data, centering), found
 
     def sized(
         self, rows: CenteredRecords, found: Found, weights: np.ndarray
