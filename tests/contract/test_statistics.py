@@ -102,7 +102,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         "ridge, prepared, replace-one": {},
         "max-group classifier, gradient, rescaled": {},
         "max-group classifier, gradient, histogram": {},
-        "max-group regressor, gradient, proportions": {},
+        "max-group regressor, gradient, histogram": {},
         "tuned logistic, newton, delta 0": {},
         "logistic, output, delta 0": {"solver": "lbfgs"},
         "logistic, output, delta 0.01": {"solver": ScipySolver("newton-cg")},
@@ -120,9 +120,9 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         fitted(name, **parameters)
     assert kept == set(KEPT)
     assert sent == {
-        "ClippedGradients", "ClippedLossTerms", "Curvature", "CurvatureProduct", "DistanceCounts",
-        "GradientSum",
-        "GroupTotals", "LogLossGradient", "LossSum", "MeanSums", "MixTerms", "MomentSums",
+        "ClippedGradients", "ClippedLossTerms", "Curvature", "CurvatureProduct", "Derivatives",
+        "DistanceCounts", "GradientSum",
+        "GroupTotals", "LogLossGradient", "LossSum", "MeanSums", "MeansSum", "MixTerms", "MomentSums",
         "OfRawRows", "Ones", "ProjectedMoments", "QuadraticMoments", "ScaleTerms",
         "ShortenedMoments", "TemperatureDerivatives", "ValueAndGradientSum",
     }  # fmt: skip

@@ -169,9 +169,9 @@ def told_by(model):
     [
         (DPLogisticRegression, {"classes": [0, 1]}, 500, LATE[2]),
         (DPLogisticRegressionCV, {"classes": [0, 1]}, 500, LATE[2]),
-        (DPMaxGroupLossClassifier, {"classes": [0, 1]}, 60, LATE[0]),
+        (DPLogisticRegression, {"classes": [0, 1], "method": "gradient"}, 60, LATE[0]),
         (DPRidge, {"epsilon": 0.1}, 2000, LATE[2]),
-        (DPMaxGroupLossRegressor, {"epsilon": 0.1}, 2000, LATE[1]),
+        (DPRidge, {"epsilon": 0.1, "method": "gradient"}, 2000, LATE[1]),
     ],
 )
 def test_warnings_of_what_was_released(kind, parameters, n, text):
