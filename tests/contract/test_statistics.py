@@ -121,8 +121,8 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert kept == set(KEPT)
     assert sent == {
         "ClippedGradients", "ClippedLossTerms", "Curvature", "CurvatureProduct", "Derivatives",
-        "DistanceCounts", "GradientSum",
-        "GroupTotals", "LogLossGradient", "LossSum", "MeanSums", "MeansSum", "MixTerms", "MomentSums",
+        "DistanceCounts", "GradientSum", "GroupTotals", "LogLossGradient", "LossSum", "MeanSums",
+        "MeansSum", "MixTerms", "MomentSums",
         "OfRawRows", "Ones", "ProjectedMoments", "QuadraticMoments", "ScaleTerms",
         "ShortenedMoments", "TemperatureDerivatives", "ValueAndGradientSum",
     }  # fmt: skip

@@ -22,7 +22,6 @@ from skdp.privacy import BudgetAccountant, budget_accountant
 from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,
-    DPMaxGroupLossRegressor,
 )
 from skdp.solvers import SklearnSolver
 from skdp.synthetic import DPSyntheticData
