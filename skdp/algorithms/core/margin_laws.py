@@ -32,9 +32,10 @@ _NODES, _FEW, _MANY = 61, 40, 150
 _CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
 _ROUNDED = 0.125
-#: Newton steps for the constant under clipping, and for the base; the mean residual that is none;
+#: Newton steps for the constant under clipping, and the mean residual that is none there; the same
+#: for the base;
 #: the largest margin of the mean record.
-_CENTERED, _NEWTON, _EXACT, _FAR = 8, 50, 1e-8, 50.0
+_CENTERED, _NEAR, _NEWTON, _EXACT, _FAR = 8, 1e-5, 50, 1e-8, 50.0
 
 
 @lru_cache(maxsize=64)
@@ -57,20 +58,20 @@ class Law:
     ----------
     deviations : ndarray of shape (m,)
         Grid of true deviations t.
-    pull : callable ``clip -> ndarray of shape (m, 16)``
-        G at fitted deviations of 0 to 3 times the true one.
+    pull : callable ``(clip, row=None) -> ndarray of shape (m, 16)``
+        G at fitted deviations of 0 to 3 times the true one; of all rows, or of one.
     slope : ndarray of shape (m,)
         f at the deviations.
     """
 
     deviations: np.ndarray
-    pull: Callable[[float], np.ndarray]
+    pull: Callable[..., np.ndarray]
     slope: np.ndarray
 
     def end(self, clip: float, deviation: float) -> tuple[float, float]:
         """Return where steps end, over the true deviation, and the curvature there."""
         row = int(np.argmin(np.abs(self.deviations - deviation)))
-        pulls = self.pull(clip)[row]
+        pulls = self.pull(clip, row)[0]
         first = int(np.argmax(pulls > 0.0)) or len(_RATIOS) - 1
         width = _RATIOS[1] * self.deviations[row]
         rise = max(pulls[first] - pulls[first - 1], 1e-12)
@@ -102,9 +103,10 @@ def squares() -> Law:
     deviations = np.linspace(0.02, 0.99, 24)
 
     @lru_cache(maxsize=64)
-    def pull(clip: float) -> np.ndarray:
-        missing = (_RATIOS - 1.0) * deviations[:, None]
-        variance = missing**2 + (1.0 - deviations**2)[:, None]
+    def pull(clip: float, row: int | None = None) -> np.ndarray:
+        t = deviations[slice(None) if row is None else slice(row, row + 1), None]
+        missing = (_RATIOS - 1.0) * t
+        variance = missing**2 + 1.0 - t**2
         return np.asarray(missing * erf(clip / ROW / np.sqrt(2.0 * variance)))
 
     return Law(deviations, pull, deviations)
@@ -125,12 +127,12 @@ def odds(shares: np.ndarray) -> Law:
     if len(shares) > _CLASSES:
         places = np.linspace(0, len(shares) - 1, _CLASSES).round().astype(np.intp)
         law, part = odds(np.sort(shares)[places]), _CLASSES / len(shares)
-        return Law(law.deviations, lambda clip: part * law.pull(clip), part * law.slope)
+        return Law(law.deviations, lambda *which: part * law.pull(*which), part * law.slope)
     logs = np.log(shares) - np.log(shares).mean()
     return _odds(tuple((np.round(logs / _ROUNDED) * _ROUNDED).tolist()))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _odds(logs: tuple[float, ...]) -> Law:
     k = len(logs) - 1
     balance, (nodes, weights) = Balance(softmax(np.array(logs)), _FEW), normal_law(k, _FEW)
@@ -143,17 +145,20 @@ def _odds(logs: tuple[float, ...]) -> Law:
     true = softmax(margins, axis=2)  # (nodes, m, K)
     slope = np.einsum("n,nj,nmj->m", weights, directions, true, optimize=True) / k
 
-    @lru_cache(maxsize=8)
-    def pull(clip: float) -> np.ndarray:
-        of_classes, y = balance.basis, true[:, :, None]
-        spread = (deviations[:, None] * _RATIOS)[..., None] * directions[:, None, None]
-        at = np.tile(balance.start, (len(deviations), len(_RATIOS), 1))
+    @lru_cache(maxsize=32)
+    def pull(clip: float, row: int | None = None) -> np.ndarray:
+        rows = slice(None) if row is None else slice(row, row + 1)
+        of_classes, y, t = balance.basis, true[:, rows, None], deviations[rows]
+        spread = (t[:, None] * _RATIOS)[..., None] * directions[:, None, None]
+        at = np.tile(balance.start, (len(t), len(_RATIOS), 1))
         for _ in range(_CENTERED):  # the constant follows: clipped residuals have the mean 0
             p = softmax(at @ of_classes.T + spread, axis=3)
             kept = y * _left(p, clip)
             total = kept.sum(axis=3, keepdims=True)
             residuals = total * p - kept
             rate = np.einsum("n,nmsj,ja->msa", weights, residuals, of_classes, optimize=True)
+            if np.abs(rate).max() < _NEAR:
+                break
             both = weights[:, None, None, None] * total * p
             second = -np.einsum("nmsi,nmsj->msij", both, p, optimize=True)
             second[..., range(k + 1), range(k + 1)] += both.sum(axis=0)
