@@ -31,7 +31,7 @@ _NODES, _FEW, _MANY = 61, 40, 150
 #: Most classes of a table.
 _CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
-_ROUNDED = 0.125
+_ROUNDED = 0.25
 #: Newton steps for the constant under clipping, and the mean residual that is none there; the same
 #: for the base;
 #: the largest margin of the mean record.
