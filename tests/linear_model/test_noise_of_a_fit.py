@@ -57,7 +57,6 @@ def ratios(model, X, y, n_fits):
 
 CASES = {
     "ridge": (DPRidge(**NUMBERS), "numbers", {}),
-    "ridge, slow directions": (DPRidge(**NUMBERS), "numbers", {"n": 20_000, "decay": 0.7}),
     "ridge, plain steps": (DPRidge(**NUMBERS), "numbers", {"n": 3000, "d": 60}),
     "ridge, add/remove": (DPRidge(neighbouring="add_remove", **NUMBERS), "numbers", {}),
     "ridge, alpha": (DPRidge(alpha=0.01, **NUMBERS), "numbers", {}),
