@@ -68,12 +68,12 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
 
 @RELATIONS
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
-@pytest.mark.parametrize("n", [10**4, 10**5, 10**7])
-def test_both_models_have_the_budget(loss, n, relation):
+@pytest.mark.parametrize(("n", "d"), [(10**4, 10), (10**5, 10), (10**7, 10), (10**6, 400)])
+def test_both_models_have_the_budget(loss, n, d, relation):
     """Size and shift have the plain method's part, and the second plain model what it leaves."""
     goal = GroupObjective(
         EmpiricalRisk(loss),
-        Design(1.01, 10, n, 1.0 if relation is REPLACE else 10.0, 0.1),
+        Design(1.01, d, n, 1.0 if relation is REPLACE else 10.0, 0.1),
         neighbouring=relation,
         weights=GroupWeights((10.0,) * 4),
     )
@@ -83,6 +83,8 @@ def test_both_models_have_the_budget(loss, n, relation):
     own = 1.0 / last.event.noise_multiplier
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
     assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
+    if d == 400:  # the last fit has less than that part
+        assert plan.n_looks == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
 
 
 @pytest.mark.parametrize(
