@@ -1,7 +1,7 @@
 """The default of the linear models: means, noisy steps, size and shift; all else is free.
 
-Only this module and :mod:`~.sums` meet records. A plan holds public numbers; what the first release
-adds is a :class:`Found`. Theory: docs/theory/core.md, Theorem 1.
+Only this module and :mod:`~.means` meet records. A plan holds public numbers; what the first
+release adds is a :class:`Found`. Theory: docs/theory/core.md, Theorem 1.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from skdp.algorithms.core.post import (
     curvature_at,
     equivalent_penalty,
     expected_bends,
+    posterior_of_size,
+    posterior_of_slopes,
+    posterior_of_steps,
     root_of,
-    settled,
-    started,
     step_variances,
-    unmoved,
     weight_noise,
 )
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior, shrunk
@@ -445,14 +445,16 @@ class CorePlan(Plan):
             spread = self.spread(found.means)
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
-            theta = settled(found.means, found.steps, size, found.origin, constant, factor)
+            theta = posterior_of_slopes(
+                found.means, found.steps, size, found.origin, constant, factor
+            )
             return weights / size.deviation, size, theta
         size = posterior(norm, found.steps, found.law, k, not self.n_classes)
-        theta = unmoved(size, k)
+        theta = posterior_of_size(size, k)
         if self.attack is not None and self.n_classes:  # which moves the constant
-            theta = settled(found.means, found.steps, size, found.start, constant, 1.0)
+            theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
         elif rows.has_intercept:
-            theta = started(found.means, found.steps, size, found.balance, constant)
+            theta = posterior_of_steps(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
 
     def step_noise(

@@ -33,7 +33,7 @@ _LEAST_RESIDUAL = 0.01
 _LEAST_LEFT = 1e-6
 
 
-def started(
+def posterior_of_steps(
     means: Means, steps: Steps, size: Size, balance: Balance | None, constant: np.ndarray
 ) -> Corrected:
     """Return the posterior of size and shift after the steps.
@@ -69,7 +69,7 @@ def _of_constant(steps: Steps, constant: np.ndarray) -> tuple[np.ndarray, float]
     return constant / learnt, noise * float((weights**2 / steps.parts).sum())
 
 
-def settled(
+def posterior_of_slopes(
     means: Means,
     steps: Steps,
     size: Size,
@@ -84,7 +84,7 @@ def settled(
     """
     best = replace(size, size=factor * size.size, variance=0.0)
     if not len(constant):
-        return unmoved(best, len(origin))
+        return posterior_of_size(best, len(origin))
     expected, known = np.zeros(len(origin)), (_OFF_ORIGIN * size.size) ** 2
     if not len(means.shares):  # residuals have less scatter than targets
         expected = origin * (math.sqrt(max(1.0 - size.size**2, 0.0)) - 1.0)
@@ -96,7 +96,7 @@ def settled(
     return Corrected(np.append(best.size, shift), _diagonal(0.0, known, len(shift)))
 
 
-def unmoved(size: Size, k: int) -> Corrected:
+def posterior_of_size(size: Size, k: int) -> Corrected:
     """Return the posterior of a model without an intercept."""
     return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, 0.0, k))
 

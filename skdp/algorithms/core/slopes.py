@@ -20,7 +20,7 @@ from skdp.problems import Loss, OneVsRestLoss
 
 #: Value of the constant feature, of which no release but the steps tells; norm of an average row.
 _CONSTANT = 0.5
-_ROW = math.hypot(1.0, _CONSTANT)
+ROW = math.hypot(1.0, _CONSTANT)
 #: Nodes of a normal law, and their weights; half of a difference of margins.
 _NODES = np.linspace(-6.0, 6.0, 1201)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
@@ -64,7 +64,7 @@ def typical(loss: Loss, spread: float, clip: float = math.inf) -> Slopes:
     base = loss.base if isinstance(loss, OneVsRestLoss) else loss
     if loss.target_bound:
         spread = math.exp(round(math.log(spread) / _ROUNDED) * _ROUNDED)
-    return _typical(base, spread, clip / _ROW / math.sqrt(loss.n_outputs))
+    return _typical(base, spread, clip / ROW / math.sqrt(loss.n_outputs))
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +115,7 @@ def plan_slope_steps(
     mean of vectors of norm 1.
     """
     exact, costs = typical(loss, spread), []
-    clips = _CLIPS * math.sqrt(exact.square * loss.n_outputs) * _ROW
+    clips = _CLIPS * math.sqrt(exact.square * loss.n_outputs) * ROW
     for clip in clips:
         found = typical(loss, spread, clip)
         variance = n_features * (clip * noise) ** 2 + found.square / n_records

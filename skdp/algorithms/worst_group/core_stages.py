@@ -205,14 +205,15 @@ class CoreModels(GroupModels):
     def _sized(self, raw: np.ndarray, found: Found, is_last: bool = False) -> Model:
         """Return the plain model of raw weights; the last one with size and shift released."""
         first, rows, d = self._first, self.rows, self._first.objective.design.n_features
-        weights, _, theta = first.sized(rows, found, raw)
+        weights, size, theta = first.sized(rows, found, raw)
         base = np.zeros(len(raw))
         if is_last and self._plan.losses is not None:
             theta, base, _ = first.corrected(rows, found, weights, theta, self._run)
         elif rows.has_intercept:
-            size = float(theta.theta[0])
-            base, _ = base_at(found.balance, size, root_of(weights[:, :d]), found.start)
+            root, factor = root_of(weights[:, :d]), float(theta.theta[0])
+            base, _ = base_at(found.balance, factor, root, found.start)
         scaled, offsets = first.margins(rows, found, weights, theta, base)
+        self._first = replace(first, found=replace(self._found, size=size, theta=theta))
         if rows.has_intercept and self._plan.losses is not None:
             scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
         return Model(weights=scaled)

@@ -7,8 +7,7 @@ import pytest
 from scipy.special import expit
 
 from skdp import DPLinearClassifier, DPLinearRegressor
-from skdp.algorithms.core.slopes import _ROW as ROW
-from skdp.algorithms.core.slopes import plan_slope_steps, typical
+from skdp.algorithms.core.slopes import ROW, plan_slope_steps, typical
 from skdp.algorithms.core.steps import TYPICAL
 from skdp.problems import (
     AbsoluteLoss,

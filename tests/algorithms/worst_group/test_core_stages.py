@@ -87,6 +87,22 @@ def test_both_models_have_the_budget(loss, n, d, relation):
         assert plan.n_looks == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
 
 
+@pytest.mark.parametrize("has_signal", [True, False])
+def test_it_is_told_that_the_plain_model_is_noise(has_signal):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (2000, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = DPMaxGroupLossClassifier(
+        0.1, data_norm=1.0, classes=[0, 1], group_names=[0, 1], random_state=0
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y if has_signal else rng.permutation(y), groups=(X[:, 1] > 0).astype(int))
+    assert "losses of the groups" in str(model.privacy_)
+    said = [str(each.message) for each in caught if "hardly better" in str(each.message)]
+    assert len(said) == (not has_signal)
+
+
 @pytest.mark.parametrize(
     ("n", "price"),
     [(4000, 0.06), (20_000, 0.01762), (40_000, 0.015), (10**6, 0.06)],
