@@ -110,7 +110,7 @@ def test_a_sensitivity_that_is_too_small_is_found(monkeypatch):
         plan = plan_means(*args)
         return replace(plan, sensitivity=0.5 * plan.sensitivity)
 
-    monkeypatch.setattr("skdp.algorithms.core.fit.plan_means", small)
+    monkeypatch.setattr("skdp.algorithms.core.plan.plan_means", small)
     rng, model = np.random.default_rng(0), declared("two classes")
     assert max(max(moves(model, neighbours(rng, "replace_one"))) for _ in range(12)) > 1.3
 

@@ -9,7 +9,8 @@ from laboratory import Laboratory
 from plain_noise import seeded
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.core.fit import ROUNDS, CorePlan
+from skdp.algorithms.core.fit import CorePlan
+from skdp.algorithms.core.plan import ROUNDS
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
 from skdp.algorithms.worst_group.looks import LooksPlan

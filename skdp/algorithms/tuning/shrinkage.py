@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.core.fit import CorePlan, is_covered, plan_core
+from skdp.algorithms.core.fit import CorePlan, plan_core
+from skdp.algorithms.core.plan import is_covered
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.penalty import Spectrum

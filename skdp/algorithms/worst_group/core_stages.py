@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.core.fit import ROUNDS, CorePlan, Found, plan_core
+from skdp.algorithms.core.fit import CorePlan, plan_core
+from skdp.algorithms.core.plan import ROUNDS, Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.core.steps import Steps

@@ -1,0 +1,366 @@
+"""The numbers of the core: public ones, and what follows from its releases.
+
+Theory: docs/theory/core.md, Theorem 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
+from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
+from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_variances
+from skdp.algorithms.core.size import Corrected, Size
+from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
+from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
+from skdp.algorithms.plan import Plan
+from skdp.algorithms.preparation import rules
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.preparation.penalty import AFTER_RELEASES
+from skdp.algorithms.preparation.second_moments import RowMomentsPlan
+from skdp.algorithms.statistics.clipped_curvature import sampling_noise
+from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
+from skdp.privacy.report import Release
+from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
+
+#: Part of size and shift, and its rounds.
+SIZE_SHARE, ROUNDS = 0.06, 3
+#: Part of second moments for the user's penalty.
+PENALTY_SHARE = 0.1
+#: Clip of the last release over its noise, and the largest one of log odds.
+_TOP, _TOP_OF_ODDS = 0.03, 2.0
+#: Rows are expected to vary in so many directions at most; margins over noise below which there is
+#: an alarm.
+_DIRECTIONS, _LEAST_MARGINS = 100, 0.8
+#: Part of the squared length of a move that curvatures grow by.
+_REACH = 3.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What follows from releases: the means, then the law and the steps, then the size."""
+
+    means: Means
+    law: Law | None
+    steps: Steps
+    balance: Balance | None
+    origin: np.ndarray
+    size: Size | None = None
+    theta: Corrected | None = None
+
+    @property
+    def start(self) -> np.ndarray:
+        """Margins of a constant model in the basis."""
+        return self.origin if self.balance is None else self.balance.start
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCore(Plan):
+    """The numbers of the three releases.
+
+    Attributes
+    ----------
+    objective : Objective
+        Of a smooth loss.
+    mu : float
+        Of the Gaussian differential privacy of all.
+    share : float
+        Part of its square for the means.
+    has_rows : bool, default=True
+        Whether the means of rows are released.
+    attack : Attack or None
+        That moves the rows of all records in every step.
+    moments : RowMomentsPlan or None
+        For the user's penalty.
+    found : Found or None
+        None before the first release.
+    """
+
+    objective: Objective
+    mu: float
+    share: float
+    has_rows: bool = True
+    attack: Attack | None = None
+    moments: RowMomentsPlan | None = None
+    found: Found | None = None
+
+    @property
+    def loss(self) -> Loss:
+        return self.objective.risk.loss
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for numbers."""
+        if self.loss.target_bound:
+            return 0
+        return self.loss.n_classes or self.loss.n_outputs + 1
+
+    @property
+    def is_other(self) -> bool:
+        """Whether steps go by the slopes of any loss: an attack changes those of log odds."""
+        if self.loss.link == "logit" and self.attack is not None:
+            return True
+        return not is_covered(self.loss)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether predictions do not depend on the size of margins, as those of hinges."""
+        return not (self.loss.has_odds or self.loss.target_bound)
+
+    @property
+    def size_share(self) -> float:
+        """Part of the squared mu for size and shift: 0 for other losses and under attack."""
+        return 0.0 if self.is_other or self.attack else SIZE_SHARE
+
+    @property
+    def unit(self) -> float:
+        """Margins of the loss over those in the basis of log odds."""
+        return math.sqrt(2.0) if self.loss.link == "logit" and not self.is_other else 1.0
+
+    @property
+    def changes(self) -> float:
+        return self.objective.neighbouring.n_changes
+
+    @property
+    def means(self) -> NoisySum:
+        design, relation = self.objective.design, self.objective.neighbouring
+        mu = self.mu * math.sqrt(self.share)
+        return plan_means(self.n_classes, design, relation, mu, self.has_rows)
+
+    @property
+    def mu_steps(self) -> float:
+        moments = 0.0 if self.moments is None else PENALTY_SHARE
+        return self.mu * math.sqrt(1.0 - self.share - self.size_share - moments)
+
+    @property
+    def n_rounds(self) -> int:
+        return ROUNDS
+
+    @property
+    def mu_round(self) -> float:
+        return self.mu * math.sqrt(self.size_share / ROUNDS)
+
+    @cached_property
+    def numbers(self) -> Found:
+        """What was found, or what public numbers let expect."""
+        return self.found or self._expected()
+
+    @without_warnings()
+    def _expected(self) -> Found:
+        design = self.objective.design
+        d, classes = design.n_features, self.n_classes or 2
+        targets = np.full(classes, CLASS / math.sqrt(2.0) / classes)
+        if not self.n_classes:
+            targets = np.array([0.0, VARIANCE])
+        noise = self.means.deviation / design.n_records
+        vector = np.concatenate([np.zeros(d), [0.5], targets])
+        is_moved = design.intercept > 0.0
+        return self.planned(
+            found_means(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
+        )
+
+    def planned(self, means: Means, largest_factor: float = 1.0) -> Found:
+        """Plan the steps, of records with factors up to the largest one.
+
+        Weighted second moments of rows may be larger than others by it.
+        """
+        design, changes = self.objective.design, largest_factor * self.changes
+        n = means.n_records if design.is_slack else float(design.n_records)
+        stiffness = largest_factor * self._stiffness(means)
+        d, given = design.n_features, (changes, self.mu_steps, stiffness)
+        if self.is_other:
+            spread, noise = self.spread(means), changes / (n * self.mu_steps)
+            steps = plan_slope_steps(self.loss, spread, d, n, noise, given[-1])
+            return Found(means, None, steps, None, constants(self.loss, means, spread))
+        law = odds(means.shares) if self.n_classes else squares()
+        balance = Balance(means.shares) if self.n_classes else None
+        return Found(
+            means, law, plan_steps(law, self.n_classes, d, n, *given), balance, np.zeros(1)
+        )
+
+    def _stiffness(self, means: Means) -> float:
+        """Largest curvature over that without an attack."""
+        if self.attack is None:
+            return 1.0
+        reach = self.attack.length(self.objective.design.n_features)
+        return 1.0 + _REACH * (reach / (self._norm * means.centering.scale)) ** 2
+
+    @property
+    def _norm(self) -> float:
+        """Bound on rows without the constant feature."""
+        design = self.objective.design
+        return math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
+
+    def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
+        return NoisySum(
+            design=self.objective.design,
+            neighbouring=self.objective.neighbouring,
+            mu=mu,
+            sensitivity=self.changes * clip,
+            size=clip,
+            n_entries=entries,
+            name=name,
+            reference=f"docs/theory/core.md, {lemma}",
+        )
+
+    def scale(self, means: Means) -> float:
+        """Margins of the loss over those of the steps."""
+        return self.unit * self.spread(means)
+
+    def offsets(self, means: Means, constants: np.ndarray) -> np.ndarray:
+        """Return constants in units of the loss."""
+        if not self.objective.design.intercept:
+            return np.zeros(self.loss.n_outputs)
+        return means.mean * self.loss.target_bound + self.scale(means) * constants
+
+    def spread(self, means: Means) -> float:
+        """Deviation of the targets in units of the loss; 1 for classes."""
+        return means.deviation * (self.loss.target_bound or 1.0)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        moments = () if self.moments is None else (self.moments.describe(),)
+        last = (self.release_of_size(),) if self.size_share else ()
+        return (self.means.describe(), *moments, self.release_of_steps(), *last)
+
+    def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
+        """Describe the release of all steps."""
+        steps, entries = self.numbers.steps, self.objective.dimension
+        clip = steps.clip * self.spread(self.numbers.means) / self.unit
+        name = f"{name}, {steps.n_steps} steps as one"
+        return self._sum(name, "Lemma 2", clip, self.mu_steps, entries).describe()
+
+    def release_of_size(self) -> Release:
+        """Describe the release of all rounds."""
+        top, entries = self._top(self.numbers.means.n_records), 2 * self.loss.n_outputs + 3
+        name, mu = f"size and shift, {ROUNDS} rounds as one", self.mu_round * math.sqrt(ROUNDS)
+        return self._sum(name, "Lemma 3", top, mu, entries).describe()
+
+    def _top(self, n: float) -> float:
+        top = max(_TOP * n * self.mu_round / self.changes, 1.0)
+        return min(top, _TOP_OF_ODDS) if self.n_classes else top
+
+    @property
+    def has_class_shares(self) -> bool:
+        """Whether the shares of the classes are known after the first release."""
+        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
+
+    @without_warnings()
+    def _planned_margins(self, true: float) -> tuple[float, float, float, float]:
+        """Return which part of true margins steps learn, their deviation, noise and best factor."""
+        law, steps, k = self.numbers.law, self.numbers.steps, self.loss.n_outputs
+        moment, scale = 1.0 / min(steps.n_features, _DIRECTIONS), self.scale(self.numbers.means)
+        if law is None:
+            margins = typical(self.loss, scale, steps.clip)
+            part = margins.bend * moment
+            part *= float(steps.responses(np.array([part])).sum())
+            seen = part * (margins.size if self.n_classes else true)
+        else:
+            learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
+            seen = float(np.interp(true, law.deviations, learnt[:, 0]))
+            part = seen / true
+        given = np.zeros(k), seen**2 * np.eye(k), scale, self.unit
+        variance = float(step_variances(self.loss, steps, *given)[0].mean())
+        if law is None:
+            factor = typical(self.loss, scale).size / margins.size
+            kept = 1.0 if self.is_free else seen**2 / (seen**2 + variance)
+            return part, seen, math.sqrt(variance), factor * kept
+        own = np.sqrt(learnt**2 + variance)
+        factors = (law.best(learnt / own) / own)[:, 0]
+        factor = float(np.interp(true, law.deviations, factors))
+        return part, seen, math.sqrt(variance), factor
+
+    def planned_noise(self) -> PlannedNoise:
+        design = self.objective.design
+        # margins of variance 1, and half of the variance of numbers
+        true = 1.0 if self.loss.n_outputs > 1 else math.sqrt(0.5)
+        learnt, _, noise, factor = self._planned_margins(true)
+        spread = self.loss.target_bound * math.sqrt(rules.PRIOR_VARIANCE) or 1.0
+        margin = self.unit * spread * factor * noise
+        margins = MarginNoise(coef=margin / self._norm, average_row=margin, rare_row=margin)
+        # what is not learnt does not scatter
+        return PlannedNoise(margins, factor * learnt * sampling_noise(self.loss, design))
+
+    @property
+    def _typical(self) -> float:
+        """True deviation of margins that public numbers let expect."""
+        return TYPICAL if self.n_classes else 0.5
+
+    @property
+    def signal(self) -> float:
+        """Part of the squared margins of the steps that is no noise, or is expected to be none."""
+        size, variance = self.numbers.size, self.numbers.steps.variance
+        if size is None:
+            _, seen, noise, _ = self._planned_margins(self._typical)
+            return seen**2 / (seen**2 + noise**2)
+        return 1.0 - variance / size.deviation**2
+
+    @property
+    def curvature(self) -> float:
+        """Mean second derivative of the loss in a coefficient, at the size of the margins."""
+        numbers, scale = self.numbers, self._norm * self.numbers.means.centering.scale / self.unit
+        size = self._typical if numbers.theta is None else float(numbers.theta.theta[0])
+        if numbers.law is None:
+            bend = typical(self.loss, self.spread(numbers.means)).bend
+        else:
+            bend = curvature_at(numbers.law, size)
+        return bend * scale**2 / self.objective.design.n_features
+
+    def alarms(self) -> tuple[str, ...]:
+        _, seen, noise, _ = self._planned_margins(self._typical)
+        if seen >= _LEAST_MARGINS * noise:
+            return ()
+        return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def found_alarms(self) -> tuple[str, ...]:
+        is_told = bool(replace(self, found=None).alarms())  # before the fit, by public numbers
+        return () if is_told else self._noise_remarks
+
+    def remarks(self) -> tuple[str, ...]:
+        given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
+        return (*given, *self._noise_remarks)
+
+    @property
+    def _noise_remarks(self) -> tuple[str, ...]:
+        """Say whether the size of the margins is within two deviations of 0."""
+        found = self.found
+        if found is None or found.size is None or found.theta is None:
+            return ()
+        known = found.theta.theta[0], found.theta.covariance[0, 0]
+        size, variance = known if found.law else (found.size.size, found.size.variance)
+        if size >= 2.0 * math.sqrt(variance):
+            return ()
+        expected = "hardly better than a constant model is to be expected"
+        return (f"the noise is of the size of the margins: {expected}",)
+
+    def to_dict(self) -> dict[str, Any]:
+        steps, shares = self.numbers.steps, {}
+        alpha = self.objective.alpha
+        if not self.objective.is_penalised:
+            alpha = float(equivalent_penalty(self.curvature, self.signal))
+        if self.found is not None and self.has_class_shares:
+            shares = {"class_shares": self.found.means.shares.tolist()}
+        return {
+            "alpha": alpha,
+            "n_steps": steps.n_steps,
+            "step_size": steps.size,
+            "momentum": steps.momentum,
+            "clip_norm": steps.clip * self.spread(self.numbers.means) / self.unit,
+            "mu": self.mu,
+            **shares,
+        }
+
+
+def is_covered(loss: Loss) -> bool:
+    """Whether a loss is the squared error or a log loss."""
+    return loss.has_odds or loss.is_quadratic
