@@ -24,7 +24,6 @@ RULES = {
     "path, the same for all losses": f"{_CORE}.steps._DRIFT=(1.2;1.2;1.2)",
     "path, half": f"{_CORE}.steps._DRIFT=(0.375;0.6;1.0)",
     "path, double": f"{_CORE}.steps._DRIFT=(1.5;2.4;4.0)",
-    "path, no end by a prior": f"{_CORE}.steps._VARIANCE=1e9",
     "steps, no fewest number": f"{_CORE}.steps._FEWEST=4",
     "steps, noise for one curvature": f"{_CORE}.steps._CURVATURES=(1.0;)",
     "size, average moments alone": f"{_CORE}.size._MOMENTS=(1.0;)",
@@ -33,6 +32,7 @@ RULES = {
     "intercept, at its base": f"{_CORE}.post._OFF_BASE=0.0",
     "last release, one round": f"{_CORE}.plan.ROUNDS=1",
     "last release, a third of its part": f"{_CORE}.plan.SIZE_SHARE=0.02",
+    "last release, numbers without a largest clip": f"{_CORE}.plan._TOP_OF_NUMBERS=1e9",
     "last release, one clip": f"{_CORE}.plan._TOP=1e-6",
 }
 

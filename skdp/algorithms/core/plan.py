@@ -33,8 +33,8 @@ from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
 SIZE_SHARE, ROUNDS = 0.06, 3
 #: Part of second moments for the user's penalty.
 PENALTY_SHARE = 0.1
-#: Clip of the last release over its noise, and the largest one of log odds.
-_TOP, _TOP_OF_ODDS = 0.03, 2.0
+#: Clip of the last release over its noise, and the largest one of numbers and of log odds.
+_TOP, _TOP_OF_NUMBERS, _TOP_OF_ODDS = 0.03, 10.0, 2.0
 #: Rows are expected to vary in so many directions at most; margins over noise below which there is
 #: an alarm.
 _DIRECTIONS, _LEAST_MARGINS = 100, 0.8
@@ -248,7 +248,7 @@ class PlannedCore(Plan):
 
     def _top(self, n: float) -> float:
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
-        return min(top, _TOP_OF_ODDS) if self.n_classes else top
+        return min(top, _TOP_OF_ODDS if self.n_classes else _TOP_OF_NUMBERS)
 
     @property
     def has_class_shares(self) -> bool:

@@ -23,8 +23,6 @@ _WORTH, TYPICAL = 0.002, math.sqrt(2.0)
 #: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
 #: classes and of more.
 _DRIFT = (0.75, 1.2, 2.0)
-#: Steps of log odds go no further than a prior of this variance of weights would.
-_VARIANCE = 2.0
 #: Least and largest number of steps; longest stable step in inverse curvatures.
 _FEWEST, _MOST, _STABLE = 10, 150, 1.5
 #: Curvatures over an average one for which noise is spread over the steps.
@@ -132,8 +130,6 @@ def plan_steps(
         clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
     drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
     path, largest = 2.0 * drift / (clip * noise), (0.5 if n_classes else 1.0) * stiffness
-    if n_classes:
-        path = min(path, _VARIANCE * n_records)
     return paced(clip, bend, path, largest, n_features, clip * noise)
 
 
