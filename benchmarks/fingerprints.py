@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-LINEAR = "auto core output phased gradient statistics objective exponential mirror_descent"
+LINEAR = "auto output phased gradient statistics objective exponential mirror_descent"
 GROUPED = "auto phased output gradient rgda mirror_descent"
-TUNED = "auto core bilevel bilevel_minibatch hypergradient exponential public"
+TUNED = "auto gradient bilevel bilevel_minibatch hypergradient exponential public"
 #: Of estimators: the kind of targets, the methods ("-": no parameter `method`), and parameters.
 ESTIMATORS = {
     "DPLogisticRegression": ("classes", LINEAR, {}),

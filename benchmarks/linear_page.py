@@ -21,7 +21,7 @@ from benchmarks.tables import markdown
 #: Peers whose best in a cell stands beside ours.
 LINEAR = (linear_peers.DP_SGD_BEST, linear_peers.ADASSP)
 RELATION_NAMES = {REPLACE_ONE: "replace-one", ADD_REMOVE: "add/remove"}
-#: Data sets on which constants of the default were found, by docs/theory/noisy_gradient_descent.md.
+#: Data sets on which constants of a former default were found.
 SEEN = {
     *("breast_cancer", "digits", "digits >= 5", "adult", "diabetes", "california"),
     *("logistic, d = 20", "logistic, d = 100", "linear, d = 100"),

@@ -66,8 +66,6 @@ class PrivateModel(PrivateEstimator):
     _units_of_sources: tuple[str, ...] = ("user_ids", "sample_weight")
     #: What a fit warns of at its end.
     _found_alarms: tuple[str, ...] = ()
-    #: The `directions` of the design.
-    _directions: float | None = None
 
     def fit(
         self,
@@ -298,7 +296,6 @@ class PrivateModel(PrivateEstimator):
             empty,
             n_records=n_public or n_units,
             of_persons=n_users is not None,
-            directions=self._directions,
         )
         return self._planned(design, self._public_risk(n_classes), n_groups), design
 

@@ -30,7 +30,6 @@ NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
 # without "auto" they are the keys of the tables in skdp.algorithms
 LinearMethod = Literal[
     Auto,
-    "core",
     "gradient",
     "objective",
     "statistics",
@@ -41,10 +40,10 @@ LinearMethod = Literal[
 ]
 MirrorVariant = Literal["plain", "anytime", "bias_reduced", "variance_reduced"]
 GroupMirrorVariant = Literal["plain", "bias_reduced", "boosted"]
-AttackedMethod = Literal["auto", "core", "gradient", "output"]
+AttackedMethod = Literal["auto", "gradient", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
 Tuner = Literal["bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"]
-RidgeTuner = Literal[Auto, "core", "sufficient_statistics", Tuner]
-LogisticTuner = Literal[Auto, "core", "newton", Tuner]
+RidgeTuner = Literal[Auto, "gradient", "sufficient_statistics", Tuner]
+LogisticTuner = Literal[Auto, "gradient", "newton", Tuner]
 InnerSolver = Literal["output_perturbation", "localized_gd", "localized_sgd"]

@@ -174,7 +174,7 @@ def test_tuning(estimator):
         model = fit(estimator, method=method)
         assert model.privacy_.method == method and np.isfinite(model.coef_).all()
         assert f'"{method}"' in PAGE
-        if "bilevel" in method or method == "core":
+        if "bilevel" in method or method == "gradient":
             with pytest.raises(ValueError, match="delta > 0"):
                 fit(estimator, method=method, delta=0.0)
         else:

@@ -50,7 +50,7 @@ FAMILIES = {
     "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
     # saddle points have others
     "mirror_variant": (LINEAR, GROUPED),
-    # free, and in the core; penalised, and in saddle methods
+    # free, and with released sums; penalised, and in saddle methods
     "fit_intercept": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
@@ -214,7 +214,7 @@ def test_docstrings_name_what_selects_another_algorithm(names):
     if not grouped:  # without delta, they change it
         pure = method(delta=0.0)
         changing |= {k for k in ("alpha", "coef_norm") if method(delta=0.0, **{k: 2.0}) != pure}
-    assert default == ("gradient" if grouped else "core")
+    assert default == "gradient"
     for name in names:
         opening = inspect.getdoc(models[name]).partition("Parameters\n---")[0]
         assert changing == {k for k in changes if re.search(f"`{k}[`=]", opening)}

@@ -131,7 +131,7 @@ def test_adult_income(adult, tmp_path):
     assert "200 training records, 100 test records, 64 features" in output
     assert "(1, 1e-06)-differentially private, replace-one neighbours" in output
     # the report of the model that tunes itself
-    assert re.search("method 'core'", output)
+    assert re.search("method 'gradient'", output)
     rows = re.findall(r"^ +100 +(\d\.\d{4}).* (\d\.\d{4})$", output, re.M)
     assert len(rows) == 2
     for accuracy, worst in rows:

@@ -11,15 +11,13 @@ from plain_noise import seeded
 from threadpoolctl import ThreadpoolController
 
 from skdp._runtime import Threads, spare_processors
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records
 from skdp.problems.rounding import tree_sum
-
-pytestmark = pytest.mark.usefixtures("kept_order")
 
 N, D = 70_000, 30
 
@@ -36,20 +34,17 @@ def pulled(block, norms):
     return block.pull_back(block.margins(np.ones((1, D + 1))) / norms)[0]
 
 
-@pytest.mark.parametrize("n_blocks", [1, 2, 3])
-def test_threads_give_the_sum_of_the_parts_in_their_order(records, n_blocks):
+def test_threads_give_the_sum_of_the_parts_in_their_order(records):
     rows = CenteredRows(records, Centering.unknown(D, 1))
-    rows.divide(n_blocks, seeded())
-    for k in range(n_blocks):
-        parts = rows.block(k)
-        assert len(parts) > 1
-        sizes = [part.matrix.shape[0] for part in parts]
-        assert max(sizes) - min(sizes) < len(sizes) and sum(sizes) == len(range(k, N, n_blocks))
-        positions = np.concatenate([np.arange(N)[part.positions] for part in parts])
-        np.testing.assert_array_equal(positions, np.arange(k, N, n_blocks))
-        serial = tree_sum(map(pulled, parts, rows.norms[k]))
-        for _ in range(5):
-            np.testing.assert_array_equal(rows.total(pulled, k), serial)
+    parts = rows._parts
+    assert len(parts) > 1
+    sizes = [part.matrix.shape[0] for part in parts]
+    assert max(sizes) - min(sizes) < len(sizes) and sum(sizes) == N
+    positions = np.concatenate([np.arange(N)[part.positions] for part in parts])
+    np.testing.assert_array_equal(positions, np.arange(N))
+    serial = tree_sum(map(pulled, parts, rows.norms))
+    for _ in range(5):
+        np.testing.assert_array_equal(rows.full_total(pulled), serial)
 
 
 def test_the_number_of_processors_changes_nothing(records, monkeypatch):
@@ -145,14 +140,14 @@ def test_parts_of_sparse_rows_do_not_depend_on_their_entries():
     for entries in (0.0, 1.0):
         X = sp.csr_array(np.full((40_000, 8), entries / 3.0))
         rows = CenteredRows(Records(X, 1.0, 0.1), Centering.unknown(8, 1))
-        parts.append([(part.positions, part.matrix.shape) for part in rows.block(0)])
+        parts.append([(part.positions, part.matrix.shape) for part in rows._parts])
     assert parts[0] == parts[1] and len(parts[0]) > 1
 
 
 def test_a_run_is_silent_by_itself(records):
     """Errors of floating point and filters of the caller say nothing of sparse records."""
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
-    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_core(goal, PrivacyBudget(1.0, 1e-6))
 
     def warn(*args, **kwargs):
         warnings.warn("of the records", RuntimeWarning, stacklevel=1)

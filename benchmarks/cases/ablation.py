@@ -39,9 +39,7 @@ RULES = {
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     rules = list(RULES.items())[:1] if options.quick else RULES.items()
-    return suite.compared(
-        options, ["core:method=core", *(f"{name}:method=core,{value}" for name, value in rules)]
-    )
+    return suite.compared(options, ["core:", *(f"{name}:{value}" for name, value in rules)])
 
 
 def summarise(table: Any) -> str:

@@ -3,18 +3,15 @@
 Simulated data, test records of other persons, each person with a weight of 1. "one record": one
 random record per person and no ids, which is private for persons, too. "group privacy": all records
 and no ids, with mu of Gaussian differential privacy over the largest number of records of a person.
-"records clipped": gradients of records are clipped, and not of persons. "at most 1/4": a record has
-at most a quarter of the weight of its person.
+"at most 1/4": a record has at most a quarter of the weight of its person.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -23,8 +20,6 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
 
 from benchmarks import tables
 from skdp import DPLogisticRegression, DPRidge
-from skdp.algorithms.descent import rules
-from skdp.algorithms.preparation import rules as preparation_rules
 from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 
 #: Numbers of records per person, persons, epsilon, and the share of variance between persons.
@@ -60,11 +55,6 @@ AIMS = {
 WEIGHTS = np.array([1.2, -1.0, 0.8, 0.6, -0.4, 0.3, 0.0, 0.0])
 BOUND, DELTA = 6.0, 1e-6
 SHOWN = ["family", "n", "epsilon", "score", "distance", "error", "aim", "behind"]
-#: Rules for records, whose gradients are clipped; means of those of a person are no longer then.
-CLIPPED: tuple[tuple[Any, dict[str, float]], ...] = (
-    (rules, {"_PERSONS_NOISE": 0.0, "_PERSONS_DISTORTION": 1.0}),
-    (preparation_rules, {"RECORD_LIMIT": 1.0}),
-)
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -145,7 +135,6 @@ def one_split(
     of_record = gaussian_epsilon(DELTA, gaussian_mu(epsilon, DELTA) / sizes.max())
     ways: dict[str, tuple[Any, float, Any, dict[str, Any]]] = {
         "persons": (slice(None), epsilon, ids, {}),
-        "records clipped": (slice(None), epsilon, ids, {}),
         "at most 1/4": (slice(None), epsilon, ids, {"max_records_per_user": 4}),
         "one record": (one, epsilon, None, {}),
         "group privacy": (slice(None), of_record, None, {}),
@@ -157,11 +146,8 @@ def one_split(
             given = {"epsilon": budget, "data_norm": 1.0, "random_state": seed, **others}
             p = DPLogisticRegression(classes=[0, 1], **given)
             r = DPRidge(target_range=(-BOUND, BOUND), **given)
-            with contextlib.ExitStack() as stack:
-                for of_rules, changed in CLIPPED if name == "records clipped" else ():
-                    stack.enter_context(mock.patch.multiple(of_rules, **changed))
-                p.fit(X[part], y[part], user_ids=of_persons)
-                r.fit(X[part], t[part], user_ids=of_persons)
+            p.fit(X[part], y[part], user_ids=of_persons)
+            r.fit(X[part], t[part], user_ids=of_persons)
             loss = log_loss(tested[1], p.predict_proba(tested[0]), sample_weight=weights)
             found["log loss"][name] = loss
             found["R2"][name] = r2_score(tested[2], r.predict(tested[0]), sample_weight=weights)
@@ -204,7 +190,7 @@ def costs(n: int, share: float, seed: int) -> dict[str, float]:
 def page(table: pd.DataFrame) -> str:
     """Return the tables of docs/benchmarks/persons.md."""
     is_rare = table["score"] == "balanced accuracy"
-    ways = ["persons", "records clipped", "at most 1/4", "one record", "group privacy", "none"]
+    ways = ["persons", "at most 1/4", "one record", "group privacy", "none"]
     parts = []
     for part, columns, title in (
         (table[~is_rare], ways, "records per person"),

@@ -4,8 +4,8 @@ They are functions of problems, budgets and randomness; their plans and results 
 modules. `plan` and `methods` are the frame; the docstring of a folder says which algorithms of
 which paper are in it.
 
-preparation, descent
-    Planned noisy gradient descent, the default of most linear models.
+core
+    Planned noisy gradient steps, the default of most linear models.
 output
     Output perturbation: Lowy and Razaviyayn (2021), Zhang et al. (2022).
 exponential

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from skdp.algorithms.core.fit import plan_core
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
 from skdp.algorithms.objective.perturbation import (
@@ -302,8 +301,8 @@ def _is_plain(objective: Objective) -> bool:
     return objective.risk.is_mean and is_free
 
 
-def _core_leads(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether nothing was asked for that the core does not have."""
+def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether nothing was asked for that "gradient" does not have."""
     if objective.prepares:  # penalties enter after the releases
         objective = replace(objective, alpha=0.0, coef_norm=None)
     return _is_plain(objective) and not budget.is_pure
@@ -388,26 +387,16 @@ METHODS: dict[str, Method] = {
         is_bounded=True,
         published_epsilon=1.0,
     ),
-    "core": Method(
-        plan=plan_core,
-        leads=_core_leads,
-        relations=tuple(Neighbouring),
-        needs_delta=True,
-        is_penalised=False,
-        penalises_after=True,
-        has_ball=False,
-        chunked=True,
-        is_weighted=True,
-    ),
     "gradient": Method(
-        plan=plan_noisy_gradient_descent,
-        chunked=True,
+        plan=plan_core,
+        leads=_gradient_leads,
         relations=tuple(Neighbouring),
-        is_weighted=True,
         needs_delta=True,
         is_penalised=False,
         penalises_after=True,
         has_ball=False,
+        chunked=True,
+        is_weighted=True,
     ),
     "statistics": Method(
         plan=plan_released_statistics,

@@ -116,7 +116,6 @@ class DPLinearModel(PrivateModel):
     ) -> np.ndarray:
         """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
         design = Design.of(records, self._public_size(records.n_units))
-        design = replace(design, directions=self._directions)
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()

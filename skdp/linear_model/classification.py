@@ -46,7 +46,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
             if not getattr(plan, "has_class_shares", False):
                 raise ValueError(
                     "class_weight='balanced' needs released shares of the classes: a method that "
-                    "prepares rows, such as 'core', with the log loss and an intercept. Name "
+                    "prepares rows, such as 'gradient', with the log loss and an intercept. Name "
                     "the weights in a dict."
                 )
         elif self.class_weight is not None:

@@ -92,7 +92,7 @@ class DPLinearClassifier(DPLinearClassification):
         Whether there is an intercept. It is free, but in printed algorithms, where an unpenalised
         one would have unbounded sensitivity: there it is the weight of a constant feature.
     intercept_scaling : float, default=0.1
-        Value of that feature in units of `data_norm`; "core", "gradient", "objective" and
+        Value of that feature in units of `data_norm`; "gradient", "objective" and
         "statistics" have their own.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
@@ -100,7 +100,7 @@ class DPLinearClassifier(DPLinearClassification):
         Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
         the intercept after all releases, which has no price; without an intercept, and for other
         losses, it weighs the records. "balanced": inverse to the shares of the classes, as released
-        by methods that prepare rows for the log loss ("core", "gradient", "output"; delta > 0).
+        by methods that prepare rows for the log loss ("gradient", "output"; delta > 0).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed), which takes down to half the
@@ -116,29 +116,28 @@ class DPLinearClassifier(DPLinearClassification):
         has more noise. None: 1.
     preparation : "auto" or None, default="auto"
         "auto": methods learn privately where the data lie, before a solve, and `alpha` and
-        `coef_norm` enter after the releases; so "core" and "gradient" (delta > 0) have them, too,
-        and "output" for numbers and for two classes (delta > 0, at most 1000 features). None: the
+        `coef_norm` enter after the releases; so "gradient" (delta > 0) has them, too, and
+        "output" for numbers and for two classes (delta > 0, at most 1000 features). None: the
         printed algorithms, where the penalty and the ball are those of the solve.
-    method : {"auto", "core", "gradient", "objective", "statistics", "output", \
+    method : {"auto", "gradient", "objective", "statistics", "output", \
             "phased", "exponential", "mirror_descent"}, default="auto"
-        Private algorithm. "core" (delta > 0) releases means, makes planned noisy gradient steps on
-        all records, and, for squared error and log loss, releases the size and the shift of their
-        margins. "gradient" (delta > 0) makes such steps by more rules; both have no `solver`.
-        "objective" (losses with a bounded derivative) solves one problem to which a random linear
-        term was added; `alpha` is raised to what privacy needs, and the result is projected onto
-        the ball of `coef_norm`. "statistics" (squared error, log loss of two classes) releases
-        noisy moments, for the log loss gradients too; it has no `coef_norm` or `solver`, and
-        chooses `alpha` "auto" on what it released. "output" adds noise once to the solution of the
-        penalised problem. "phased" solves on disjoint blocks of records, each around the noisy
-        solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None a public radius
-        that few predictors exceed on isotropic rows. "exponential" (delta = 0, few coefficients)
-        draws from a density on such a ball, exactly; its run time is not bounded. "mirror_descent"
-        (smooth losses) draws vertices of an l1 ball, for many features that are bounded entrywise
-        and few that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and
-        `coef_norm`. "auto" takes "core" (delta > 0); with a solver, or for squared errors with
-        delta = 0, "output" after a preparation; "objective" (delta = 0, no penalty and no ball)
-        where they apply, else the smallest public bound on the expected loss; the bounds are in
-        ``privacy_.plan["method_bounds"]``.
+        Private algorithm. "gradient" (delta > 0) releases means, makes planned noisy gradient steps
+        on all records, and, for squared error and log loss, releases the size and the shift of
+        their margins; it has no `solver`. "objective" (losses with a bounded derivative) solves one
+        problem to which a random linear term was added; `alpha` is raised to what privacy needs,
+        and the result is projected onto the ball of `coef_norm`. "statistics" (squared error, log
+        loss of two classes) releases noisy moments, for the log loss gradients too; it has no
+        `coef_norm` or `solver`, and chooses `alpha` "auto" on what it released. "output" adds noise
+        once to the solution of the penalised problem. "phased" solves on disjoint blocks of
+        records, each around the noisy solution of the one before; `alpha` "auto" is then 0, and
+        `coef_norm` None a public radius that few predictors exceed on isotropic rows. "exponential"
+        (delta = 0, few coefficients) draws from a density on such a ball, exactly; its run time is
+        not bounded. "mirror_descent" (smooth losses) draws vertices of an l1 ball, for many
+        features that are bounded entrywise and few that matter; it has `feature_bound` and
+        `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" takes "gradient" (delta > 0); with a
+        solver, or for squared errors with delta = 0, "output" after a preparation; "objective"
+        (delta = 0, no penalty and no ball) where they apply, else the smallest public bound on the
+        expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -185,8 +184,7 @@ class DPLinearClassifier(DPLinearClassification):
 
     Notes
     -----
-    Noise of "core": docs/theory/core.md, Theorem 1. Of "gradient":
-    docs/theory/noisy_gradient_descent.md, Theorem 1. Of "objective":
+    Noise of "gradient": docs/theory/core.md, Theorem 1. Of "objective":
     docs/theory/objective_perturbation.md, Theorems 1 to 6. Of the others: Lowy and
     Razaviyayn (2021), Prop. 3.1, and Zhang et al. (2022), Alg. 2; constants in the classes of
     `skdp.problems`. Proofs: docs/theory.

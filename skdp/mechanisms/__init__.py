@@ -13,18 +13,16 @@ from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource, noise_source_name, secure_noise
 from skdp.mechanisms.opendp_source import OpenDPNoise, opendp_noise
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
-from skdp.mechanisms.secret_order import KeyedLabels, SecretLabels, random_order
+from skdp.mechanisms.secret_order import random_order
 from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
 
 __all__ = [
     "AdditiveMechanism",
     "Calibration",
     "GaussianMechanism",
-    "KeyedLabels",
     "NoiseSource",
     "OpenDPNoise",
     "SampledGaussianMechanism",
-    "SecretLabels",
     "SoftmaxMechanism",
     "SphericalLaplaceMechanism",
     "calibrated_draws",

@@ -25,11 +25,11 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"auto", "core", "newton", "bilevel", "bilevel_minibatch", \
+    method : {"auto", "gradient", "newton", "bilevel", "bilevel_minibatch", \
             "hypergradient", "exponential", "public"}, default="auto"
-        - "core" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The model is
-          shrunk by the noise that is known to be in it, each group of features by its own, which is
-          a penalty that nothing has to be spent on.
+        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The
+          model is shrunk by the noise that is known to be in it, each group of features by its own,
+          which is a penalty that nothing has to be spent on.
         - "newton": noisy moments of the records, then noisy gradients at private points; both the
           choice and the fit are functions of them. No budget is split.
         - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
@@ -38,29 +38,29 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
-        - "auto": "core", but "newton" with delta = 0; for several classes, or few records, with
+        - "auto": "gradient", but "newton" with delta = 0; for several classes, or few records, with
           delta = 0 the default of DPLogisticRegression, which tunes nothing; with a solver output
           perturbation on prepared rows.
 
         Those after "newton" end with output perturbation on all records at the chosen alpha. They
         serve for comparison: see docs/guide/tuning.md.
     alphas : array-like of float or None, default=None
-        Public candidates of alpha, for "core". None: all values within `alpha_bounds`.
+        Public candidates of alpha, for "gradient". None: all values within `alpha_bounds`.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "core" no
-        bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "gradient"
+        no bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
         `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. "core" has no
-        penalty of the intercept, released moments give it the best alpha for all coefficients
+        alpha. None: one alpha for all. More than about ten groups choose by chance. "gradient" has
+        no penalty of the intercept, released moments give it the best alpha for all coefficients
         together, the others tune it as a group.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
-        The intercept is free with "core", the weight of a penalised constant feature in the other
-        methods. Without it, rows should have a mean near 0.
+        The intercept is free with "gradient", the weight of a penalised constant feature in the
+        other methods. Without it, rows should have a mean near 0.
     intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
         of value `data_norm` would be. A small value makes room for the noise in the mean of the
@@ -71,7 +71,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Cost of an error for each class; 1 for those that are not named. Of the log loss it shifts
         the intercept after all releases, which has no price; without an intercept, and for other
         losses, it weighs the records. "balanced": inverse to the shares of the classes, as released
-        by methods that prepare rows for the log loss ("core", "gradient", "output"; delta > 0).
+        by methods that prepare rows for the log loss ("gradient", "output"; delta > 0).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed). The methods that end with
@@ -117,13 +117,13 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     intercept_noise_ : float or ndarray of the shape of `intercept_`
         The same of the intercept.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The alpha that was chosen. With "core" the penalty that leaves of an average coefficient
+        The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
         what early stopping and the shrinkage by the noise have left of it, or the candidate
         nearest to that. If there are groups, one per group, in the order of the sorted labels, and
         at the end that of the intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
-        released. With "core" the chosen one alone.
+        released. With "gradient" the chosen one alone.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int
@@ -135,7 +135,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     Notes
     -----
-    Noise of "core": docs/theory/core.md, Theorem 1. Of "newton": 0.6 of the budget is for
+    Noise of "gradient": docs/theory/core.md, Theorem 1. Of "newton": 0.6 of the budget is for
     second moments of rows and scaled targets +-1/2, which move by at most ``sqrt(2) (X^2 + g^2 / 4)
     / n`` in the Frobenius norm, and 0.4 for the mean gradient at models on the way, which moves by
     less than ``2 X / n``. There are two gradients, and 6 to 12 where their noise is small by public
@@ -214,7 +214,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     @property
     def _only_binary(self) -> str | None:
         given = [] if self.inner is None else ["inner"]
-        if self.method not in ("auto", "core"):
+        if self.method not in ("auto", "gradient"):
             given.insert(0, "method")
         if self.delta == 0:
             given += self._candidates
@@ -222,7 +222,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
             return None
         return (
             f"{given[0]}={shown(getattr(self, given[0]))} supports two only. method='auto' and "
-            "'core' with delta > 0 fit several"
+            "'gradient' with delta > 0 fit several"
         )
 
     def _loss(self, n_classes: int) -> Loss:

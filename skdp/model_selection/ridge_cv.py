@@ -24,11 +24,11 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"auto", "core", "sufficient_statistics", "bilevel", "bilevel_minibatch", \
+    method : {"auto", "gradient", "sufficient_statistics", "bilevel", "bilevel_minibatch", \
             "hypergradient", "exponential", "public"}, default="auto"
-        - "core" (delta > 0): that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk by
-          the noise that is known to be in it, each group of features by its own, which is a penalty
-          that nothing has to be spent on.
+        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk
+          by the noise that is known to be in it, each group of features by its own, which is a
+          penalty that nothing has to be spent on.
         - "sufficient_statistics": the moments are released once, with noise; both the
           choice and the fit are functions of them. No budget is split.
         - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
@@ -37,22 +37,22 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
         - "exponential": a draw from a grid of alpha by the exponential mechanism.
         - "public": alpha by a formula of public numbers.
-        - "auto": "core"; with delta = 0 "sufficient_statistics" if there are candidates or groups,
-          else the default of DPRidge, which has no penalty; with a solver output perturbation on
-          prepared rows.
+        - "auto": "gradient"; with delta = 0 "sufficient_statistics" if there are candidates or
+          groups, else the default of DPRidge, which has no penalty; with a solver output
+          perturbation on prepared rows.
 
         Those after "sufficient_statistics" end with output perturbation on all records at the
         chosen alpha. They serve for comparison: see docs/guide/tuning.md.
     alphas : array-like of float or None, default=None
-        Public candidates of alpha, for "core". None: all values within `alpha_bounds`.
+        Public candidates of alpha, for "gradient". None: all values within `alpha_bounds`.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "core" no
-        bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "gradient"
+        no bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
         `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. "core" has no
-        penalty of the intercept, released moments give it the best alpha for all coefficients
+        alpha. None: one alpha for all. More than about ten groups choose by chance. "gradient" has
+        no penalty of the intercept, released moments give it the best alpha for all coefficients
         together, the others tune it as a group.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
@@ -61,8 +61,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        The intercept is free with "core", the weight of a penalised constant feature in the other
-        methods. Without it, rows should have a mean near 0.
+        The intercept is free with "gradient", the weight of a penalised constant feature in the
+        other methods. Without it, rows should have a mean near 0.
     intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
         of value `data_norm` would be. A small value makes room for the noise in the mean of the
@@ -113,13 +113,13 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The alpha that was chosen. With "core" the penalty that leaves of an average coefficient
+        The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
         what early stopping and the shrinkage by the noise have left of it, or the candidate
         nearest to that. If there are groups, one per group, in the order of the sorted labels, and
         at the end that of the intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
-        released. With "core" the chosen one alone.
+        released. With "gradient" the chosen one alone.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int
@@ -131,7 +131,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     Notes
     -----
-    Noise of "core": docs/theory/core.md, Theorem 1. Of "sufficient_statistics": second
+    Noise of "gradient": docs/theory/core.md, Theorem 1. Of "sufficient_statistics": second
     moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n`` in the
     Frobenius norm. Proofs, also of the estimate that values of alpha are compared by:
     docs/theory/tuning.md.

@@ -29,7 +29,7 @@ def methods(own: str) -> Mapping[str, TuningMethod]:
 
     The second one is for ``delta == 0``.
     """
-    return {name: TUNING_METHODS[name] for name in ("core", own, *get_args(Tuner))}
+    return {name: TUNING_METHODS[name] for name in ("gradient", own, *get_args(Tuner))}
 
 
 class TunedLinearModel(DPLinearModel):
@@ -79,7 +79,7 @@ class TunedLinearModel(DPLinearModel):
     def _untuned(self, method: str) -> tuple[str, ...]:
         """Say why the fit is that of a model without a tuner."""
         reason = "a solver was given" if self._has_solver else "that needs delta > 0"
-        return (f"method={method!r} in place of 'core', since {reason}",)
+        return (f"method={method!r} in place of 'gradient', since {reason}",)
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         penalties = self._penalties(design.n_features)
@@ -227,7 +227,7 @@ class TunedLinearModel(DPLinearModel):
             return
         statistics = list(self._methods)[1]
         if self.alphas is not None or self.inner is not None:
-            name = statistics if self._budget.is_pure else "core"
+            name = statistics if self._budget.is_pure else "gradient"
             self._methods[name].check(name, self._budget, relation, asked)
         if self._has_solver and self._candidates:
             raise ValueError(

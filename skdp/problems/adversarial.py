@@ -121,7 +121,7 @@ class Attack:
     def dual_bound(self, width: int) -> float:
         """c, the largest dual norm of a vector of Euclidean norm 1."""
         if callable(self.norm):
-            raise ValueError("method='output' needs attack_norm 1, 2 or inf: take 'core'.")
+            raise ValueError("method='output' needs attack_norm 1, 2 or inf: take 'gradient'.")
         return math.sqrt(self.n_features(width)) if self.norm == math.inf else 1.0
 
     def feature_norm(self, feature_norm: float, width: int) -> float:
@@ -196,7 +196,7 @@ def _check_attackable(loss: Loss) -> None:
     if not isinstance(kinked, known):
         raise TypeError(
             f"{type(loss).__name__}: no closed form of the worst case is known. Of several classes "
-            "method='core' minimises a bound."
+            "method='gradient' minimises a bound."
         )
 
 

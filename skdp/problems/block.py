@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from skdp.problems.matrices import Matrix, scaled_rows, transposed
-from skdp.problems.persons import person_starts, person_sums
 
 
 @dataclass(frozen=True)
@@ -61,21 +60,6 @@ class Block:
     def count(self, codes: np.ndarray, n: int) -> np.ndarray:
         """Count codes below n, each record with its weight; shape (n,)."""
         return np.bincount(codes, weights=self.shares, minlength=n)
-
-    def sum_by_person(self, values: np.ndarray) -> tuple[Matrix, np.ndarray]:
-        """Sum the rows times `values` of shape (m,) over the records of each person.
-
-        Returns
-        -------
-        of_features : ndarray or csr_array of shape (n_persons, n_features)
-        of_intercept : ndarray of shape (n_persons,)
-        """
-        assert self.persons is not None
-        starts, values = person_starts(self.persons), self.weighted(values)
-        constants = np.full((len(values), 1), self.intercept)
-        scaled = values if self.scale is None else values * self.scale
-        of_intercept = person_sums(constants, values, starts)[:, 0]
-        return person_sums(self.matrix, scaled, starts), of_intercept
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""

@@ -9,16 +9,15 @@ every record once (docs/theory/scale.md).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from skdp._runtime import without_warnings
 from skdp.data.sources import (
-    Chunk,
     DataError,
     RecordsChangedError,
     RecordSource,
@@ -38,17 +37,6 @@ MOST_CHUNKS, _MOST_PIECES = 1 << 28, 4
 _TRIES = 2
 #: Bytes of a piece that stays in a cache between its mark and its sums, about.
 _PIECE = 1 << 22
-
-
-class Labels(Protocol):
-    """Labels of records, by their positions."""
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels, which are 0, ..., n_labels - 1."""
-
-    def members(self, label: int, start: int, stop: int) -> np.ndarray:
-        """Return the positions with a label from `start` to `stop`, in increasing order."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ def _added(first: Any, second: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkTask:
-    """Sum a function of bounded records over the records with a label; what leaves the driver.
+    """Sum a function of bounded records over all of them; what leaves the driver.
 
     Attributes
     ----------
@@ -86,13 +74,8 @@ class ChunkTask:
     key : MarkKey
     starts : tuple of int
         Position of the first record of each chunk, and the number of all.
-    person_starts : tuple of int or None
-        The same of persons, which have the labels then.
     function : callable
         From :class:`Records` to a number, an array or a tuple of these.
-    labels : Labels or None
-        None: all records.
-    label : int
     pass_number : int
     name : str
         On dashboards.
@@ -102,17 +85,15 @@ class ChunkTask:
     key: MarkKey
     starts: tuple[int, ...]
     function: Callable[[Records], Any]
-    labels: Labels | None
-    label: int
     pass_number: int
-    person_starts: tuple[int, ...] | None = None
     name: str = "skdp"
 
     def __call__(self, k: int, source: RecordSource) -> Partial:
         with without_warnings():  # they depend on records; settings of numpy belong to a thread
-            chunk, positions = self._read(k, source)
+            positions = range(self.starts[k], self.starts[k + 1])
             if not len(positions):
                 return Partial(0, 0, None)
+            chunk = source.read(k)
             encoded = self.bounding.encoded(chunk)
             _check_length(encoded.X, positions)
             if encoded.persons is not None:  # who is not divided
@@ -121,84 +102,9 @@ class ChunkTask:
                 [self._partial(encoded.piece(part), positions[part]) for part in _pieces(encoded.X)]
             )
 
-    def _read(self, k: int, source: RecordSource) -> tuple[Chunk, Positions]:
-        """Return the records of a chunk that the sum is over, and their positions."""
-        start, stop = self.starts[k], self.starts[k + 1]
-        if start == stop:
-            return Chunk(None), range(0)
-        if self.labels is None:
-            return source.read(k), range(start, stop)
-        if self.person_starts is None:
-            positions = self.labels.members(self.label, start, stop)
-            if not len(positions):
-                return Chunk(None), positions
-            return source.read(k, positions - start), positions
-        chunk, persons = source.read(k), self.person_starts[k : k + 2]
-        codes = _codes_of_persons(self.bounding, chunk, stop - start, *persons)
-        rows = _rows_of_persons(self.labels, self.label, codes, *persons)
-        return chunk.take(rows), start + rows
-
     def _partial(self, encoded: Encoded, positions: Positions) -> Partial:
         mark = total_mark(encoded.marks(self.key, positions))
         return Partial(len(positions), mark, self.function(self.bounding.records(encoded)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelTask:
-    """Counts and marks of the records of each label, as a sum."""
-
-    bounding: Bounding
-    key: MarkKey
-    starts: tuple[int, ...]
-    labels: Labels
-    pass_number: int
-    person_starts: tuple[int, ...] | None = None
-    name: str = "skdp"
-
-    def __call__(self, k: int, source: RecordSource) -> Partial:
-        start, stop = self.starts[k], self.starts[k + 1]
-        if start == stop:
-            return Partial(0, 0, None)
-        with without_warnings():
-            chunk, positions = source.read(k), range(start, stop)
-            encoded = self.bounding.encoded(chunk)
-            _check_length(encoded.X, positions)
-            marks = encoded.marks(self.key, positions)
-            parts = [marks[rows] for rows in self._rows(k, chunk)]
-            counts = np.array([len(part) for part in parts])
-            of_labels = np.array([total_mark(part) for part in parts], dtype=np.uint64)
-            return Partial(len(positions), total_mark(marks), (counts, of_labels))
-
-    def _rows(self, k: int, chunk: Chunk) -> Iterator[np.ndarray]:
-        """Yield the records of each label, by their places in the chunk."""
-        labels, (start, stop) = self.labels, self.starts[k : k + 2]
-        if self.person_starts is None:
-            return (labels.members(i, start, stop) - start for i in range(labels.n_labels))
-        persons = self.person_starts[k : k + 2]
-        codes = _codes_of_persons(self.bounding, chunk, stop - start, *persons)
-        return (_rows_of_persons(labels, i, codes, *persons) for i in range(labels.n_labels))
-
-
-def _codes_of_persons(
-    bounding: Bounding, chunk: Chunk, n: int, first: int, last: int
-) -> np.ndarray:
-    """Return the number in the chunk of the person of each of its n records."""
-    if chunk.user_ids is None or len(chunk.user_ids) != n:
-        raise RecordsChangedError("A chunk has other user_ids than before.")
-    assert bounding.persons is not None
-    ids, codes = bounding.persons(chunk.user_ids, n)
-    if len(ids) != last - first:
-        raise RecordsChangedError("A chunk has another number of persons than before.")
-    return codes
-
-
-def _rows_of_persons(
-    labels: Labels, label: int, codes: np.ndarray, first: int, last: int
-) -> np.ndarray:
-    """Return the records of a chunk whose person, one of `first` to `last`, has a label."""
-    are_members = np.zeros(last - first, dtype=bool)
-    are_members[labels.members(label, first, last) - first] = True
-    return np.flatnonzero(are_members[codes])
 
 
 def _pieces(X: Any) -> list[slice]:
@@ -394,27 +300,8 @@ class ChunkedRecords:
         """As :meth:`Records.gram`."""
         return self.chunk_total(GramTotal(curvature, n_outputs, rough))
 
-    def labelled(self, labels: Labels) -> list[LabelledPart]:
-        """Divide the records by labels, in one pass for the marks of the parts."""
-        task = LabelTask(
-            bounding=self._bounding,
-            key=self._survey.key,
-            starts=self._survey.starts,
-            person_starts=self._survey.person_starts,
-            labels=labels,
-            pass_number=self._next_pass(),
-            name=self.name,
-        )
-        counts, marks = self._accepted(task, self._survey.n_records, self._survey.mark)
-        return [
-            LabelledPart(labels, label, count, mark)
-            for label, (count, mark) in enumerate(zip(counts.tolist(), marks.tolist(), strict=True))
-        ]
-
-    def chunk_total(
-        self, function: Callable[[Records], Any], part: LabelledPart | None = None
-    ) -> Any:
-        """Sum a function of the records of a chunk over all records, or over those of a label.
+    def chunk_total(self, function: Callable[[Records], Any]) -> Any:
+        """Sum a function of the records of a chunk over all records.
 
         Count and mark are compared with those of the first pass before anything is returned.
 
@@ -426,28 +313,22 @@ class ChunkedRecords:
             If they cannot be read.
         """
         survey = self._survey
-        labels, label, count, mark = None, 0, survey.n_records, survey.mark
-        if part is not None:
-            labels, label, count, mark = part.labels, part.label, part.count, part.mark
         task = ChunkTask(
             bounding=self._bounding,
             key=survey.key,
             starts=survey.starts,
-            person_starts=survey.person_starts,
             function=function,
-            labels=labels,
-            label=label,
             pass_number=self._next_pass(),
             name=self.name,
         )
-        sums = self._accepted(task, count, mark)
+        sums = self._accepted(task, survey.n_records, survey.mark)
         return function(self._empty()) if sums is None else sums
 
     def _next_pass(self) -> int:
         self._passes[0] += 1
         return self._passes[0]
 
-    def _accepted(self, task: ChunkTask | LabelTask, count: int, mark: int) -> Any:
+    def _accepted(self, task: ChunkTask, count: int, mark: int) -> Any:
         """Make a pass, once more if it is refused; return its sums if the records are right."""
         cause = None
         for _ in range(_TRIES):
@@ -472,13 +353,3 @@ class ChunkedRecords:
             "was released of it. Pass stored or persisted data; a shuffle that is computed again "
             "gives another order."
         ) from cause
-
-
-@dataclass(frozen=True)
-class LabelledPart:
-    """The records with a label, and what every pass over them must find."""
-
-    labels: Labels
-    label: int
-    count: int
-    mark: int

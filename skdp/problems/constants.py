@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -168,9 +168,6 @@ class Design:
         Whether N is a number of persons, who may have any number of records.
     is_slack : bool, default=False
         Whether the weights of a record or of a person's records may add up to less than 1.
-    directions : float or None, default=None
-        Number of features of equal variance that rows are planned for; None: all features. A
-        guess, which decides on accuracy alone.
     """
 
     feature_norm: float
@@ -180,7 +177,6 @@ class Design:
     intercept: float = 0.0
     of_persons: bool = False
     is_slack: bool = False
-    directions: float | None = None
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
@@ -199,7 +195,7 @@ class Design:
     def check(self, records: Records) -> None:
         """Raise a ValueError for records with other public numbers: the noise is not for them."""
         n_public = None if self.size_ratio == 1.0 else self.n_records
-        found = replace(Design.of(records, n_public), directions=self.directions)
+        found = Design.of(records, n_public)
         if found != self:
             raise ValueError(f"The plan is for {self}, not for {found}.")
 

@@ -74,10 +74,10 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
         is, the less noise. None: 1, with a warning if weights are given.
-    method : {"auto", "core", "gradient", "output"}, default="auto"
-        "core" and "gradient" descend along noisy sums of clipped gradients, each at the row as the
-        attacker moves it; "core" has fewer rules. "output" adds noise once to the solution of the
-        penalised problem. "auto" is "core" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
+    method : {"auto", "gradient", "output"}, default="auto"
+        "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
+        moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
+        "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
         `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
@@ -117,13 +117,12 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
 
     Notes
     -----
-    "core": docs/theory/core.md, section 8; "gradient": docs/theory/noisy_gradient_descent.md,
-    section 7. For "output": neither the worst case of a record nor its dual norm is smooth
-    (erratum L19). The fit minimises a smooth surrogate, for which the guarantee is proven. It
-    understates the attack's effect on a margin by
-    at most ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise gives to a
-    margin, but between 0.05 % and 5 % of a good predictor's margins. Noise: Lowy and Razaviyayn
-    (2021), Prop. 3.1 and section 5.2; constants and proofs in `skdp.problems.adversarial`.
+    "gradient": docs/theory/core.md, section 8. For "output": neither the worst case of a record nor
+    its dual norm is smooth (erratum L19). The fit minimises a smooth surrogate, for which the
+    guarantee is proven. It understates the attack's effect on a margin by at most
+    ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise gives to a margin,
+    but between 0.05 % and 5 % of a good predictor's margins. Noise: Lowy and Razaviyayn (2021),
+    Prop. 3.1 and section 5.2; constants and proofs in `skdp.problems.adversarial`.
 
     Examples
     --------

@@ -70,10 +70,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
         is, the less noise. None: 1, with a warning if weights are given.
-    method : {"auto", "core", "gradient", "output"}, default="auto"
-        "core" and "gradient" descend along noisy sums of clipped gradients, each at the row as the
-        attacker moves it; "core" has fewer rules. "output" adds noise once to the solution of the
-        penalised problem. "auto" is "core" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
+    method : {"auto", "gradient", "output"}, default="auto"
+        "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
+        moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
+        "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
         `solver` is given.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.

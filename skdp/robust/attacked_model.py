@@ -30,14 +30,8 @@ class AttackedLinearModel(DPLinearModel):
 
     _methods: Mapping[str, Method] = {
         "output": replace(METHODS["output"], chunked=False),
-        "core": replace(
-            METHODS["core"], leads=_steps_lead, needs_mean=False, penalises_after=False
-        ),
         "gradient": replace(
-            METHODS["gradient"],
-            leads=Method.leads,
-            needs_mean=False,
-            penalises_after=False,
+            METHODS["gradient"], leads=_steps_lead, needs_mean=False, penalises_after=False
         ),
     }
 

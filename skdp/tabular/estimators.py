@@ -107,7 +107,6 @@ class TabularModel(PrivateEstimator):
                 rows = model._encoded(X, y, user_ids)
             else:
                 rows, y = model._encoded_where_read(source), None
-            linear._directions = model.encoder_.row_features.directions
             # not `fit`: its warnings are of this line
             linear._fit(rows, y, None, (user_ids, sample_weight))
             model._found_alarms = linear.__dict__.pop("_found_alarms", ())
@@ -214,7 +213,6 @@ class TabularModel(PrivateEstimator):
         parts = [part for name, each in given.items() for part in each.expand(str(name))]
         plan = self._planned_features(given, n_users or n_samples)
         features = RowFeatures(parts, plan, paired_parts(self.pairs, given))
-        linear._directions = features.directions
         return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
 
     def _of_rows(self, method: str, X: Any, return_std: bool = False) -> Any:

@@ -151,15 +151,6 @@ class RowFeatures:
             seen.add(found[j])
         return found
 
-    @property
-    def directions(self) -> float:
-        """Number of features of equal variance that the rows are planned for.
-
-        That of the linear block, times the square of what the others add to the variance of a row:
-        their own variances are small (docs/theory/tabular.md).
-        """
-        return min(self.n_linear * self._norm**2, float(self.n_features))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the plan and the sizes of its blocks as plain Python types."""
         return {

@@ -16,7 +16,6 @@ from skdp.problems import Objective
 NAMES = (
     "output",
     "phased",
-    "core",
     "gradient",
     "statistics",
     "objective",

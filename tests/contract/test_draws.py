@@ -23,7 +23,7 @@ from recorded_fits import every_case, record, recorded
 
 from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
 from skdp.algorithms.worst_group import margin_fits
-from skdp.mechanisms import NoiseSource, SecretLabels, random_order
+from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -186,7 +186,7 @@ def test_draws_are_those_of_the_report(name):
 
 
 def test_some_descents_take_the_rarer_ways(monkeypatch):
-    """Fits of margins after weighted descents, and accelerated steps with projected moments."""
+    """Fits of margins after weighted descents."""
     seen = set()
     for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
 
@@ -199,7 +199,6 @@ def test_some_descents_take_the_rarer_ways(monkeypatch):
                  "max-group classifier, gradient, rescaled"):  # fmt: skip
         quiet_fit(CASES[name], CASES[name].records(SEED))
     assert seen == {"MixFit", "ScaleFit"}
-    assert first_run("ridge, gradient, accelerated")[0].privacy_.plan["is_accelerated"]
 
 
 def check_noise(release, draw):
@@ -221,7 +220,7 @@ def check_noise(release, draw):
 
 
 def check_steps(report, release, draws):
-    """Noisy steps: together they cost what one release costs, for the records of every block."""
+    """Noisy steps: together they cost what one release costs."""
     ((leaf, _),) = leaves(release.event)
     is_pure = isinstance(leaf, PureEvent)
     kind, power = ("spherical_laplace", -1.0) if is_pure else ("gaussian", -2.0)
@@ -232,9 +231,7 @@ def check_steps(report, release, draws):
     stated = release.noise_scale / release.sensitivity
     total = 1.0 / leaf.epsilon if is_pure else leaf.noise_multiplier
     assert stated == pytest.approx(total, rel=1e-12)
-    n_blocks = report.plan.get("n_blocks", 1)
-    for k in range(n_blocks):
-        assert (multipliers[k::n_blocks] ** power).sum() == pytest.approx(total**power, rel=1e-9)
+    assert (multipliers**power).sum() == pytest.approx(total**power, rel=1e-9)
 
 
 def check_queries(report, release, draws):
@@ -443,12 +440,6 @@ def turn_orders(patch, n):
         patch.setattr(
             module, "random_order", lambda size, noise: (random_order(size, noise) - 1) % n
         )
-    members = SecretLabels.members
-    patch.setattr(
-        SecretLabels,
-        "members",
-        lambda labels, size: [np.sort((each - 1) % n) for each in members(labels, size)],
-    )
 
 
 @pytest.mark.mostly("slow", 3)

@@ -29,7 +29,7 @@ SEED = 0
 #: Methods that release moments, gradients or vertices, not coefficients.
 MOMENTS = (
     "sufficient_statistics", "newton", "gradient", "statistics", "rgda",
-    "mirror_descent", "core",
+    "mirror_descent",
 )  # fmt: skip
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [

@@ -67,7 +67,7 @@ def test_a_report_names_the_method(kind):
     # "objective" needs the log loss
     assert found >= set(kind._methods) - {"bilevel_minibatch", "objective"}
     automatic = report_of(kind, method="auto")
-    assert automatic.method in {"gradient", "core"}
+    assert automatic.method == "gradient"
 
 
 def test_one_phase_and_several():

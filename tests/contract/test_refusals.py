@@ -104,7 +104,7 @@ FAMILIES = {
                 for given in ({"method": "bilevel"}, {"method": "public"})
             ],
             ({"n_public": 10}, "add_remove"),
-            ({"method": "core", "delta": 0.0}, "needs delta > 0"),
+            ({"method": "gradient", "delta": 0.0}, "needs delta > 0"),
             *[
                 ({"alphas": [1.0], **given}, "alphas must be None")
                 for given in ({"delta": 0.0}, {"method": "public"})
@@ -119,7 +119,7 @@ FAMILIES = {
             ],
             *[
                 ({"solver": "newton", **given}, "solver must be 'auto'")
-                for given in ({"method": "core"}, {"alphas": [1.0]})
+                for given in ({"method": "gradient"}, {"alphas": [1.0]})
             ],
             *[
                 ({"solver": "newton", **given}, "with a solver compares no penalties")

@@ -32,10 +32,8 @@ from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 #: Small fits that read the numbers of a family.
 FITS = {
     "bilevel": ("localized descent",),
-    "descent": (
-        "ridge, gradient, replace-one", "logistic, gradient, replace-one",
-    ),
     "exponential": ("logistic, exponential", "logistic, localised exponential"),
+    "legacy_solves": ("logistic, prepared, little noise", "logistic, prepared, add/remove"),
     "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
     "output": (
@@ -54,16 +52,6 @@ FITS = {
 }  # fmt: skip
 #: Fits that read some numbers which no other of the family does.
 SPECIAL = {
-    "descent": {
-        "ridge, gradient, accelerated": "ACCELERATED_PATH LEARNT_PATH LONGEST_PATH FACTOR_SHARE "
-        "LEAST_FACTOR",
-        "adversarial classifier, gradient, 1": "REACH",
-        "ridge, gradient, little noise": "SETTLED LOST_VARIANCE LEAST_HORIZON",
-        "logistic, gradient, little noise": "HALF_RELIABLE NOISE_DEVIATIONS",
-        "shrunk ridge": "PENALTY_SHARE",
-        "logistic, gradient, persons": "_PERSONS_TEMPERATURE _PERSONS_NOISE _PERSONS_DISTORTION",
-        "persons with a limit": "WEIGHTED_MEANS",
-    },
     "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
     "output": {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
@@ -73,8 +61,6 @@ SPECIAL = {
     },
     "preparation": {
         "adversarial regressor, gradient, 1": "TIE",
-        "ridge, gradient, accelerated": "PROJECTED LARGEST_PROJECTED_NOISE PLACES",
-        "logistic, gradient, persons": "RECORD_LIMIT",
         "shrunk ridge": "SHRUNK PENALTY_NOISE",
         "pure ridge": "PURE_SHARES PURE_LITTLE_NOISE PURE_MOMENTS_SHARE PURE_MOMENTS_NOISE",
     },
@@ -109,7 +95,6 @@ CHANGES = {
     "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
-    "persons with a limit": ("logistic, gradient, persons", {"max_records_per_user": 2}),
     "shrunk ridge": ("ridge, gradient, little noise", {"alpha": 0.5}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
@@ -193,7 +178,7 @@ def fits_of(family, number):
 
 def is_sum(family, name):
     """Whether what a fit costs is the sum over its draws."""
-    if family in ("descent", "preparation", "worst_group"):
+    if family in ("preparation", "worst_group"):
         return getattr(case_of(name)[1], "method", None) == "gradient"
     return family == "tuning" and name in FITS[family]
 

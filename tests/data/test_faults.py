@@ -31,10 +31,7 @@ from skdp.robust import (
 from skdp.solvers import SklearnSolver
 from skdp.synthetic import DPSyntheticData
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.usefixtures("small_blocks"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N, ROWS, CHUNKS = 1200, 200, 6
 SECRET = 0.123456789
 MODELS = {
@@ -347,7 +344,7 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             "SklearnSolver .*all records in memory",
         ),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
-        (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "'output' needs all.*: 'core'"),
+        (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "'output' needs all.*: 'gradient'"),
         (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
         (DPMaxGroupLossClassifier(group_mode="public", **LOGISTIC), "'public' needs all records"),

@@ -23,7 +23,7 @@ from skdp.robust import (
     DPMaxGroupLossRegressor,
 )
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("small_blocks")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 N, D = 3000, 4
 SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
@@ -121,9 +121,6 @@ def test_a_fit_is_that_in_memory(name):
     """In every layout; the sizes of chunks may be unknown."""
     records = table(name)
     expected = in_memory(make(name), records)
-    is_old = {"gradient"} == {expected.privacy_.method} and "groups" not in name
-    has_blocks = is_old and "add/remove" not in name
-    assert (expected.privacy_.plan.get("n_blocks", 1) > 1) == has_blocks
     for layout, edges in LAYOUTS.items():
         found = make(name).fit(chunked(records, edges, sizes_are_known=layout != "many"))
         assert_same(found, expected)
@@ -165,7 +162,7 @@ class Shuffled(RecordSource):
 def test_other_engines_and_what_they_are_sent(name):
     """Chunks are read in another order, tasks run twice, merges made again.
 
-    What is sent are released and public numbers, keys of marks and labels, and names: no records.
+    What is sent are released and public numbers, keys of marks, and names: no records.
     """
     records = table(name)
     source = Shuffled(chunked(records, LAYOUTS["many"]))
@@ -230,23 +227,15 @@ def test_auto_chooses_among_the_methods_for_sources():
     ],
 )
 def test_passes(name, others):
-    """One for each release, one for the survey and one for the marks of blocks.
-
-    Blocks are the same as in memory and divide the records: a step reads its own alone.
-    """
+    """One for each release, of all records, and one for the survey."""
     source = Counting(chunked(table(name), LAYOUTS["many"]))
     plan = make(name).fit(source).privacy_.plan
-    n_blocks, n_steps = plan.get("n_blocks", 1), plan.get("n_steps", 0)
     if "gradient_noise" in plan:
         others = 1 + len(plan["gradient_noise"])
     passes = [np.concatenate(rows) for rows in source.rows]
-    assert len(passes) == 1 + others + n_steps + (n_blocks > 1)
-    parts = [rows for rows in passes if len(rows) < N]
-    assert len(parts) == (n_steps if n_blocks > 1 else 0)
-    for i in range(0, len(parts), max(n_blocks, 1)):
-        cycle = np.concatenate(parts[i : i + n_blocks])
-        np.testing.assert_array_equal(np.sort(cycle), np.arange(N))
-        np.testing.assert_array_equal(parts[i], parts[0])
+    assert len(passes) == 1 + others + plan.get("n_steps", 0)
+    for rows in passes:
+        np.testing.assert_array_equal(rows, np.arange(N))
 
 
 def test_a_model_keeps_nothing_of_the_source():

@@ -87,7 +87,7 @@ class Interrupted(DaskRecords):
 
 
 @pytest.mark.parametrize(("name", "passes"), [("logistic", {1, 2, 6}), ("groups", {2, 9, 14})])
-def test_workers_are_killed_in_passes(name, passes, own_client, table, files, small_blocks):
+def test_workers_are_killed_in_passes(name, passes, own_client, table, files):
     source = Interrupted(files, own_client, passes)
     found = MODELS[name]().fit(source)
     for timer in source.timers:
@@ -99,7 +99,7 @@ def test_workers_are_killed_in_passes(name, passes, own_client, table, files, sm
 @pytest.mark.parametrize(
     ("name", "kind"), [("logistic", "arrays"), ("squares", "frames"), ("groups", "frames")]
 )
-def test_collections(name, kind, client, table, small_blocks):
+def test_collections(name, kind, client, table):
     """Partitions of unequal lengths, in the current client."""
     X, y, groups = table
     sizes = (1000, 1, 2000, N - 3001)
@@ -117,7 +117,7 @@ def test_collections(name, kind, client, table, small_blocks):
     assert hasattr(found, "feature_names_in_") == (kind == "frames")
 
 
-def test_persons_of_partitions(client, table, small_blocks):
+def test_persons_of_partitions(client, table):
     """A sorted index keeps the records of a person in one partition."""
     X, y, _ = table
     ids = np.sort(np.random.default_rng(1).integers(0, 1500, N))
@@ -237,7 +237,7 @@ def test_pipelines_and_predictions_of_persisted_collections(client, table):
 
 
 @pytest.mark.parametrize("name", ["tuned", pytest.param("groups", marks=pytest.mark.slow)])
-def test_reads_that_fail_once_change_nothing(name, client, table, files, tmp_path, small_blocks):
+def test_reads_that_fail_once_change_nothing(name, client, table, files, tmp_path):
     reader = FailingOnce(files, tmp_path, every=3)
     source = DaskRecords(ChunkSource(reader, files.n_chunks), retries=3)
     assert_same(MODELS[name]().fit(source), in_memory(name, table))

@@ -17,7 +17,7 @@ from skdp.robust import (
 from skdp.synthetic import DPSyntheticData
 from skdp.tabular import DPTabularClassifier
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("small_blocks")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 PERSONS = 1200
 SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}

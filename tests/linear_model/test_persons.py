@@ -3,46 +3,29 @@
 import itertools
 import pickle
 import warnings
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from kept_order import KnownLabels
 from laboratory import Laboratory, contents
-from plain_noise import seeded
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp._units import person_codes
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
-from skdp.algorithms.preparation.centered_rows import (
-    CenteredRows,
-    Centering,
-    clipped_sum,
-    person_rounding,
-    sum_rounding,
-)
-from skdp.algorithms.preparation.rules import CONSTANT, RECORD_LIMIT
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
-from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Ball,
     Design,
-    EmpiricalRisk,
     FiniteSumProblem,
-    LogisticLoss,
-    Objective,
     Records,
 )
-from skdp.problems.persons import person_sums
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -109,7 +92,7 @@ METHODS = {
     "stages, groups, squares": GroupedRegressor(
         target_range=(-1, 1), group_names=[0, 1], method="output"
     ),
-    "core, tuned": DPLogisticRegressionCV(classes=[0, 1]),
+    "gradient, tuned": DPLogisticRegressionCV(classes=[0, 1]),
     "statistics": DPLogisticRegression(classes=[0, 1], method="statistics"),
     "statistics, squares": DPRidge(target_range=(0, 1), method="statistics"),
     "statistics, pure": DPRidge(target_range=(0, 1), method="statistics", delta=0.0),
@@ -181,7 +164,7 @@ ON_SOURCES = [
             ("groups, squares", "add_remove"),
             ("output", "replace_one"),
             ("prepared", "add_remove"),
-            ("core, tuned", "replace_one"),
+            ("gradient, tuned", "replace_one"),
             ("statistics, squares", "replace_one"),
         ]
     ),
@@ -238,19 +221,12 @@ def in_memory(model, X, y, user_ids, **weights):
 def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
     """Changes of the exact values of all releases, in units of the sensitivities.
 
-    Labels of blocks `follow` the persons, or stay at their places. At one history all that a fit
+    Places in secret orders `follow` the persons, or stay. At one history all that a fit
     leaves behind is the same, to the last bit: attributes, plan, report, warnings.
     """
     seen, left, releases = [], [], None
     is_slack = min(table[3].min() for table in tables) < 1.0
     for is_second, (X, y, ids, weights) in enumerate(tables):
-
-        def known(labels, number=N_PERSONS, shift=is_second and follow):
-            assert number == N_PERSONS  # units are persons
-            return KnownLabels(labels.n_labels, number, int(shift))
-
-        def members(labels, number, known=known):
-            return [known(labels).members(k, 0, number) for k in range(labels.n_labels)]
 
         def order(number, noise, is_second=is_second):
             assert number == N_PERSONS
@@ -263,8 +239,6 @@ def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
             warnings.catch_warnings(record=True) as caught,
         ):
             warnings.simplefilter("always")
-            patch.setattr(SecretLabels, "members", members)
-            patch.setattr(SecretLabels, "for_readers", known)
             for module in ORDERED:
                 patch.setattr(f"skdp.algorithms.{module}.random_order", order)
             fit(model, X, y, ids, **({"sample_weight": weights} if is_slack else {}))
@@ -418,8 +392,7 @@ def on_files(tmp_path):
 
 @pytest.mark.parametrize(("name", "relation"), ON_SOURCES)
 def test_no_release_of_chunks_moves_by_more(name, relation, monkeypatch, on_files):
-    """Blocks of sources have persons, too; with ids that are texts, and numbers in files."""
-    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
+    """With ids that are texts, and numbers in files."""
     rng, model, largest = np.random.default_rng(5), declared(name, relation), []
     for fit, is_slack in ((on_chunks, False), (on_files, True)):
         tables = neighbours(rng, relation, is_slack)
@@ -448,18 +421,15 @@ def on_cluster(client):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "relation", "n_blocks"),
-    [("two classes", "replace_one", 3), ("squares", "add_remove", 1)],
+    ("name", "relation"), [("two classes", "replace_one"), ("squares", "add_remove")]
 )
-def test_no_release_of_partitions_moves_by_more(name, relation, n_blocks, monkeypatch, on_cluster):
-    monkeypatch.setattr("skdp.algorithms.descent.rules.block_count", lambda n, largest: 3)
+def test_no_release_of_partitions_moves_by_more(name, relation, monkeypatch, on_cluster):
     model, tables = declared(name, relation), neighbours(np.random.default_rng(5), relation, True)
     assert 0.25 < max(moves(model, tables, monkeypatch, fit=on_cluster)) <= 1.0
-    assert model.privacy_.plan["n_blocks"] == n_blocks
 
 
 def test_phases_have_persons(monkeypatch):
-    """Lemma C: one phase changes, by one person; phases by the rank of the id all change."""
+    """One phase changes, by one person; phases by the rank of the id all change."""
     given = {"method": "phased", "calibration": "paper", "alpha": 10.0, "coef_norm": 0.1}
     model = declared(DPLogisticRegression(classes=[0, 1], **given), epsilon=0.9)
     tables = [neighbours(np.random.default_rng(k), "replace_one") for k in range(4)]
@@ -498,7 +468,7 @@ def test_other_weights_are_found(name, mutant, monkeypatch):
     "name",
     [
         *("squares", "squares, no intercept", "three classes", "hinges", "output"),
-        *("prepared, squares", "statistics, squares", "core, tuned"),
+        *("prepared, squares", "statistics, squares", "gradient, tuned"),
         *("attacked steps", "attacked steps, squares"),
     ],
 )
@@ -523,69 +493,6 @@ def test_order_and_names_of_ids_do_not_matter(name):
     for rows, kind in itertools.product((X, sp.csr_matrix(X)), (ids, named, named.astype(object))):
         model = declared(name).fit(rows[order], y[order], user_ids=kind[order].tolist())
         np.testing.assert_allclose(model.coef_, first.coef_, rtol=1e-7)
-
-
-def test_sums_of_persons_go_through_few_additions():
-    """Persons of 1 to 70,000 rows, dense and sparse; one is the same wherever it stands."""
-    rng = np.random.default_rng(3)
-    numbers = np.array([1, 64, 65, 70_000, 4096, 4097, 2])
-    starts = np.concatenate([[0], np.cumsum(numbers)])
-    X, factors = rng.normal(size=(starts[-1], 4)), rng.normal(size=starts[-1])
-    exact = [(factors[a:b, None] * X[a:b]).sum(axis=0) for a, b in itertools.pairwise(starts)]
-    np.testing.assert_allclose(person_sums(X, factors, starts), exact, rtol=1e-9, atol=1e-9)
-    sparse = person_sums(sp.csr_array(X), factors, starts).toarray()
-    np.testing.assert_array_equal(sparse, person_sums(X, factors, starts))
-    alone = slice(starts[3], starts[4])
-    np.testing.assert_array_equal(
-        person_sums(X[alone].copy(), factors[alone], np.array([0, numbers[3]]))[0], sparse[3]
-    )
-
-
-@pytest.mark.parametrize(
-    ("m", "factors"), [(1, None), (50, None), (5000, None), (50, [3.0, 0.2]), (5000, [3.0, 0.2])]
-)
-def test_rounding_of_a_person_is_in_the_noise(m, factors, monkeypatch):
-    """Lemma I: the computed sum beside that in extended precision, rows far from the origin.
-
-    With factors of groups, that of a person with records in two of them.
-    """
-    rng = np.random.default_rng(m)
-    mean = np.array([0.6, 0.3, -0.5])
-    X = mean + 0.01 * rng.normal(size=(m, D))
-    X, y, clip = X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None], np.ones(m), 0.3
-    groups, largest = np.arange(m) % 2, 1.0 if factors is None else 3.0
-    factors = np.ones(2) if factors is None else np.array(factors)
-    records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_persons(np.zeros(m, int))
-    centering = Centering(mean=mean, scale=0.01, offsets=np.zeros(1), target_variance=1.0)
-    rows = CenteredRows(records, centering)
-    given = clip, 0, factors, largest
-    computed = clipped_sum(rows, LogisticLoss(), np.zeros((1, D + 1)), np.zeros(1), *given)
-    A = (X.astype(np.longdouble) - mean) / np.longdouble(centering.scale)
-    A = np.column_stack([A, np.full(m, np.longdouble(CONSTANT))])
-    norms = np.sqrt((A**2).sum(axis=1))
-    residuals = np.minimum(0.5, RECORD_LIMIT * clip / norms) * factors[groups]
-    exact = (-residuals[:, None] * A).sum(axis=0) / m
-    exact *= min(1.0, largest * clip / np.sqrt((exact**2).sum()))
-    assert 0.0 < np.linalg.norm(computed - exact) <= 0.5 * largest * person_rounding(rows, clip)
-
-
-@pytest.mark.parametrize("largest", [1.0, 3.0])
-def test_a_step_has_the_rounding_of_every_person(largest, monkeypatch):
-    """Times the largest factor of the groups."""
-    monkeypatch.setattr("skdp.algorithms.descent.steps.person_rounding", lambda *_: 1.0)
-    X, y, ids = persons(np.random.default_rng(0), 100)
-    groups = (X[:, 1] > 0).astype(int)
-    records = Records(X, 1.0, 0.1, targets=y, groups=groups).of_persons(ids - 1)
-    goal = Objective(
-        EmpiricalRisk(LogisticLoss()),
-        Design.of(records),
-        neighbouring=Neighbouring.REPLACE_USER,
-    )
-    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(20.0, 1e-6))
-    with Laboratory() as laboratory:
-        descent = replace(plan, largest_factor=largest).prepare(records, NoiseSource())
-        descent.release(NoiseSource(), factors=np.array([largest, 0.2]))
-    assert laboratory.draws[-1].mechanism.sensitivity >= 100.0 * largest
 
 
 def test_rounding_of_the_sizes_of_groups_of_persons():
@@ -672,37 +579,6 @@ def test_ids_in_a_list(kind):
     X, y, ids = persons(np.random.default_rng(9), 40)
     model = declared("squares").fit(X, y, user_ids=[kind(each) for each in ids])
     assert model.privacy_.releases[0].n_records == 40
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_parts_of_records_may_be_short_and_persons_long(sparse, monkeypatch):
-    """Sums of clipped persons are those of one part; other sums have parts of bounded length."""
-    rng = np.random.default_rng(10)
-    ids = np.repeat(np.arange(30), rng.choice([1, 3, 200], 30))
-    X = rng.normal(size=(len(ids), D)) / 3.0
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
-    y = (X[:, 0] > 0.0).astype(float)
-    found, lengths = [], []
-    for size in (16_384, 16):
-        rows = sp.csr_matrix(X) if sparse else X
-        records = Records(rows, 1.0, 0.1, targets=y).of_persons(ids)
-        records.block_size = size
-        view = CenteredRows(records, Centering.unknown(D, 1), has_threads=False)
-        given = np.ones((1, D + 1)), np.zeros(1), 0.05
-        totals = []
-        for n_blocks in (1, 3):
-            view.divide(n_blocks, seeded(1))
-            totals += [clipped_sum(view, LogisticLoss(), *given, k) for k in range(n_blocks)]
-        np.testing.assert_allclose(totals[0], sum(totals[1:]), atol=1e-12)
-        found.append(np.concatenate(totals))
-
-        def longest(block, norms):
-            lengths.append(len(norms))
-            return np.zeros(1)
-
-        view.full_total(longest)
-        assert max(lengths[-len(view._all_norms) :]) <= 4 * size
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
 
 
 def test_a_limit_for_persons_needs_ids():

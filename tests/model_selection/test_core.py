@@ -37,12 +37,12 @@ def make(name, kind=0, classes=(0, 1), **parameters):
 @pytest.mark.parametrize(
     ("parameters", "method"),
     [
-        ({}, "core"),
-        ({"neighbouring": "add_remove", "n_public": 3000}, "core"),
-        ({"alphas": [1e-3, 1.0]}, "core"),
-        ({"alpha_bounds": (1e-3, 1.0)}, "core"),
-        ({"penalty_groups": np.array([0, 0, 1, 1, 1])}, "core"),
-        ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "core"),
+        ({}, "gradient"),
+        ({"neighbouring": "add_remove", "n_public": 3000}, "gradient"),
+        ({"alphas": [1e-3, 1.0]}, "gradient"),
+        ({"alpha_bounds": (1e-3, 1.0)}, "gradient"),
+        ({"penalty_groups": np.array([0, 0, 1, 1, 1])}, "gradient"),
+        ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "gradient"),
         ({"solver": "lbfgs"}, "output"),
         ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, None),
     ],
@@ -53,7 +53,7 @@ def test_the_method_follows_from_public_numbers(name, parameters, method):
     assert model.privacy_.method == (method or STATISTICS[name])
     assert np.isfinite(model.coef_).all()
     text = " ".join(model.privacy_.remarks)
-    assert ("in place of 'core', since" in text) == (method == "output")
+    assert ("in place of 'gradient', since" in text) == (method == "output")
     several = "penalty_groups" in parameters
     assert np.shape(model.alpha_) == ((2,) if several else ())
     np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
@@ -77,7 +77,7 @@ def test_without_candidates_the_model_is_that_of_the_core(n_classes, epsilon):
         y = np.digitize(y, np.linspace(-0.2, 0.2, n_classes - 1))
     given = {"classes": range(n_classes), "epsilon": epsilon}
     model = make(name, **given).fit(X, y)
-    plain = make(name, 1, method="core", **given).fit(X, y)
+    plain = make(name, 1, method="gradient", **given).fit(X, y)
     assert model.privacy_.event == plain.privacy_.event
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-12)
     np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-6, atol=1e-9)
@@ -89,12 +89,12 @@ def test_several_classes_have_groups_but_no_other_tuner():
     X, y = table("ridge")
     y, classes = np.digitize(y, [-0.2, 0.2]), range(3)
     model = make("logistic", classes=classes, penalty_groups=[0, 0, 1, 1, 1]).fit(X, y)
-    assert model.privacy_.method == "core" and model.alpha_.shape == (2,)
+    assert model.privacy_.method == "gradient" and model.alpha_.shape == (2,)
     assert model.__sklearn_tags__().classifier_tags.multi_class
     for parameters in ({"method": "bilevel"}, {"alpha_bounds": (1e-3, 1.0), "delta": 0.0}):
         refused = make("logistic", classes=classes, **parameters)
         assert not refused.__sklearn_tags__().classifier_tags.multi_class
-        with pytest.raises(ValueError, match=r"supports two only\. method='auto' and 'core'"):
+        with pytest.raises(ValueError, match=r"supports two only\. method='auto' and 'gradient'"):
             refused.fit(X, y)
 
 
@@ -106,7 +106,7 @@ def test_one_penalty_of_several_classes_is_chosen(given):
         make("logistic", kind, classes=classes, epsilon=3.0, **({} if kind else given)).fit(X, y)
         for kind in (0, 1)
     )
-    assert model.privacy_.method == "core" and model.coef_.shape == model.coef_noise_.shape
+    assert model.privacy_.method == "gradient" and model.coef_.shape == model.coef_noise_.shape
     assert model.alpha_ < 0.1 and model.score(X, y) > plain.score(X, y) - 0.02
 
 
@@ -203,7 +203,7 @@ def test_groups_find_the_features_without_an_effect():
 def test_a_source_is_taken_by_the_core_and_by_moments(name):
     X, y = table(name, n=2000)
     source = ArrayRecords(X, y)
-    assert make(name, epsilon=10.0).fit(source).privacy_.method == "core"
+    assert make(name, epsilon=10.0).fit(source).privacy_.method == "gradient"
     assert make(name, method=STATISTICS[name]).fit(source).privacy_.method == STATISTICS[name]
 
 

@@ -488,7 +488,7 @@ def test_refusals():
         AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, WholeSpace(), attack, 0.1)
     with pytest.raises(TypeError, match="no closed form"):
         AdversarialRisk(SoftmaxLoss(3), attack).constants(Design(1.0, 4, 100), 1.0, 1.0)
-    with pytest.raises(ValueError, match="take 'core'"):
+    with pytest.raises(ValueError, match="take 'gradient'"):
         Attack(np.sign, 0.1).dual_bound(3)
     for wrong in ((3, 0.1), (2, -1.0), (2, math.inf)):
         with pytest.raises(ValueError, match="must be"):

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_noise import seeded
 
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError, RecordSource
-from skdp.mechanisms import SecretLabels
 from skdp.problems import HalfSquaredLoss, Records, chunked_records
 from skdp.problems import records as records_module
 from skdp.problems.bounding import Bounding
@@ -64,20 +62,6 @@ def test_sums_are_those_in_memory():
     np.testing.assert_allclose(other.gram(gram), one.gram(gram), rtol=1e-12)
     with pytest.raises(NotImplementedError):
         other.total(Targets(), part=slice(None, None, 2))
-
-
-def test_parts_of_labels_are_disjoint_and_may_be_empty():
-    X, y = table(5)
-    records = chunked(ArrayRecords(X, y, chunk_rows=2))
-    labels = SecretLabels(12, seeded(0)).for_readers()
-    parts = records.labelled(labels)
-    members = [np.flatnonzero(labels.of(0, 5) == k) for k in range(12)]
-    assert [part.count for part in parts] == [len(rows) for rows in members]
-    assert 0 in [part.count for part in parts]
-    for part, rows in zip(parts, members, strict=True):
-        found = records.chunk_total(Total(), part)
-        np.testing.assert_allclose(found, [y[rows].sum()], rtol=1e-14)
-        assert found.shape == (1,)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ def random_case(rng: np.random.Generator) -> Case:
             parameters["coef_norm"] = 1.0
         parameters["objective"] = one("empirical", "population")
     if method in ("gradient", "rgda") and rng.random() < 0.9:  # else it is refused
-        parameters |= {"alpha": "auto", "coef_norm": None, "objective": "empirical"}
+        if "CV" not in name:
+            parameters |= {"alpha": "auto", "coef_norm": None, "objective": "empirical"}
         parameters |= {"solver": "auto", "delta": one(1e-6, 0.1)}
         if rng.random() < 0.3:
             parameters |= {"neighbouring": "add_remove", "n_public": n}

@@ -352,13 +352,7 @@ def _linear() -> list[Case]:
             "add/remove": add_remove,
             "little noise": little_noise,
             "alpha": {"alpha": 0.3},
-        }),
-        ("{}, core, {}", [0.01], losses, losses, {"method": "core"}, {
-            "replace-one": {},
-            "no intercept": no_intercept,
-            "add/remove": add_remove,
-            "little noise": little_noise,
-            "alpha": {"alpha": 0.3},
+            "alpha, little noise": little_noise | {"alpha": 0.3},
         }),
         ("{}, prepared, {}", [0.01], prepared, both, {"method": "output"}, {
             "replace-one": {},
@@ -385,25 +379,20 @@ def _linear() -> list[Case]:
 
 
 def _descents() -> list[Case]:
-    """Noisy gradient descent on ways that small records and budgets do not take."""
-    shared, core = ({"method": name, "delta": 0.01} for name in ("gradient", "core"))
+    """Noisy gradient steps of persons and weights, and of groups with little noise."""
+    shared = {"method": "gradient", "delta": 0.01}
     groups = shared | {"epsilon": 1e4, "group_proportions": [0.5, 0.25, 0.25]}
     return [
-        Case("logistic, gradient, persons", DPLogisticRegression, shared | {"epsilon": 50.0},
-             n=16, n_classes=2, unit="person"),
         Case("multinomial, gradient, persons", DPLogisticRegression, shared, n=16, n_classes=3,
              unit="person"),
         Case("ridge, gradient, persons", DPRidge, shared, n=16, unit="person"),
-        Case("multinomial, core, persons", DPLogisticRegression, core, n=16, n_classes=3,
-             unit="person"),
-        Case("ridge, core, persons", DPRidge, core, n=16, unit="person"),
-        Case("hinge, core, persons", DPLinearClassifier, core | {"loss": "hinge"}, n=16,
+        Case("hinge, gradient, persons", DPLinearClassifier, shared | {"loss": "hinge"}, n=16,
              n_classes=3, unit="person"),
-        Case("adversarial classifier, core, persons", DPAdversarialClassifier, core, n=16,
+        Case("adversarial classifier, gradient, persons", DPAdversarialClassifier, shared, n=16,
              n_classes=3, unit="person"),
-        Case("adversarial regressor, core, weights", DPAdversarialRegressor, core, n=16,
+        Case("adversarial regressor, gradient, weights", DPAdversarialRegressor, shared, n=16,
              unit="weight"),
-        Case("ridge, gradient, accelerated", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
+        Case("ridge, gradient, many features", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),
     ]  # fmt: skip
@@ -454,15 +443,13 @@ def _special() -> list[Case]:
                         parameters |= {"neighbouring": relation, "n_public": 8}
                     title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
                     cases.append(Case(title, estimator, parameters, n_classes=n_classes))
-        for norm, name in itertools.product((1, np.inf), ("gradient", "core")):
-            title = f"adversarial {task}, {name}, {norm:g}"
-            parameters = {"attack_norm": norm, "method": name}
+        for norm in (1, np.inf):
+            title = f"adversarial {task}, gradient, {norm:g}"
+            parameters = {"attack_norm": norm, "method": "gradient"}
             cases.append(Case(title, estimator, parameters, n_classes=n_classes))
-    classes = {"attack_norm": 2, "neighbouring": "add_remove", "n_public": 8}
-    for name in ("gradient", "core"):
-        title = f"adversarial classifier, {name}, three classes"
-        given = classes | {"method": name}
-        cases.append(Case(title, DPAdversarialClassifier, given, n_classes=3))
+    title = "adversarial classifier, gradient, three classes"
+    given = {"attack_norm": 2, "neighbouring": "add_remove", "n_public": 8, "method": "gradient"}
+    cases.append(Case(title, DPAdversarialClassifier, given, n_classes=3))
     return cases
 
 
@@ -588,7 +575,7 @@ def _tuned() -> list[Case]:
         for method in estimator._methods:
             sampled = method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
-                if delta == 0 and (method.startswith("bilevel") or method == "core"):
+                if delta == 0 and (method.startswith("bilevel") or method == "gradient"):
                     continue
                 variants: dict[str, dict[str, Any]] = {"": {}}
                 if delta > 0 and not sampled:
@@ -597,7 +584,7 @@ def _tuned() -> list[Case]:
                     variants[", no intercept"] = {"fit_intercept": False}
                 if method == "bilevel":
                     variants[", noisy steps"] = {"inner": "localized_gd"}
-                if method == "core":
+                if method == "gradient":
                     nominal = {"neighbouring": "add_remove", "n_public": 8}
                     variants[", add/remove"] = nominal
                     variants[", no intercept"] = {"fit_intercept": False, "alphas": [0.01, 1.0]}

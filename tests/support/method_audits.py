@@ -290,7 +290,7 @@ _VERTICES = {"data_norm": None, "coef_norm_l1": 1.0, "feature_bound": 1.0}
 
 
 def _deltas(method: str) -> tuple[float, ...]:
-    if method in ("gradient", "rgda", "bilevel", "bilevel_minibatch", "core", "adaptive"):
+    if method in ("gradient", "rgda", "bilevel", "bilevel_minibatch", "adaptive"):
         return (DELTA,)
     return 0.0, DELTA
 

@@ -93,7 +93,6 @@ def test_the_model_is_that_of_the_encoded_rows(make, relation):
         assert list(model.classes_) == ["no", "yes"]
     else:
         linear = DPRidge(3.0, target_range=(-3, 4), **shared)
-        linear._directions = model.encoder_.row_features.directions
         linear.fit(rows, y)
     np.testing.assert_array_equal(model.predict(X), linear.predict(rows))
     report, features = model.privacy_, model.privacy_.plan["features"]

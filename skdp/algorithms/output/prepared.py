@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.descent.rules import largest_residual, odds_clip, temperature_share
-from skdp.algorithms.descent.shares import class_shares, kept_of_columns
-from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.legacy_solves.rules import largest_residual, odds_clip, temperature_share
+from skdp.algorithms.legacy_solves.shares import class_shares, kept_of_columns
+from skdp.algorithms.legacy_solves.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
@@ -472,8 +472,6 @@ class PreparedOutputPlan(Plan):
             left.outputs**2 @ (left.variances @ squares),
             moments,
             deviation,
-            centering=prepared.centering,
-            loss=self.risk.loss,
             noise=self._noise,
             n_records=self.objective.design.n_records,
         )

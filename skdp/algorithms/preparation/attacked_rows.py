@@ -3,25 +3,19 @@
 The worst move of a row for a weight vector, or for the difference of two, is a function of the
 weights alone, by Danskin's theorem the gradient of the worst loss is that at the moved row, and
 clipping is for moved rows: what a record adds to a sum has the same bound as without an attack
-(docs/theory/noisy_gradient_descent.md, section 7).
+(docs/theory/core.md, Lemma 2a).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import (
-    CenteredRecords,
-    ClippedGradients,
-    ClippedPersons,
-)
+from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
 from skdp.problems import Attack, Loss, SoftmaxLoss
 from skdp.problems.block import Block
-from skdp.problems.persons import person_starts, person_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,44 +132,3 @@ class AttackedGradients(ClippedGradients):
         pulls = shares[:, :, None] * moves.rows
         of_classes = pulls.sum(axis=0) - pulls.sum(axis=1)
         return np.asarray(total + loss.basis.T @ of_classes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackedPersons(ClippedPersons):
-    """The same for the sums of persons, of a loss of one margin.
-
-    A person's sum is as long as that over its rows and those over its moves together at most.
-    """
-
-    gradients: AttackedGradients
-
-    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
-        assert block.persons is not None
-        parts, moves = self.gradients.ends(block, norms), self.gradients.moves
-        of_features, of_intercept = block.sum_by_person(parts.sum(axis=1))
-        starts, ones = person_starts(block.persons), np.ones((len(parts), 1))
-        ways = [person_sums(ones, block.weighted(part), starts) for part in parts.T]
-        of_moves = np.hstack(ways)
-        lengths = np.sqrt(self._squares(of_features, of_intercept))
-        lengths += np.abs(of_moves) @ moves.lengths
-        factors = np.minimum(1.0, self.clip_norm / np.maximum(lengths, 1e-150))
-        total = factors @ of_features
-        if self.constant:
-            total = np.append(total, factors @ of_intercept)
-        return np.asarray(total + (factors @ of_moves) @ moves.rows)[None]
-
-
-def attacked_sum(
-    rows: CenteredRecords, gradients: AttackedGradients, clip_norm: float, k: int
-) -> np.ndarray:
-    """Sum the gradients of block k as :func:`~.centered_rows.clipped_sum` does, under attack."""
-    statistic: Any = gradients
-    if rows.of_persons:
-        statistic = AttackedPersons(
-            gradients=gradients,
-            clip_norm=clip_norm,
-            unit=rows.unit,
-            shift=rows.shift,
-            constant=rows.constant,
-        )
-    return rows.sums(rows.total(statistic, k))

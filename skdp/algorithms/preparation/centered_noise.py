@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from skdp.algorithms.descent.temperature import TemperatureNoise
+from skdp.algorithms.legacy_solves.temperature import TemperatureNoise
 from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.preparation.plan import Preparation

@@ -6,23 +6,19 @@ public. Sums of gradients are over records whose gradients are clipped to a norm
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
+from skdp.algorithms.core.margin_laws import CONSTANT
 from skdp.algorithms.preparation import rules
-from skdp.mechanisms import NoiseSource, SecretLabels
 from skdp.problems import Design, Loss, Records
 from skdp.problems.block import Block
-from skdp.problems.matrices import Matrix
-from skdp.problems.persons import ADDITIONS, person_starts
 from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
@@ -50,7 +46,7 @@ class Centering:
     errors : tuple of two floats, default=(0.0, 1.0)
         Deviations of the noise of a coordinate of the mean of rows, in units of the scale, and of
         the mean of targets. 0 and 1 where the offsets are no release.
-    constant : float, default=rules.CONSTANT
+    constant : float, default=CONSTANT
         Value of the constant beside centered rows.
     """
 
@@ -60,7 +56,7 @@ class Centering:
     target_variance: float
     n_records: float | None = None
     errors: tuple[float, float] = (0.0, 1.0)
-    constant: float = rules.CONSTANT
+    constant: float = CONSTANT
 
     @classmethod
     def unknown(cls, n_features: int, n_outputs: int) -> Centering:
@@ -110,13 +106,9 @@ class CenteredRecords(ABC):
         Value of the constant; 0 without an intercept.
     norm_bound : float
         Bound on the norm of A for every conceivable row.
-    of_persons : bool
-        Whether gradients are clipped for each person, not for each record.
     n_counted : float or None
         Released number of records, if there is one.
     """
-
-    of_persons = False
 
     def __init__(self, data_norm: float, has_intercept: bool, centering: Centering) -> None:
         self.has_intercept, self.n_counted = has_intercept, centering.n_records
@@ -129,14 +121,6 @@ class CenteredRecords(ABC):
         self.amplification = self.norm_bound / self.constant if has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
-
-    @abstractmethod
-    def divide(self, n_blocks: int, noise: NoiseSource) -> None:
-        """Divide the records into blocks by independent secret labels (docs/theory/order.md)."""
-
-    @abstractmethod
-    def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
-        """Sum a statistic of parts and the norms in them over the records of block k, in a tree."""
 
     @abstractmethod
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -172,7 +156,7 @@ class CenteredRecords(ABC):
         return self.sums(self.sums(gram).T)
 
     def _cancellation(self) -> float:
-        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
+        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 6)."""
         if not self.has_intercept:
             return 1.0
         off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / self.constant) ** 2
@@ -191,48 +175,17 @@ class CenteredRows(CenteredRecords):
     """
 
     def __init__(self, records: Records, centering: Centering, has_threads: bool = True) -> None:
+        if records.factors is not None:  # norms would not know them
+            raise ValueError("Records whose columns are scaled have no centered rows.")
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
-        self.of_persons = records.persons is not None
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
-        self._all = self._kept(self._slices(records.n_records))
-        self._parts: list[Any] = []
-        self._norms_of_parts: list[list[np.ndarray]] | None = None
-        self._undivided()
+        self._parts = self._kept(self._slices(records.n_records))
 
     @cached_property
-    def _all_norms(self) -> list[np.ndarray]:
-        return [self._norms(block) for block in self._made(self._all)]
-
-    @property
-    def norms(self) -> list[list[np.ndarray]]:
-        """Upper bounds on the norms of A, for each block and part of it."""
-        return [self._all_norms] if self._norms_of_parts is None else self._norms_of_parts
-
-    def divide(self, n_blocks: int, noise: NoiseSource) -> None:
-        """Divide the records into blocks by independent secret labels (docs/theory/order.md).
-
-        Rows of a block are gathered whenever they are needed, but those of a CSR matrix once.
-        """
-        if n_blocks == len(self._parts):
-            return
-        if n_blocks == 1:
-            self._undivided()
-            return
-        norms, records = np.concatenate(self._all_norms), self._records
-        labels = SecretLabels(n_blocks, noise)
-        blocks = map(records.records_of, labels.members(records.n_units))
-        parts = [[block[part] for part in self._of_persons(block)] for block in blocks]
-        self._norms_of_parts = [[norms[positions] for positions in block] for block in parts]
-        self._parts = [self._kept(block) if self._threads else block for block in parts]
-
-    def _undivided(self) -> None:
-        """Make all records one block, whose parts end with a person."""
-        self._parts, self._norms_of_parts = [self._all], None
-        if self.of_persons:
-            norms, slices = np.concatenate(self._all_norms), self._of_persons(slice(None))
-            self._parts = [self._kept(slices)]
-            self._norms_of_parts = [[norms[part] for part in slices]]
+    def norms(self) -> list[np.ndarray]:
+        """Upper bounds on the norms of A, for each part of the records."""
+        return [self._norms(block) for block in map(self._block, self._parts)]
 
     def _slices(self, n: int) -> list[slice]:
         """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
@@ -241,55 +194,25 @@ class CenteredRows(CenteredRecords):
             size = -(-n // (4 * -(-n // size)))
         return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
 
-    def _of_persons(self, positions: np.ndarray | slice) -> list[slice]:
-        """Cut some records into parts that end with a person: a part has any number of records.
-
-        But the number of persons in it is bounded, and their sums are formed in trees of their own.
-        """
-        if self._records.persons is None:
-            assert isinstance(positions, np.ndarray)
-            return self._slices(len(positions))
-        starts = person_starts(self._records.persons[positions])
-        ends = [part.stop for part in self._slices(int(starts[-1]))]
-        ends = np.unique(starts[np.searchsorted(starts, ends)]).tolist()
-        return list(map(slice, [0, *ends[:-1]], ends))
-
-    def _kept(self, parts: Sequence[slice | np.ndarray]) -> Sequence[slice | np.ndarray | Block]:
+    def _kept(self, parts: Sequence[slice]) -> Sequence[slice | Block]:
         """Make the parts once, but for rows in single precision."""
         is_double = self._records.matrix.dtype == np.float64
         return list(map(self._block, parts)) if is_double else parts
 
-    def _made(self, parts: Sequence[slice | np.ndarray | Block]) -> Iterator[Block]:
-        return map(self._block, parts)
-
-    def _block(self, part: slice | np.ndarray | Block) -> Block:
+    def _block(self, part: slice | Block) -> Block:
         return part if isinstance(part, Block) else self._records.block(part)
 
-    def block(self, k: int) -> list[Block]:
-        """Return the parts of a block."""
-        return list(self._made(self._parts[k]))
-
-    def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
-        return self._sum(statistic, self._parts[k], self.norms[k])
-
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
+        # parts of sparse rows in threads, since their products have none
+        parts, norms = self._parts, [_NO_NORMS] * len(self._parts)
         if getattr(statistic, "needs_norms", True):
-            return self._sum(statistic, self._all, self._all_norms)
-        return self._sum(statistic, self._all, [_NO_NORMS] * len(self._all))
-
-    def _sum(
-        self,
-        statistic: Callable[[Block, np.ndarray], np.ndarray],
-        parts: Sequence[slice | np.ndarray | Block],
-        norms: Sequence[np.ndarray],
-    ) -> np.ndarray:
-        """Sum over parts; those of sparse rows in threads, since their products have none."""
+            norms = self.norms
         if len(parts) == 1:
             return statistic(self._block(parts[0]), norms[0])
         if self._threads is None:
-            return tree_sum(map(statistic, self._made(parts), norms))
+            return tree_sum(map(statistic, map(self._block, parts), norms))
 
-        def of_part(part: slice | np.ndarray | Block, norms: np.ndarray) -> np.ndarray:
+        def of_part(part: slice | Block, norms: np.ndarray) -> np.ndarray:
             return statistic(self._block(part), norms)
 
         return tree_sum(self._threads.map(of_part, parts, norms))
@@ -309,7 +232,11 @@ class CenteredRows(CenteredRecords):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedGradients:
-    """Sums of clipped gradients in coordinates ``(x, 1)``; see :func:`clipped_sum`.
+    """Sums of clipped gradients in coordinates ``(x, 1)``.
+
+    The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
+    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
+    multiplied by the factor of the record's group.
 
     Attributes
     ----------
@@ -347,101 +274,3 @@ class ClippedGradients:
             own = self.group_factors[block.groups]
             residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
         return residuals
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClippedPersons:
-    """Sums over persons of the weighted sums of their gradients, each of which is clipped.
-
-    The gradients of records are clipped first, to :data:`rules.RECORD_LIMIT` times the norm, so
-    that rounding does not depend on the released weights.
-
-    Attributes
-    ----------
-    gradients : ClippedGradients
-        Of the records; its `clip_norm` is their limit.
-    clip_norm : float
-        Of a person.
-    unit, constant : float
-    shift : ndarray of shape (n_features,)
-        As of :class:`CenteredRecords`.
-    """
-
-    gradients: ClippedGradients
-    clip_norm: float
-    unit: float
-    shift: np.ndarray
-    constant: float
-
-    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
-        residuals = self.gradients.residuals(block, norms)
-        columns = residuals[:, None] if residuals.ndim == 1 else residuals
-        sums = [block.sum_by_person(column) for column in np.ascontiguousarray(columns.T)]
-        squares = np.zeros(len(sums[0][1]))
-        for pair in sums:
-            squares += self._squares(*pair)
-        factors = np.minimum(1.0, self.clip_norm / np.sqrt(np.maximum(squares, 1e-300)))
-        totals = [factors @ of_features for of_features, _ in sums]
-        if self.constant:
-            totals = [
-                np.append(total, factors @ of_intercept)
-                for total, (_, of_intercept) in zip(totals, sums, strict=True)
-            ]
-        return np.stack(totals)
-
-    def _squares(self, of_features: Matrix, of_intercept: np.ndarray) -> np.ndarray:
-        """Bound the squared norms of sums over centered rows, given those over ``(x, 1)``."""
-        squares = row_norms(of_features, squared=True) / self.unit**2
-        if not self.constant:
-            return squares * (1.0 + (len(self.shift) + 8) * EPS)
-        shift = float(self.shift @ self.shift)
-        lengths = np.sqrt(squares) + np.abs(of_intercept) * math.sqrt(shift)
-        squares -= 2.0 * of_intercept * (of_features @ self.shift) / self.unit
-        squares += of_intercept**2 * (shift + self.constant**2)
-        # the products cancel: an upper bound on their rounding is added
-        return np.maximum(squares, 0.0) + two_norms(len(self.shift), lengths**2)
-
-
-def clipped_sum(
-    rows: CenteredRecords,
-    loss: Loss,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    clip_norm: float,
-    k: int = 0,
-    group_factors: np.ndarray | None = None,
-    largest_factor: float = 1.0,
-) -> np.ndarray:
-    """Sum the gradients of the records of block k, each clipped to a norm; no noise.
-
-    The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
-    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
-    multiplied by the factor of the record's group, which is at most `largest_factor`. If records
-    are of persons, the weighted sum of a person's is clipped to ``clip_norm * largest_factor``.
-    """
-    gradients = ClippedGradients(
-        loss=loss,
-        weights=rows.weights(weights),
-        offset=offsets.squeeze(),
-        clip_norm=clip_norm * (rules.RECORD_LIMIT if rows.of_persons else 1.0),
-        group_factors=group_factors,
-    )
-    statistic: Any = gradients
-    if rows.of_persons:
-        statistic = ClippedPersons(
-            gradients=gradients,
-            clip_norm=clip_norm * largest_factor,
-            unit=rows.unit,
-            shift=rows.shift,
-            constant=rows.constant,
-        )
-    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-        return rows.sums(rows.total(statistic, k))
-
-
-def person_rounding(rows: CenteredRecords, clip_norm: float, is_attacked: bool = False) -> float:
-    """Bound how far apart two computed sums of a person are (docs/theory/persons.md, Lemma I)."""
-    limit = rules.RECORD_LIMIT * clip_norm
-    d = len(rows.shift)
-    sums = 2.0 * (ADDITIONS + d + 16) * EPS * limit * (rows.amplification + is_attacked)
-    return sums + two_norms(d, rows.cancellation + is_attacked) * limit

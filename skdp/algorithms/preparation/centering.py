@@ -2,7 +2,7 @@
 
 Gradient descent on rows with a large common part learns that part first and the rest slowly. Here
 the rows are moved by a private mean and divided by a private scale, and the model starts from the
-private distribution of the targets (docs/theory/noisy_gradient_descent.md, section 2).
+private distribution of the targets (docs/theory/preparation.md, section 8).
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def plan_centering(
     moves_rows: bool = True,
     is_pure: bool = False,
 ) -> CenteringPlan:
-    """Calibrate the release as :class:`NoisySum` does, by Lemma 1."""
+    """Calibrate the release as :class:`NoisySum` does, by Lemma M."""
     moves_rows = moves_rows and design.intercept > 0
     given = loss, design, neighbouring, mu, moves_rows, is_pure
     (means, weight), clip = _sum(*given, 1.0), 1.0
@@ -376,7 +376,7 @@ def _sum(
     is_pure: bool,
     target_clip: float,
 ) -> tuple[NoisySum, float]:
-    """Return the release with the sensitivity of Lemma 1, and the weight of the count."""
+    """Return the release with the sensitivity of Lemma M, and the weight of the count."""
     targets = _targets(loss, design.intercept > 0, target_clip)
     is_replaced, count = neighbouring.is_replaced, _COUNT_WEIGHT
     if is_replaced:
@@ -397,7 +397,7 @@ def _sum(
         size=norm,
         n_entries=design.n_features * moves_rows + 1 + targets.size + (count > 0.0),
         name="means of rows and targets" if moves_rows else "mean square norm and targets' means",
-        reference="docs/theory/noisy_gradient_descent.md, Lemma 1",
+        reference="docs/theory/preparation.md, Lemma M",
         is_pure=is_pure,
     )
     return means, count

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.descent.rules import centering_share
+from skdp.algorithms.legacy_solves.rules import centering_share
 from skdp.algorithms.preparation import rules
 from skdp.algorithms.preparation.centered_chunks import centered
 from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering

@@ -1,16 +1,12 @@
 """Tuned numbers of the preparation of rows and targets.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
-were chosen on simulated tables (docs/theory/noisy_gradient_descent.md, section 5);
-``benchmarks/run.py linear_families`` and ``over_constant`` show what the choices give.
+were chosen on simulated tables; ``benchmarks/run.py linear_families`` and ``over_constant`` show
+what the choices give.
 """
 
 from __future__ import annotations
 
-#: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
-CONSTANT = 0.2
-#: Norm that gradients of records are clipped to before those of persons are, in units of theirs.
-RECORD_LIMIT = 8.0
 #: Under attack: sum of the residuals at both ends, in units of the bound on targets, from which on
 #: one end alone is the worst.
 TIE = 1e-4
@@ -29,14 +25,9 @@ SHARE_PRIOR, LEAST_SHARE = 1.0, 0.005
 #: the least bound that they are clipped to.
 TARGET_NOISE, LEAST_TARGET_CLIP = 0.06, 0.25
 
-#: Second moments: spectral norm of the noise in units of the mean eigenvalue, above which there is
-#: no inverse, and number of features above which there is none.
+#: Second moments: spectral norm of the noise in units of the mean eigenvalue, and number of
+#: features, above which there is no release.
 LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
-#: Least and largest number of coordinates of a projection, and spectral norm of the noise of
-#: projected moments above which there is no release.
-PROJECTED, LARGEST_PROJECTED_NOISE = (16, 128), 0.1
-#: Number of coordinates that a feature is projected to: two features seldom share more than one.
-PLACES = 4
 
 #: Spread of targets: bins by powers of 2 of the bound, and share of a normal law that is further
 #: away than its standard deviation.

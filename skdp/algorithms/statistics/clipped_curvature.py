@@ -13,8 +13,6 @@ from skdp.algorithms.preparation.calibration import normal_law
 from skdp.algorithms.preparation.penalty import normal_slopes, typical_curvatures
 from skdp.problems import Design, Loss
 
-#: Variance of margins that is none.
-_LEAST_MARGIN = 1e-12
 #: Halvings of the range of a factor.
 _HALVINGS = 12
 #: Number of quantiles of the lengths of rows.
@@ -29,18 +27,12 @@ class ClippedCurvature:
     ----------
     mean : ndarray of shape (k, k)
         Its mean, for directions that the margins do not depend on.
-    along : ndarray of shape (k, n_axes, k, n_axes)
-        Its mean times the products of the standardised margins.
     squares : ndarray of shape (k, k)
         Mean products of clipped residuals.
-    axes : ndarray of shape (k, n_axes)
-        Combinations of margins that are standardised.
     """
 
     mean: np.ndarray
-    along: np.ndarray
     squares: np.ndarray
-    axes: np.ndarray
 
 
 def clipped_curvature(
@@ -50,7 +42,6 @@ def clipped_curvature(
     clip: float,
     rest: np.ndarray,
     *,
-    moments: np.ndarray | None = None,
     spread: float = 1.0,
     factor: float | None = None,
 ) -> ClippedCurvature:
@@ -67,8 +58,6 @@ def clipped_curvature(
         Largest norm of a gradient.
     rest : ndarray of shape (m,)
         Quantiles of the squared lengths of rows, but for the directions that margins depend on.
-    moments : ndarray of shape (k, k), optional
-        Of gradients: ``W M^2 W'`` for margins of the covariance ``W M W'``. Default: 0.
     spread : float
         Standard deviation of numeric residuals, or of the margins of other losses.
     factor : float, optional
@@ -76,22 +65,18 @@ def clipped_curvature(
         clipped gradient along the margins is 0.
     """
     k = len(offsets)
-    values, vectors = np.linalg.eigh(covariance)
-    used = values > _LEAST_MARGIN * max(values[-1], 1.0)  # not what rounding leaves of the largest
-    axes = vectors[:, used] / np.sqrt(values[used])
     if not loss.has_odds:
         clips = clip / np.sqrt(rest)
         mean = float(np.mean(typical_curvatures(loss, spread, clips))) * np.eye(k)
         square = float(np.mean(_mean_squares(loss, spread, clips))) * np.eye(k)
-        along = np.einsum("ab,jl->ajbl", mean, np.eye(axes.shape[1]))
-        return ClippedCurvature(mean=mean, along=along, squares=square, axes=axes)
+        return ClippedCurvature(mean=mean, squares=square)
     nodes, shares = normal_law(k)
+    values, vectors = np.linalg.eigh(covariance)
     away = nodes @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
     margins = offsets + away
     margins = margins[:, 0] if k == 1 else margins
     derivative, square = np.zeros((len(nodes), k, k)), np.zeros((k, k))
-    squares = np.zeros(int(used.sum())) if moments is None else np.diag(axes.T @ moments @ axes)
-    clips = clip / np.sqrt((nodes[:, used] ** 2 @ squares)[:, None] + rest)
+    clips = clip / np.sqrt(rest)
     parts = []
     for code in range(loss.n_outputs + 1 if k > 1 else 2):
         targets = np.full(len(margins), code, dtype=np.intp)
@@ -111,11 +96,7 @@ def clipped_curvature(
         derivative += chances[:, code, None, None] * own
         square += np.einsum("i,ia,ib->ab", shares * chances[:, code] * cut, first, first)
     derivative = 0.5 * (derivative + derivative.transpose(0, 2, 1)) * shares[:, None, None]
-    standard = nodes[:, used]
-    along = np.tensordot(derivative, standard[:, :, None] * standard[:, None, :], (0, 0))
-    return ClippedCurvature(
-        mean=derivative.sum(axis=0), along=along.swapaxes(1, 2), squares=square, axes=axes
-    )
+    return ClippedCurvature(mean=derivative.sum(axis=0), squares=square)
 
 
 def _chances(

@@ -87,7 +87,7 @@ class TuningMethod:
         if asked["alphas"] is not None and "grid" not in self.options:
             raise ValueError(
                 f"method={name!r} searches within alpha_bounds: alphas must be None. "
-                "method='core' (delta > 0) compares given ones."
+                "method='gradient' (delta > 0) compares given ones."
             )
         if asked["inner"] is not None and "inner" not in self.options:
             raise ValueError(f"method={name!r} has no inner solver: inner is for method='bilevel'.")
@@ -100,7 +100,7 @@ class TuningMethod:
 
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
-    "core": TuningMethod(
+    "gradient": TuningMethod(
         plan=plan_shrinkage,
         options=("grid",),
         needs_delta=True,

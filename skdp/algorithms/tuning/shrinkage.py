@@ -136,7 +136,7 @@ def plan_shrinkage(
         The candidates of alpha, in place of all within the bounds.
     """
     if not is_covered(objective.loss):
-        raise ValueError("method='core' tunes penalties of the squared error and the log loss.")
+        raise ValueError("method='gradient' tunes penalties of the squared error and the log loss.")
     problem = Objective(
         EmpiricalRisk(objective.loss), objective.design, neighbouring=objective.neighbouring
     )

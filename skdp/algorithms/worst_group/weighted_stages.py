@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.algorithms.descent.rules import temperature_share
-from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.legacy_solves.rules import temperature_share
+from skdp.algorithms.legacy_solves.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output.prepared import (
     PreparedOutputPlan,
     Solved,

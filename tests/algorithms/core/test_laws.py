@@ -107,7 +107,7 @@ def test_plans_are_finite(n_classes, n):
 
 
 def models(n_classes, **options):
-    shared = {"delta": 1e-6, "data_norm": 1.0, "method": "core", "random_state": 0, **options}
+    shared = {"delta": 1e-6, "data_norm": 1.0, "method": "gradient", "random_state": 0, **options}
     if n_classes:
         return DPLogisticRegression(classes=range(n_classes), **shared)
     return DPRidge(target_range=(-1, 1), **shared)

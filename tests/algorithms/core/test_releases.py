@@ -152,7 +152,7 @@ def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, task, seed):
     rng = np.random.default_rng([seed, list(TASKS).index(task), KINDS.index(kind)])
     n, d = int(rng.integers(4, 40)), int(rng.integers(1, 6))
     epsilon = float(rng.choice([0.1, 1.0, 10.0, 100.0]))
-    options = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "method": "core"}
+    options = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "method": "gradient"}
     if "add_remove" in kind:
         options |= {"neighbouring": "add_remove", "n_public": n}
     if kind == "weights":

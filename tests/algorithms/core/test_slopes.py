@@ -73,7 +73,7 @@ def test_plans_are_finite(name):
 
 
 def models(loss, epsilon, **options):
-    shared = {"epsilon": epsilon, "data_norm": 1.0, "method": "core", "loss": loss, **options}
+    shared = {"epsilon": epsilon, "data_norm": 1.0, "method": "gradient", "loss": loss, **options}
     if "hinge" in loss:
         return DPLinearClassifier(**shared)
     return DPLinearRegressor(target_range=(-1, 1), **shared)

@@ -587,7 +587,7 @@ def test_solvers_are_level_with_the_default(loss):
         model, y = DPLinearClassifier(classes=[0, 1], **shared), (y > 0.1).astype(int)
     default = clone(model).fit(X, y)
     solved = model.set_params(solver="lbfgs").fit(X, y)
-    assert (default.privacy_.method, solved.privacy_.method) == ("core", "output")
+    assert (default.privacy_.method, solved.privacy_.method) == ("gradient", "output")
     assert solved.score(X, y) > default.score(X, y) - 0.02
     assert default.score(X, y) > (0.75 if hasattr(model, "classes") else 0.6)
 
@@ -596,8 +596,8 @@ def test_a_solver_takes_the_prepared_method_and_says_so():
     X, y = table(20_000)
     shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
     report = DPRidge(solver="lbfgs", **shared).fit(X, y).privacy_
-    assert "'output': a solver was given; without, it is 'core'" in str(report)
-    assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "core"
+    assert "'output': a solver was given; without, it is 'gradient'" in str(report)
+    assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
     with pytest.warns(UserWarning, match="a solver was given. It is expected to predict worse"):
         DPRidge(solver="lbfgs", **shared).fit(X[:150], y[:150])
 

@@ -47,7 +47,7 @@ def test_the_cost_is_known_before_the_records(name, delta):
         assert leaves([plan.event]) == leaves(release.event for release in result.plan.releases)
         assert result.plan.event == plan.event
         # steps of the core follow from a release
-        assert name == "core" or result.plan.to_dict() == plan.to_dict()
+        assert name == "gradient" or result.plan.to_dict() == plan.to_dict()
         plans.append(plan)
     assert plans[0] == plans[1]  # of other records of the same public numbers
 
@@ -57,7 +57,7 @@ def test_methods_say_what_they_need():
     for name, budget, asked, message in (
         ("bilevel", PrivacyBudget(1.0), {}, "needs delta > 0"),
         ("newton", PrivacyBudget(1.0), {"alphas": [1.0]}, "alphas must be None"),
-        ("core", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
+        ("gradient", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
         ("bilevel_minibatch", PrivacyBudget(1.0, 1e-6), {"inner": "localized_gd"}, "inner is for"),
     ):
         with pytest.raises(ValueError, match=message):

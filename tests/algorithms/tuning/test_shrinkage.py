@@ -139,5 +139,5 @@ def test_what_has_no_proof_is_refused():
     data = table("squares")
     penalties = PenaltyGroups((0,) * 13, (1.0,) * 13, 1e-6, 1.0)
     for loss in (SquaredHingeLoss(), OneVsRestLoss(SquaredHingeLoss(), 3)):
-        with pytest.raises(ValueError, match="method='core' tunes penalties of"):
-            tune("core", data, loss, penalties, BUDGET)
+        with pytest.raises(ValueError, match="method='gradient' tunes penalties of"):
+            tune("gradient", data, loss, penalties, BUDGET)

@@ -6,10 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective
 from plain_noise import PlainNoise, Scales, Silent
+from public_objectives import ADD, RELATIONS, REPLACE, centering_of, objective
 
-from skdp.algorithms.descent.temperature import TemperatureDerivatives, _step, plan_temperature
+from skdp.algorithms.legacy_solves.temperature import (
+    TemperatureDerivatives,
+    _left,
+    _step,
+    plan_temperature,
+)
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
@@ -215,3 +220,10 @@ def test_the_step_solves_its_equations():
     """Exact in rational arithmetic, up to rounding."""
     step = _step(np.array([1.0, 0.5, 4.0, 0.0, 2.0]), np.diag([1.0, 0.09]), 0.5)
     np.testing.assert_allclose(step, [-4.0 / 16.25, -0.09 * 2.0 * 0.5 / (0.36 + 0.25)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1e-300, 1e-200, 1.0])
+def test_its_noise_is_finite_where_all_margins_are_huge(curvature):
+    kept, variance = _left(curvature, 0.1, 1.0, 0.5)
+    assert 0.0 <= kept <= 1.0
+    assert math.isfinite(variance)

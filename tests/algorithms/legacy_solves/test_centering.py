@@ -1,23 +1,21 @@
-"""Centering: no record moves the means further; centered rows are those of the formula."""
+"""Centering: no record moves the means further, and what is made of them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from descent_plans import ADD, RELATIONS, REPLACE, centering_of, objective, plan_of
-from plain_noise import Scales, Silent, seeded
+from plain_noise import Scales, Silent
+from public_objectives import ADD, RELATIONS, REPLACE, objective
 
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
-from skdp.algorithms.preparation import centered_rows as centering_module
 from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.preparation.centered_rows import sum_rounding
 from skdp.algorithms.preparation.centering import plan_centering, share_of_ones
-from skdp.privacy import PrivacyBudget
+from skdp.algorithms.preparation.levels import Level
+from skdp.algorithms.preparation.plan import plan_preparation
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
     EmpiricalRisk,
@@ -28,14 +26,17 @@ from skdp.problems import (
     SoftmaxLoss,
     huber_loss,
 )
-from skdp.problems import records as records_module
 
-pytestmark = pytest.mark.usefixtures("kept_order")
+
+def prepared(goal, epsilon, delta=1e-6):
+    """The plan of what is learnt before solves."""
+    level = Level(gaussian_mu(epsilon, delta))
+    return plan_preparation(goal.risk.loss, goal.design, goal.neighbouring, level)
 
 
 def test_means_of_rows_are_left_out_where_they_would_be_noise():
     def release(loss, n, relation=REPLACE):
-        return plan_of(loss, n, 30, 0.1, 1e-5, relation).centering
+        return prepared(objective(loss, n, 30, relation), 0.1, 1e-5).centering
 
     for loss, n in [(LogisticLoss(), 900), (SoftmaxLoss(4), 900), (HalfSquaredLoss(1.0), 900)]:
         with_rows, without = release(loss, n), release(loss, n // 2)
@@ -44,8 +45,7 @@ def test_means_of_rows_are_left_out_where_they_would_be_noise():
         assert size == 30
         assert without.sum.bound() <= 0.75 * with_rows.sum.bound()
         assert release(loss, n // 2, ADD).moves_rows
-        assert release(loss, n // 4) is None
-        assert (release(loss, 350) is None) == (loss.target_bound == 0.0)  # numbers are clipped
+        assert (release(loss, n // 4) is None) == (loss.target_bound == 0.0)  # numbers are clipped
     centering = release(LogisticLoss(), 480).release(
         Records(np.full((480, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(120), np.zeros(360)]),
         Silent(),
@@ -59,10 +59,10 @@ def test_the_mean_of_targets_is_shrunk_by_its_noise():
     records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
     for epsilon in (5.0, 1e6):
-        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
+        plan = prepared(goal, epsilon)
         assert plan.centering.target_clip == 1.0
         deviation = plan.centering.sum.mechanism().noise_scale / 500
-        found = plan.prepare(records, Silent()).offsets[0]
+        found = plan.prepare(records, Silent()).centering.offsets[0]
         assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
     assert found == pytest.approx(0.8, rel=1e-4)
 
@@ -71,8 +71,8 @@ def test_the_mean_of_targets_is_shrunk_by_its_noise():
 def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
     """To at least a quarter of their bound; a normal law about 0 keeps its small mean."""
     rng, plans = np.random.default_rng(0), {}
-    for epsilon in (0.1, 3.0 if relation is REPLACE else 1.0, 8.0):
-        plan = plan_of(HalfSquaredLoss(2.0), 500, 3, epsilon, 1e-6, relation).centering
+    for epsilon in (0.1, 1.0, 8.0):
+        plan = prepared(objective(HalfSquaredLoss(2.0), 500, 3, relation), epsilon).centering
         plans[epsilon] = plan
         # with squares of targets, as released for clips above a half
         norm = math.sqrt(8.0 if relation is REPLACE else 53 / 16)
@@ -120,7 +120,7 @@ def test_squares_of_clipped_targets_are_left_out_where_they_tell_little(relation
 
 def test_targets_without_an_intercept_are_not_clipped():
     goal = objective(HalfSquaredLoss(1.0), 500, 3, intercept=0.0)
-    assert plan_noisy_gradient_descent(goal, PrivacyBudget(0.1, 1e-6)).centering.target_clip == 1.0
+    assert prepared(goal, 0.1).centering.target_clip == 1.0
 
 
 def _means(loss, design, relation, rows, targets, moves_rows):
@@ -280,156 +280,3 @@ def test_the_noise_of_the_means_covers_rounding(relation):
     plan, noise = plan_centering(LogisticLoss(), design, relation, 0.5), Scales()
     plan.release(Records(np.eye(3), 1.0, 0.1, targets=np.zeros(3)), noise)
     assert noise.seen == [pytest.approx(2.0 * (norm * (1.0 + 1e-9) + rounding), rel=1e-12)]
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_centered_rows_are_those_of_the_formula(kind, dtype):
-    rng = np.random.default_rng(1)
-    X = (rng.normal(size=(23, 4)) * (rng.random((23, 4)) < 0.6)).astype(dtype)
-    records = Records(kind(X), 1.5, 0.1, targets=np.zeros(23))
-    centering = Centering(
-        mean=np.array([0.2, -0.1, 0.3, 0.0]),
-        scale=0.4,
-        offsets=np.array([0.3]),
-        target_variance=0.15,
-    )
-    lengths = np.maximum(np.linalg.norm(X.astype(float), axis=1, keepdims=True), 1.5)
-    A = (X.astype(float) / lengths - centering.mean) / 0.4
-    A = np.column_stack([A, np.full(23, 0.2)])
-    w, r = rng.normal(size=(2, 5)), rng.normal(size=23)
-    for n_blocks in (1, 3):
-        rows = CenteredRows(records, centering)
-        rows.divide(n_blocks, seeded())
-        for k in range(n_blocks):
-            mine = slice(k, None, n_blocks)
-            (block,) = rows.block(k)
-            assert np.allclose(block.margins(rows.weights(w)), A[mine] @ w.T, atol=1e-12)
-            sums = rows.sums(block.pull_back(r[mine]))
-            assert np.allclose(sums[0], r[mine] @ A[mine], atol=1e-12)
-            norms = np.linalg.norm(A[mine], axis=1)
-            assert np.allclose(rows.norms[k][0], norms, rtol=1e-9)
-            assert (rows.norms[k][0] >= norms * (1.0 - 1e-13)).all()
-        assert rows.norm_bound >= max(norms.max() for norms in (np.linalg.norm(A, axis=1),))
-
-
-@pytest.mark.parametrize("row", [0.0, 0.01, 1e30])
-def test_norms_of_single_precision_do_not_depend_on_other_records(row):
-    """Lemma 4, third part: bit for bit, whether or not all other rows are above the bound."""
-    X = 5.0 * np.random.default_rng(0).normal(size=(4000, 20)).astype(np.float32)
-    other = X.copy()
-    other[7] = row
-    centering = centering_of(0.3 * np.eye(20)[0], 0.05)
-    for make in (Records, lambda *given: Records(*given).in_double()):
-        first, second = (CenteredRows(make(rows, 1.0, 1.0), centering) for rows in (X, other))
-        norms = [np.delete(np.concatenate(rows.norms[0]), 7) for rows in (first, second)]
-        assert np.array_equal(*norms)
-
-
-def test_cancellation_bounds_the_error_of_every_squared_norm():
-    """Lemma 4: (|u| + |m|)^2 / (rho |A|)^2 for rows along the mean; it is nearly attained."""
-    rng, largest = np.random.default_rng(3), 0.0
-    records = Records(np.zeros((1, 2)), 1.0, 0.1)
-    for _ in range(2000):
-        scale, b = 10.0 ** rng.uniform(-3, 0), rng.choice([0.0, 1.0]) * 10.0 ** rng.uniform(-4, 0)
-        rows = CenteredRows(
-            records,
-            centering_of(np.array([b, 0.0]), scale),
-        )
-        # aligned with the mean, where the square of A is least; near it and up to norm 1
-        a = np.concatenate([rng.uniform(-1, 1, 50), np.clip(b * rng.uniform(0, 3, 50), 0, 1)])
-        squares = ((a - b) / scale) ** 2 + 0.2**2
-        ratio = ((np.abs(a) + b) / scale) ** 2 / squares
-        assert ratio.max() <= rows.cancellation * (1.0 + 1e-12)
-        largest = max(largest, ratio.max() / rows.cancellation)
-    assert largest > 0.4
-
-
-def test_norms_of_rows_near_the_mean_are_no_smaller_than_they_are():
-    """Their squares are differences of numbers of size 1: rounding makes half of them too small."""
-    rng = np.random.default_rng(5)
-    mean = rng.normal(size=6)
-    mean *= 0.9 / np.linalg.norm(mean)
-    X = mean + 1e-9 * rng.normal(size=(200, 6))
-    centering = centering_of(mean, 0.01)
-    rows = CenteredRows(Records(X, 1.0, 0.1), centering)
-    constant = Fraction(0.2) ** 2
-    for row, norm in zip(X, np.concatenate(rows.norms[0]), strict=True):
-        moved = [
-            (Fraction(a) - Fraction(m)) / Fraction(0.01) for a, m in zip(row, mean, strict=True)
-        ]
-        exact = sum(each**2 for each in moved) + constant
-        assert exact <= Fraction(norm) ** 2 <= exact * Fraction(1.001)
-
-
-def test_norms_without_an_intercept_are_no_smaller_than_they_are():
-    """A sum of squares is rounded, the more the more features there are."""
-    rng = np.random.default_rng(6)
-    X = rng.uniform(-0.1, 0.1, size=(100, 40))
-    rows = CenteredRows(Records(X, 1.0, 0.0), replace(Centering.unknown(40, 1), scale=0.3))
-    for row, norm in zip(X, np.concatenate(rows.norms[0]), strict=True):
-        exact = sum(Fraction(a) ** 2 for a in row) / Fraction(0.3) ** 2
-        assert exact <= Fraction(norm) ** 2 <= exact * Fraction(1 + 1e-13)
-
-
-def test_the_rows_are_not_copied():
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(20000, 3))
-    records = Records(X, 1.0, 0.1, targets=X[:, 0])
-    rows = CenteredRows(records, Centering.unknown(3, 1))
-    assert all(np.shares_memory(block.matrix, X) for block in rows.block(0))
-    rows.divide(2, seeded())  # rows are gathered when they are needed, and not kept
-    assert all(isinstance(part, np.ndarray) for block in rows._parts for part in block)
-
-
-def test_steps_go_over_the_blocks_that_were_chosen_last():
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(-0.5, 0.5, size=(1000, 3)), rng.standard_normal(1000)
-    records = Records(X, 1.0, 1.0, targets=y)
-    rows = CenteredRows(records, Centering.unknown(3, 1))
-    rows.divide(4, seeded())
-    for k in range(4):
-        assert np.array_equal(np.concatenate([b.targets for b in rows.block(k)]), y[k::4])
-        lengths = np.linalg.norm(np.column_stack([X[k::4], np.full(250, 0.2)]), axis=1)
-        np.testing.assert_allclose(np.concatenate(rows.norms[k]), lengths, rtol=1e-12)
-    whole = rows.full_total(lambda block, norms: np.array([block.targets @ norms]))
-    in_turn = sum(
-        rows.total(lambda block, norms: np.array([block.targets @ norms]), k) for k in range(4)
-    )
-    np.testing.assert_allclose(whole, in_turn, rtol=1e-12)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_parts_are_as_long_as_the_bound_on_rounding_says(n_blocks, dtype):
-    records = Records(np.ones((5000, 3), dtype=dtype), 2.0, 1.0, targets=np.arange(5000.0))
-    records.block_size = 64
-    rows = CenteredRows(records, Centering.unknown(3, 1))
-    rows.divide(n_blocks, seeded())
-    longest = centering_module._LONGER * records.block_size
-    for k in range(n_blocks):
-        sizes = [len(block.targets) for block in rows.block(k)]
-        assert len(sizes) > 1 and max(sizes) == longest
-        assert sizes == [len(norms) for norms in rows.norms[k]]
-        targets = np.concatenate([block.targets for block in rows.block(k)])
-        assert np.array_equal(targets, np.arange(5000.0)[k::n_blocks])
-    design = Design.of(records)
-    n_additions = sum_rounding(design, 1.0) / (2.0**-52 * 5000)
-    assert n_additions >= longest - 1 + 15 * math.ceil(math.log(5000 / longest, 16))
-
-
-def test_a_copy_in_double_precision_changes_no_sum(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(5000, 4)).astype(np.float32)
-    y = rng.standard_normal(5000)
-
-    def sums():
-        records = Records(X, 1.0, 1.0, targets=y).in_double()
-        rows = CenteredRows(records, Centering.unknown(4, 1))
-        rows.divide(2, seeded())
-        return [rows.total(lambda b, norms: b.pull_back(b.targets * norms), k) for k in range(2)]
-
-    copied = sums()
-    monkeypatch.setattr(records_module, "_DOUBLED", 0)
-    for one, other in zip(copied, sums(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

@@ -1,13 +1,10 @@
 """Sums of clipped gradients against one record at a time."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from skdp.algorithms.descent.rules import squares_factor
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, ClippedGradients
 from skdp.problems import LogisticLoss, Records, SoftmaxLoss
 
 
@@ -39,14 +36,12 @@ def test_each_gradient_is_shortened_to_the_clipping_norm(n_classes, clip, factor
         gradient = np.outer(residual, A)
         gradient *= min(1.0, clip / np.linalg.norm(gradient))
         expected += gradient * (1.0 if factors is None else factors[group])
-    found = clipped_sum(rows, loss, w, centering.offsets, clip, 0, factors)
+    gradients = ClippedGradients(
+        loss=loss,
+        weights=rows.weights(w),
+        offset=centering.offsets.squeeze(),
+        clip_norm=clip,
+        group_factors=factors,
+    )
+    found = rows.sums(rows.full_total(gradients))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("error", "power"), [(0.1, 1.0), (0.3, 1.0), (0.375, 1.25), (0.6, 2.0), (9.0, 2.0)]
-)
-def test_squares_are_shrunk_more_where_noise_rules(error, power):
-    assert squares_factor(0.4, error) == pytest.approx(0.4**power)
-    assert squares_factor(-0.4, error) == 0.0
-    assert math.isfinite(squares_factor(1.0, error))

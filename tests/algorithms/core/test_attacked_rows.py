@@ -11,18 +11,12 @@ import pytest
 from laboratory import Laboratory
 from scipy.special import expit, logsumexp
 
-from skdp.algorithms.descent import steps
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
-from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import (
-    AdversarialRisk,
     Attack,
-    Design,
     HalfSquaredLoss,
     LogisticLoss,
-    Objective,
     Records,
     SoftmaxLoss,
 )
@@ -107,7 +101,7 @@ def test_sums_are_gradients_of_the_largest_losses(kind, norm):
 
     steps = 1e-6 * np.eye(weights.size)
     expected = [(total(weights.ravel() + h) - total(weights.ravel() - h)) / 2e-6 for h in steps]
-    found = rows.sums(rows.total(gradients, 0))
+    found = rows.sums(rows.full_total(gradients))
     np.testing.assert_allclose(found.ravel(), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -118,7 +112,7 @@ def test_no_record_adds_more_than_the_clipping_norm(kind, norm, scale):
     rng, clip, largest = np.random.default_rng(1), 0.3, 0.0
     for _ in range(30):
         gradients, rows, *_ = made(kind, norm, 1, clip, rng, scale)
-        largest = max(largest, float(np.linalg.norm(rows.sums(rows.total(gradients, 0)))))
+        largest = max(largest, float(np.linalg.norm(rows.sums(rows.full_total(gradients)))))
     # moved rows are about as long as is assumed only where move and row point the same way
     assert 0.5 * clip < largest <= clip * (1.0 + 1e-12)
 
@@ -157,7 +151,7 @@ def test_no_gradient_jumps_by_the_last_bit_of_a_margin():
             clip_norm=0.3,
             moves=Moves.worst(attack_of(2), LOSSES["squares"], rows.weights(weights), rows),
         )
-        found.append(rows.sums(rows.total(gradients, 0)))
+        found.append(rows.sums(rows.full_total(gradients)))
     turned = float(np.linalg.norm(found[1] - found[0]))
     assert 0.0 < turned <= 2e-15 * (gradients.steepness + 2.0)
     # at a tie the moves cancel, and the residuals too
@@ -176,33 +170,3 @@ def test_attacks_add_hardly_any_noise(relation):
             model.fit(X, X[:, 0])
         scales.append(laboratory.draws[-1].mechanism.sensitivity / model.privacy_.plan["clip_norm"])
     assert scales[1] == pytest.approx(2.0 if relation == "replace_one" else 1.0, rel=1e-5)
-
-
-@pytest.mark.parametrize("of_persons", [False, True])
-def test_errors_of_margins_move_a_sum_by_what_its_noise_is_for(of_persons, monkeypatch):
-    """At a tie of squares the row turns; the length of a person's moves does so, too."""
-    records = Records(np.eye(1), 1.0, targets=np.array([0.2]))
-    relation = Neighbouring.REPLACE_ONE
-    if of_persons:
-        records, relation = records.of_persons(np.zeros(1, dtype=int)), relation.of_persons
-    objective = Objective(
-        AdversarialRisk(LOSSES["squares"], Attack(2, 1.0 / 7.0)),
-        Design.of(records),
-        neighbouring=relation,
-    )
-    plan = plan_noisy_gradient_descent(objective, PrivacyBudget(1.0, 1e-6))
-    rows, weights = CenteredRows(records, Centering.unknown(1, 1)), 20.0 * np.eye(1)
-    sums, caught = [], {}
-    monkeypatch.setattr(
-        steps, "descend", lambda _, total, bound, *rest: caught.update(t=total, b=bound) or weights
-    )
-    for error in (0.0, -1e-9):
-        offsets = np.array([0.2 - 20.0 + error])
-        steps.Descent(plan=plan, rows=rows, offsets=offsets, preconditioner=None).release(None)
-        sums.append(caught["t"](weights, 0))
-    claims = []
-    for error in (0.0, 1e-9):
-        monkeypatch.setattr(steps, "two_margins", lambda d, size, error=error: error)
-        claims.append(caught["b"](weights))
-    moved, claimed = np.linalg.norm(sums[1] - sums[0]), claims[1] - claims[0]
-    assert 0.8 * claimed < moved <= claimed

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.preparation.penalty import Spectrum, penalised, typical_curvature
 from skdp.algorithms.worst_group.weighted_stages import plan_weighted_stages
@@ -229,7 +229,7 @@ def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments
     budget = PrivacyBudget(1.0, 1e-6)
     of_groups = goal(GroupObjective, 40, weights=GroupWeights((5.0, 5.0)))
     for plan in (
-        plan_noisy_gradient_descent(goal(Objective, 60), budget),
+        plan_core(goal(Objective, 60), budget),
         plan_prepared_output(goal(Objective, 60), budget).preparation,
         plan_weighted_stages(of_groups, budget).plain.preparation,
     ):

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from descent_plans import ADD
 from laboratory import Laboratory
-from noisy_group_runs import planned
+from noisy_group_runs import ADD, planned
 from plain_noise import Silent, seeded
 
-from skdp.algorithms.descent import steps
-from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.preparation.second_moments import plan_row_moments
@@ -21,56 +19,46 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Objective, Records
 
 
-def records(n=2000, seed=0):
-    rng = np.random.default_rng(seed)
+def records(n=2000, copies=1):
+    rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (n, 3))
     y = (X[:, 0] + rng.logistic(size=n) > 0.5).astype(float)
+    X, y = np.tile(X, (copies, 1)), np.tile(y, copies)
     return Records(X, 1.0, 0.1, targets=y, groups=(X[:, 1] > 0.25).astype(int))
 
 
 def plan_for(data, n_public, epsilon):
     goal = Objective(EmpiricalRisk(LogisticLoss()), Design.of(data, n_public), neighbouring=ADD)
-    return plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
+    return plan_core(goal, PrivacyBudget(epsilon, 1e-6))
 
 
-@pytest.mark.parametrize("n_public", [1000, 2000, 4000])
-def test_gradients_are_divided_by_the_count(n_public, monkeypatch):
-    seen, descend = [], steps.descend
-
-    def watched(schedule, total, sensitivity, shape, n_records, *args):
-        seen.append(n_records)
-        return descend(schedule, total, sensitivity, shape, n_records, *args)
-
-    monkeypatch.setattr(steps, "descend", watched)
-    plan = plan_for(records(), n_public, 100.0)
-    done = plan.run(records(), Run(noise=Silent())).plan
-    assert seen == [pytest.approx(2000.0, rel=1e-6)]
-    assert done.n_records == seen[0] and plan.n_records == n_public
-    assert done.noise_variance() > 0.0
-    fixed = replace(done, counted=None)
-    ratio = (n_public / 2000.0) ** 2
-    assert done.noise_variance() == pytest.approx(ratio * fixed.noise_variance(), rel=1e-6)
-    assert done.floor == pytest.approx(ratio**0.5 * fixed.floor, rel=1e-6)
-    # path, error and cost are those of the public number
-    assert done.schedule == fixed.schedule
-    assert done.relative_noise == fixed.relative_noise and done.releases == fixed.releases
+def test_gradients_are_divided_by_the_count_and_noise_is_not():
+    """Twice the records make the same model; a set of records has one count only."""
+    found = []
+    for data in (records(), records(copies=2)):
+        plan = plan_for(data, 1000, 1e6)
+        rows, numbers = plan.prepare(data, Silent())
+        assert numbers.means.n_records == pytest.approx(data.n_records, rel=1e-6)
+        steps = found[0][0].steps if found else numbers.steps
+        numbers = replace(numbers, steps=steps)
+        with Laboratory() as laboratory:
+            plan.stepped(rows, numbers, Run(noise=seeded(1)))
+        sensitivity = laboratory.draws[0].mechanism.sensitivity  # the first weights are 0
+        found.append((numbers, plan.stepped(rows, numbers, Run(noise=Silent())), sensitivity))
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4)
+    assert np.abs(found[0][1]).max() > 0.1
+    assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)
 
 
-@pytest.mark.parametrize("is_projected", [False, True])
-def test_second_moments_are_divided_by_the_count(is_projected):
+def test_second_moments_are_divided_by_the_count():
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 20)) / 2.0
     design = Design.of(Records(X, 1.0, 0.1), 1000)
-    plan = plan_row_moments(design, ADD, 1e3, is_projected)
+    plan = plan_row_moments(design, ADD, 1e3)
     found = []
     for counted in (1000.0, 500.0):
         centering = replace(Centering.unknown(20, 1), scale=0.5, n_records=counted)
         rows = CenteredRows(Records(X, 1.0, 0.1), centering)
-        if is_projected:
-            found.append(plan.largest(rows, Silent()))
-            continue
-        preconditioner, ridge, _ = plan.preconditioner(rows, Silent())
-        found.append(preconditioner.values - ridge)
-        assert ridge == pytest.approx(plan.noise * 1000.0 / counted)
+        found.append(plan.release(rows, Silent()))
     np.testing.assert_allclose(found[1], 2.0 * found[0], rtol=1e-3)
 
 
@@ -96,18 +84,3 @@ def test_losses_and_sizes_of_groups_follow_the_count():
     numbers = replace(numbers, found=replace(numbers.numbers, means=means))
     mix = MixFit(numbers, rows, (zero, zero), np.zeros(1))
     assert mix.n_records == 2000.0
-
-
-def test_rounding_and_noise_do_not_follow_the_count():
-    """A set of records has one count only, a sensitivity is for all of them."""
-    data = records()
-    plan = plan_for(data, 1000, 10.0)
-    descent = plan.prepare(data, seeded(0))
-    assert descent.plan.counted is not None and abs(descent.plan.counted - 2000) < 200
-    found = []
-    for counted in (None, descent.plan.counted, 100.0, 10_000.0):
-        each = replace(descent, plan=replace(descent.plan, counted=counted))
-        with Laboratory() as laboratory:
-            each.weights(seeded(1))
-        found.append([draw.mechanism.sensitivity for draw in laboratory.draws][:1])
-    assert found == [found[0]] * 4  # of the first step, whose weights are the same

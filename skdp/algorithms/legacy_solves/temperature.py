@@ -282,7 +282,7 @@ def plan_temperature(
         size=1.0,
         n_entries=5 if _has_shift(loss, design) else 2,
         name="temperature",
-        reference="docs/theory/noisy_gradient_descent.md, Theorem 1",
+        reference="docs/theory/preparation.md, Lemma T",
         is_pure=is_pure,
     )
     return TemperaturePlan(loss=loss, sum=derivatives)

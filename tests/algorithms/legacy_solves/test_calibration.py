@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
-from skdp.algorithms.descent.rules import largest_residual
+from skdp.algorithms.legacy_solves.rules import largest_residual
 from skdp.algorithms.preparation.calibration import ConstantModel
 from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.preparation.rules import LONG_ROW
