@@ -210,6 +210,18 @@ def test_no_module_imports_itself_in_a_circle():
         graph = {name: targets for name, targets in graph.items() if name not in leaves}
 
 
+def test_the_core_does_not_know_the_solves():
+    """Nor does it import methods, tuners and models of groups, which use it."""
+    users = ("legacy_solves", "output", "worst_group", "tuning", "methods")
+    wrong = [
+        f"{path} imports {module}"
+        for path in (ROOT / "algorithms" / "core").glob("*.py")
+        for module, _ in imports(path)
+        if module.removeprefix("skdp.algorithms.").split(".")[0] in users
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_imports_stand_at_the_top():
     wrong = []
     for path in FILES:

@@ -11,9 +11,9 @@ from plain_noise import seeded
 from threadpoolctl import ThreadpoolController
 
 from skdp._runtime import Threads, spare_processors
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records

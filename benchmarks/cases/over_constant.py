@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from benchmarks import tables
-from skdp.algorithms.preparation.centering import share_of_ones
+from skdp.algorithms.legacy_solves.centering import share_of_ones
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.robust import (

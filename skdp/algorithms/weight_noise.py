@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import squared_norms
+from skdp.algorithms.core.centered_rows import squared_norms
 from skdp.problems import Records
 from skdp.problems.block import Block
 

@@ -15,7 +15,7 @@ import pytest
 from fit_cases import CASES
 from sent_objects import leaves
 
-from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.core.centered_rows import CenteredRows
 from skdp.problems import Records
 from skdp.solvers import ScipySolver
 

@@ -33,14 +33,16 @@ from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 FITS = {
     "bilevel": ("localized descent",),
     "exponential": ("logistic, exponential", "logistic, localised exponential"),
-    "legacy_solves": ("logistic, prepared, little noise", "logistic, prepared, add/remove"),
+    "legacy_solves": (
+        "ridge, prepared, little noise", "logistic, prepared, little noise",
+        "logistic, prepared, add/remove",
+    ),
     "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
     "output": (
         "logistic, output, delta 0", "ridge, three phases", "ridge, prepared, replace-one",
         "corrected factor",
     ),
-    "preparation": ("ridge, prepared, little noise", "logistic, prepared, add/remove"),
     "queries": ("table of queries", "triples"),
     "tuning": (
         "ridge, statistics, replace-one, delta 0", "logistic, statistics, little noise, delta 0.01",
@@ -59,9 +61,7 @@ SPECIAL = {
         "quantile, prepared, replace-one": "SMOOTHED_SPREAD",
         "pure ridge": "PURE_SOLVES PURE_LITTLE_NOISE",
     },
-    "preparation": {
-        "adversarial regressor, gradient, 1": "TIE",
-        "shrunk ridge": "SHRUNK PENALTY_NOISE",
+    "legacy_solves": {
         "pure ridge": "PURE_SHARES PURE_LITTLE_NOISE PURE_MOMENTS_SHARE PURE_MOMENTS_NOISE",
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
@@ -95,7 +95,6 @@ CHANGES = {
     "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
     "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
-    "shrunk ridge": ("ridge, gradient, little noise", {"alpha": 0.5}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
     "groups of hinges": (
@@ -178,7 +177,7 @@ def fits_of(family, number):
 
 def is_sum(family, name):
     """Whether what a fit costs is the sum over its draws."""
-    if family in ("preparation", "worst_group"):
+    if family == "worst_group":
         return getattr(case_of(name)[1], "method", None) == "gradient"
     return family == "tuning" and name in FITS[family]
 

@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
 from skdp.algorithms.core.means import plan_means
-from skdp.algorithms.preparation.centering import plan_centering
+from skdp.algorithms.legacy_solves.centering import plan_centering
 from skdp.privacy.events import RECORD_RELATIONS
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdp.algorithms.preparation.centered_rows import Centering
+from skdp.algorithms.core.centered_rows import Centering
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective
 

@@ -11,8 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
+from skdp.algorithms.core.centered_chunks import centered
+from skdp.algorithms.core.centered_rows import CenteredRecords, ClippedGradients
 from skdp.algorithms.core.margin_laws import basis
 from skdp.algorithms.core.means import release_means
+from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
 from skdp.algorithms.core.plan import PENALTY_SHARE, Found, PlannedCore
 from skdp.algorithms.core.post import (
     base_at,
@@ -24,15 +28,10 @@ from skdp.algorithms.core.post import (
     step_variances,
     weight_noise,
 )
+from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior, shrunk
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.plan import Result, Run
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
-from skdp.algorithms.preparation.centered_chunks import centered
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
-from skdp.algorithms.preparation.penalty import Spectrum, needs_moments, penalised_rows
-from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -298,6 +297,6 @@ def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
         design,
         objective.neighbouring,
         mu * math.sqrt(PENALTY_SHARE),
-        worthy_noise=rules.PENALTY_NOISE,
+        worthy_noise=PENALTY_NOISE,
     )
     return replace(plan, moments=moments)

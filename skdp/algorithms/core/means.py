@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from skdp.algorithms.core.centered_rows import Centering, squared_norms
 from skdp.algorithms.core.margin_laws import CONSTANT
-from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, Records

@@ -15,16 +15,16 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.penalty import AFTER_RELEASES
 from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_variances
+from skdp.algorithms.core.second_moments import RowMomentsPlan
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
 from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
 from skdp.algorithms.plan import Plan
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.noisy_sums import NoisySum
-from skdp.algorithms.preparation.penalty import AFTER_RELEASES
-from skdp.algorithms.preparation.second_moments import RowMomentsPlan
 from skdp.algorithms.statistics.clipped_curvature import sampling_noise
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
@@ -285,7 +285,7 @@ class PlannedCore(Plan):
         # margins of variance 1, and half of the variance of numbers
         true = 1.0 if self.loss.n_outputs > 1 else math.sqrt(0.5)
         learnt, _, noise, factor = self._planned_margins(true)
-        spread = self.loss.target_bound * math.sqrt(rules.PRIOR_VARIANCE) or 1.0
+        spread = self.loss.target_bound * math.sqrt(PRIOR_VARIANCE) or 1.0
         margin = self.unit * spread * factor * noise
         margins = MarginNoise(coef=margin / self._norm, average_row=margin, rare_row=margin)
         # what is not learnt does not scatter

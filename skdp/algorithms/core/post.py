@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import softmax
 
+from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.margin_laws import Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
+from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.steps import Steps
-from skdp.algorithms.preparation.centered_noise import margin_noise, of_rows
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.preparation.penalty import Spectrum
+from skdp.algorithms.core.weight_functions import margin_noise, of_rows
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
 from skdp.algorithms.weight_noise import WeightNoise
 from skdp.problems import Loss

@@ -1,3 +1,6 @@
-"""What solves on prepared rows and weighted stages still need of a former engine, until they go."""
+"""What solves on prepared rows and weighted stages learn first, and undo, until they go.
+
+Means, spread, second moments and the temperature of the margins; prepared records.
+"""
 
 __all__: list[str] = []

@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from skdp.algorithms.preparation.calibration import normal_law
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.statistics.margins import normal_law
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release

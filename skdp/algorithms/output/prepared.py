@@ -17,32 +17,32 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.core.penalty import (
+    AFTER_RELEASES,
+    needs_moments,
+    penalised_rows,
+)
+from skdp.algorithms.core.second_moments import LARGEST_WIDTH
+from skdp.algorithms.legacy_solves.calibration import SolvedConstant
+from skdp.algorithms.legacy_solves.centered_noise import centered_noise
+from skdp.algorithms.legacy_solves.plan import Preparation, PreparationPlan, plan_preparation
+from skdp.algorithms.legacy_solves.prepared_records import AffineMap, ClippedSlopes
 from skdp.algorithms.legacy_solves.rules import largest_residual, odds_clip, temperature_share
 from skdp.algorithms.legacy_solves.shares import class_shares, kept_of_columns
 from skdp.algorithms.legacy_solves.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.legacy_solves.undo import Average, Curvature, LeftNoise, shrunk
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.preparation import rules as preparation_rules
-from skdp.algorithms.preparation.calibration import ConstantModel
-from skdp.algorithms.preparation.centered_noise import centered_noise
-from skdp.algorithms.preparation.levels import Level
-from skdp.algorithms.preparation.penalty import (
-    AFTER_RELEASES,
-    needs_moments,
-    penalised_rows,
-    typical_curvature,
-)
-from skdp.algorithms.preparation.plan import Preparation, PreparationPlan, plan_preparation
-from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
-from skdp.algorithms.preparation.undo import Average, Curvature, LeftNoise, shrunk
 from skdp.algorithms.statistics.clipped_curvature import (
     clipped_curvature,
     row_squares,
     sampling_noise,
 )
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE, typical_curvature
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.mechanisms import AdditiveMechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -585,17 +585,17 @@ class PreparedOutputPlan(Plan):
             sensitivity=least_moved,
         )
 
-    def constant_model(self, offsets: np.ndarray, curvature: Curvature) -> ConstantModel | None:
+    def constant_model(self, offsets: np.ndarray, curvature: Curvature) -> SolvedConstant | None:
         """Return what the constant is shrunk to: log odds with an intercept alone have one."""
         is_known = self.risk.loss.has_odds and curvature.constant
-        return ConstantModel(self.risk.loss, offsets) if is_known else None
+        return SolvedConstant(self.risk.loss, offsets) if is_known else None
 
     def shrunk(
         self,
         weights: np.ndarray,
         variances: np.ndarray,
         curvature: Curvature,
-        constant: ConstantModel | None = None,
+        constant: SolvedConstant | None = None,
     ) -> np.ndarray:
         """Shrink weights by their noise, in coordinates of the directions."""
         return shrunk(
@@ -660,7 +660,7 @@ def carried_noise(n_solves: int, stays: float, power: int) -> float:
 def covers_prepared(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether the method is proven for the objective, and better than others for pure privacy."""
     is_covered = can_be_clipped(objective.risk.loss)
-    is_narrow = objective.design.n_features <= preparation_rules.LARGEST_WIDTH
+    is_narrow = objective.design.n_features <= LARGEST_WIDTH
     is_mean = objective.risk.is_mean and not objective.population
     is_worth_it = not budget.is_pure or type(objective.risk.loss) is HalfSquaredLoss
     return is_covered and is_narrow and is_mean and is_worth_it
@@ -696,7 +696,7 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
         level=level.part(1.0 - preparation.share - share),
         total=level,
         temperature=temperature,
-        spread=math.sqrt(preparation_rules.PRIOR_VARIANCE) * (loss.target_bound or 1.0),
+        spread=math.sqrt(PRIOR_VARIANCE) * (loss.target_bound or 1.0),
         odds=(0.0,) * loss.n_outputs,
         curvature=1.0 / design.n_features,
     )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.legacy_solves.prepared_records import AffineMap
 from skdp.algorithms.output.expansion import ROUNDING, Expansion, can_expand
-from skdp.algorithms.preparation.prepared_records import AffineMap
 from skdp.problems import FiniteSumProblem
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.rounding import EPS, chain

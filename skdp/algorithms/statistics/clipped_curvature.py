@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaincinv
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.calibration import normal_law
-from skdp.algorithms.preparation.penalty import normal_slopes, typical_curvatures
+from skdp.algorithms.statistics.margins import (
+    PRIOR_VARIANCE,
+    normal_law,
+    normal_slopes,
+    typical_curvatures,
+)
 from skdp.problems import Design, Loss
 
 #: Halvings of the range of a factor.
@@ -160,7 +163,7 @@ def sampling_noise(loss: Loss, design: Design, alpha: float = 0.0) -> float:
     isotropic rows.
     """
     k = loss.n_outputs
-    spread = loss.target_bound * math.sqrt(rules.PRIOR_VARIANCE) or 1.0
+    spread = loss.target_bound * math.sqrt(PRIOR_VARIANCE) or 1.0
     given = loss, np.zeros(k), np.eye(k)
     found = clipped_curvature(*given, math.inf, np.ones(1), spread=spread, factor=1.0)
     curvature, square = float(np.trace(found.mean)) / k, float(np.trace(found.squares)) / k

@@ -14,10 +14,10 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import CorePlan, plan_core
+from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.plan import is_covered
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.penalty import Spectrum
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
 from skdp.privacy.budget import PrivacyBudget

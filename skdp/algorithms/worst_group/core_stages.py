@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan, plan_core
 from skdp.algorithms.core.plan import ROUNDS, Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.core.steps import Steps
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.look_shares import (
     are_odds_of_classes,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import FirstPlan, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.group_sums import THEORY, has_shift

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Plan, Run
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import ClippedLossTerms, FirstPlan, clipped_losses
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.clipped_losses import (
     ClippedLosses,

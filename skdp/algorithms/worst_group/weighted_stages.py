@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.core.penalty import needs_moments, penalised_rows
+from skdp.algorithms.legacy_solves.plan import Preparation, plan_preparation
 from skdp.algorithms.legacy_solves.rules import temperature_share
 from skdp.algorithms.legacy_solves.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.output.prepared import (
@@ -22,9 +25,6 @@ from skdp.algorithms.output.prepared import (
     plan_prepared_output,
 )
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.levels import Level
-from skdp.algorithms.preparation.penalty import needs_moments, penalised_rows
-from skdp.algorithms.preparation.plan import Preparation, plan_preparation
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_sums import THEORY
 from skdp.algorithms.worst_group.look_shares import (

@@ -11,8 +11,8 @@ import pytest
 from laboratory import Laboratory
 from scipy.special import expit, logsumexp
 
-from skdp.algorithms.preparation.attacked_rows import AttackedGradients, Moves
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
+from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.problems import (
     Attack,
     HalfSquaredLoss,

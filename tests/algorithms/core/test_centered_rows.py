@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 from public_objectives import centering_of
 
-from skdp.algorithms.preparation import centered_rows as module
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.core import centered_rows as module
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, Records
 from skdp.problems import records as records_module
 

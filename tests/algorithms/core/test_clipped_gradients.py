@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, ClippedGradients
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering, ClippedGradients
 from skdp.problems import LogisticLoss, Records, SoftmaxLoss
 
 

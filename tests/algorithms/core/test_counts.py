@@ -10,10 +10,10 @@ from laboratory import Laboratory
 from noisy_group_runs import ADD, planned
 from plain_noise import Silent, seeded
 
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
-from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Objective, Records

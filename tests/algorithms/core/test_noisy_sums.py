@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from plain_noise import Silent, seeded
 
-from skdp.algorithms.preparation.centered_rows import sum_rounding
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.centered_rows import sum_rounding
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design
 

@@ -10,8 +10,9 @@ from sklearn.linear_model import Ridge
 from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.penalty import Spectrum, penalised
 from skdp.algorithms.output.prepared import plan_prepared_output
-from skdp.algorithms.preparation.penalty import Spectrum, penalised, typical_curvature
+from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.algorithms.worst_group.weighted_stages import plan_weighted_stages
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (

@@ -9,10 +9,10 @@ from plain_noise import Silent, seeded
 from public_objectives import objective
 
 from skdp.algorithms.core import fit
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AdversarialRisk,

@@ -11,10 +11,10 @@ from laboratory import Laboratory
 from plain_noise import PlainNoise, Silent, seeded
 from public_objectives import ADD, RELATIONS, REPLACE, centering_of, objective
 
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,

@@ -9,11 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
-from skdp.algorithms.legacy_solves.rules import largest_residual
-from skdp.algorithms.preparation.calibration import ConstantModel
-from skdp.algorithms.preparation.prepared_records import AffineMap, ClippedSlopes
-from skdp.algorithms.preparation.rules import LONG_ROW
-from skdp.algorithms.preparation.undo import Average, Curvature
+from skdp.algorithms.core.constant_model import ConstantModel
+from skdp.algorithms.legacy_solves.prepared_records import AffineMap, ClippedSlopes
+from skdp.algorithms.legacy_solves.rules import LONG_ROW, largest_residual
+from skdp.algorithms.legacy_solves.undo import Average, Curvature
 from skdp.problems import LogisticLoss, Records, SoftmaxLoss
 from skdp.problems.slope_clipped import clipped
 

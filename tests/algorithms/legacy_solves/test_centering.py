@@ -10,11 +10,11 @@ import pytest
 from plain_noise import Scales, Silent
 from public_objectives import ADD, RELATIONS, REPLACE, objective
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import sum_rounding
-from skdp.algorithms.preparation.centering import plan_centering, share_of_ones
-from skdp.algorithms.preparation.levels import Level
-from skdp.algorithms.preparation.plan import plan_preparation
+from skdp.algorithms.core.centered_rows import sum_rounding
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.legacy_solves.centering import plan_centering, share_of_ones
+from skdp.algorithms.legacy_solves.plan import plan_preparation
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
@@ -87,7 +87,7 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         plan = plan_centering(HalfSquaredLoss(2.0), design, relation, 10.0)
         release = replace(plan, target_clip=clip).release(records, Silent())
         assert release.offsets[0] == pytest.approx(0.2, abs=0.01)
-        assert (release.target_variance == rules.PRIOR_VARIANCE) == (clip < 0.5)
+        assert (release.target_variance == PRIOR_VARIANCE) == (clip < 0.5)
     noisy = plans[0.1]
     deviation = 0.25 * noisy.sum.mechanism().noise_scale / 500
     left = math.erf(0.25 / math.sqrt(2 * 0.15))

@@ -9,13 +9,13 @@ import pytest
 from plain_noise import PlainNoise, Scales, Silent
 from public_objectives import ADD, RELATIONS, REPLACE, centering_of, objective
 
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.legacy_solves.temperature import (
     TemperatureDerivatives,
     _left,
     _step,
     plan_temperature,
 )
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
 

@@ -14,13 +14,13 @@ from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
+from skdp.algorithms.core.centered_rows import sum_rounding
+from skdp.algorithms.legacy_solves.prepared_records import AffineMap, PreparedRecords
+from skdp.algorithms.legacy_solves.spread import plan_spread
+from skdp.algorithms.legacy_solves.undo import Curvature
 from skdp.algorithms.output.expansion import ROUNDING
 from skdp.algorithms.output.prepared import PreparedOutputPlan, plan_prepared_output
 from skdp.algorithms.output.prepared_problem import PreparedProblem
-from skdp.algorithms.preparation.centered_rows import sum_rounding
-from skdp.algorithms.preparation.prepared_records import AffineMap, PreparedRecords
-from skdp.algorithms.preparation.spread import plan_spread
-from skdp.algorithms.preparation.undo import Curvature
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring

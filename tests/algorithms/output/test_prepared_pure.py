@@ -8,8 +8,8 @@ from plain_noise import seeded
 
 from skdp import DPRidge
 from skdp.algorithms import Run
+from skdp.algorithms.core.levels import Level
 from skdp.algorithms.output.prepared import plan_prepared_output
-from skdp.algorithms.preparation.levels import Level
 from skdp.inspection import plan_fit
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPRidgeCV

@@ -17,8 +17,8 @@ from plain_noise import Silent
 from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.core_stages import (
     BalancedPlan,
     CoreModels,

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
 from skdp.algorithms.worst_group.core_stages import (
     PlainModelPlan,

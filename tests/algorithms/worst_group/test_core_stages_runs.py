@@ -17,8 +17,8 @@ from noisy_group_runs import (
 )
 from plain_noise import seeded
 
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Run
-from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group.core_stages import CoreStagesPlan
 from skdp.problems import (
     HalfSquaredLoss,

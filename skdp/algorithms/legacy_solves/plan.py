@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.algorithms.core.centered_chunks import centered
+from skdp.algorithms.core.centered_rows import CenteredRecords, Centering
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum
+from skdp.algorithms.core.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.legacy_solves import rules
+from skdp.algorithms.legacy_solves.centering import CenteringPlan, plan_centering
+from skdp.algorithms.legacy_solves.prepared_records import AffineMap
 from skdp.algorithms.legacy_solves.rules import centering_share
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_chunks import centered
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, Centering
-from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
-from skdp.algorithms.preparation.levels import Level
-from skdp.algorithms.preparation.penalty import Spectrum
-from skdp.algorithms.preparation.prepared_records import AffineMap
-from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
-from skdp.algorithms.preparation.spread import SpreadPlan, plan_spread
+from skdp.algorithms.legacy_solves.spread import SpreadPlan, plan_spread
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -162,7 +162,7 @@ def plan_preparation(
         Whether a penalty of the user goes by the second moments. More noise of theirs is accepted.
     """
     shares = _pure_shares if level.is_pure else _gaussian_shares
-    worthy = rules.PENALTY_NOISE if is_shrunk else 0.0
+    worthy = PENALTY_NOISE if is_shrunk else 0.0
     of_means, of_spread, of_moments, moves_rows = shares(loss, design, neighbouring, level, worthy)
     means, spreads, seconds = (level.part(each).mu for each in (of_means, of_spread, of_moments))
     centering = spread = moments = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, CenteredRows, Centering
+from skdp.algorithms.core.centered_rows import CenteredRecords, CenteredRows, Centering
 from skdp.problems import Records
 from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.preparation import rules
+from skdp.algorithms.legacy_solves import rules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,33 +8,13 @@ larger than those of its mean probabilities (docs/theory/preparation.md, section
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import lru_cache
-
 import numpy as np
 
-from skdp.algorithms.preparation.undo import Curvature
+from skdp.algorithms.statistics.margins import normal_law
 from skdp.problems.losses import Loss
-from skdp.problems.matrices import read_only_view
 
-#: Nodes and weights of a normal law, and the number of draws of several margins, with their
-#: opposites.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_DRAWS = 500
 #: Newton steps, the largest change of log odds in one of them, and the change that is none.
 _STEPS, _LONGEST, _NO_CHANGE = 100, 1.0, 1e-7
-
-
-@lru_cache
-def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes of a normal law of k margins, shape (m, k), and their weights."""
-    if k == 1:
-        return _NODES[:, None], _WEIGHTS
-    draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((_DRAWS, k)))  # public
-    nodes = math.sqrt(_DRAWS) * np.concatenate([draws, -draws])
-    return read_only_view(nodes), read_only_view(np.full(2 * _DRAWS, 0.5 / _DRAWS))
 
 
 def mean_derivatives(
@@ -87,19 +67,3 @@ class ConstantModel:
             if np.abs(step).max() <= _NO_CHANGE:
                 break
         return offsets, curvature
-
-    def around(self, curvature: Curvature) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the function that tells by how much the margins of the mean row differ from these.
-
-        Weights of features, shape (n_outputs, n_features), and margins are in the coordinates of a
-        curvature of prepared rows. Each search starts where the last one has ended, and leaves the
-        mean second derivative there.
-        """
-        outputs = curvature.outputs
-
-        def away(weights: np.ndarray) -> np.ndarray:
-            covariance = outputs @ ((weights * curvature.moments) @ weights.T) @ outputs.T
-            self._last, self.curvature = self.offsets(covariance, self._last)
-            return outputs.T @ (self._last - self._margins)
-
-        return away

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design
 from skdp.problems.block import Block
 from skdp.problems.rounding import two_products
+
+#: Spectral norm of the noise in units of the mean eigenvalue, and number of features, above which
+#: there is no release.
+_LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ def plan_row_moments(
     norm = math.sqrt(neighbouring.n_changes)
     unit = math.sqrt(2.0) * norm / (mu * design.n_records)
     size = design.width
-    largest = max(rules.LARGEST_NOISE / size, worthy_noise)
-    if size > rules.LARGEST_WIDTH:
+    largest = max(_LARGEST_NOISE / size, worthy_noise)
+    if size > LARGEST_WIDTH:
         largest = 0.0
     n_entries = size * (size + 1) // 2
     noise = unit * math.sqrt(size) * (math.sqrt(n_entries + 1.0) if is_pure else 1.0)

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.calibration import ConstantModel
-from skdp.algorithms.preparation.centered_rows import CenteredRecords
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.constant_model import ConstantModel
+from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
-from skdp.problems.multiclass_losses import OneVsRestLoss
 
+#: Penalty over the curvature of an average direction from which on it needs second moments, and
+#: spectral norm of their noise up to which they are then released.
+_SHRUNK, PENALTY_NOISE = 0.05, 0.2
 #: What is said of it in reports.
 AFTER_RELEASES = "alpha and coef_norm enter after the releases, as if the solution had had them"
 #: Steps to the fixed point of curvature and weights, and the change that is none.
@@ -106,7 +108,7 @@ def needs_moments(objective: Objective) -> bool:
     Without second moments all directions would be shrunk alike: large ones too much.
     """
     average = objective.risk.loss.curvature / objective.design.n_features
-    return objective.alpha > rules.SHRUNK * average
+    return objective.alpha > _SHRUNK * average
 
 
 def penalised_rows(
@@ -258,31 +260,3 @@ class _Shrinkage:
         values, vectors = np.linalg.eigh(curvature)
         scales = np.maximum(values, _FLATTEST)[:, None] * self.moments + alpha
         return np.asarray(vectors @ ((vectors.T @ self._score) / scales))
-
-
-def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -> float:
-    """Return the mean second derivative of a loss of one margin, by that of its slope.
-
-    ``E phi''(z) = E z phi'(z) / s^2`` for normal z of standard deviation s: for numbers the
-    residuals, for classes the margins. It needs no second derivative at a kink. Slopes may be
-    clipped.
-    """
-    return float(typical_curvatures(loss, spread, np.array([clip]))[0])
-
-
-def typical_curvatures(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
-    """Return the same for several limits of the slopes, shape (m,)."""
-    z, density, slopes = normal_slopes(loss, spread, clips, 4001)
-    return np.asarray((density * z * slopes).sum(axis=1) / density.sum() / spread**2)
-
-
-def normal_slopes(
-    loss: Loss, spread: float, clips: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return points z, their normal density, and the slopes there for each limit, (m, size)."""
-    loss = loss.base if isinstance(loss, OneVsRestLoss) else loss
-    z = spread * np.linspace(-8.0, 8.0, size)
-    density = np.exp(-0.5 * (z / spread) ** 2)
-    target = 0.0 if loss.target_bound else 1.0
-    slopes = loss.derivative(z, np.full(size, target))
-    return z, density, np.clip(slopes, -clips[:, None], clips[:, None])

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import CenteredRecords, ClippedGradients
+from skdp.algorithms.core.centered_rows import CenteredRecords, ClippedGradients
 from skdp.problems import Attack, Loss, SoftmaxLoss
 from skdp.problems.block import Block
+
+#: Sum of the residuals at both ends, in units of the bound on targets, from which on one end alone
+#: is the worst.
+_TIE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +87,7 @@ class AttackedGradients(ClippedGradients):
     @property
     def steepness(self) -> float:
         """How fast a gradient turns from one end to the other, per unit of a residual."""
-        width = rules.TIE * self.loss.target_bound
+        width = _TIE * self.loss.target_bound
         return 2.0 * self.clip_norm / width if width else 0.0
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
@@ -107,7 +110,7 @@ class AttackedGradients(ClippedGradients):
         residuals = np.stack([loss.derivative(low, targets), loss.derivative(high, targets)], 1)
         raised = 1.0 - targets
         if loss.target_bound:
-            width = 2.0 * rules.TIE * loss.target_bound
+            width = 2.0 * _TIE * loss.target_bound
             raised = np.clip(0.5 + residuals.sum(axis=1) / width, 0.0, 1.0)
         limits = self.clip_norm / (norms[:, None] + self.moves.lengths)
         return np.clip(residuals, -limits, limits) * np.stack([1.0 - raised, raised], 1)

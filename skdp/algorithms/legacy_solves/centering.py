@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.centered_rows import Centering, squared_norms
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.centered_rows import Centering, squared_norms
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.legacy_solves import rules
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -92,7 +93,7 @@ class _NoTargets(_Targets):
         return np.empty(0)
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        return np.zeros(self.n_outputs), rules.PRIOR_VARIANCE
+        return np.zeros(self.n_outputs), PRIOR_VARIANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ class _BinaryTargets(_Targets):
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
         noisy = 0.5 + float(means[0]) / self.weight
         share = share_of_ones(noisy, deviation / self.weight)
-        return np.array([math.log(share / (1.0 - share))]), rules.PRIOR_VARIANCE
+        return np.array([math.log(share / (1.0 - share))]), PRIOR_VARIANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ class _ClassTargets(_Targets):
         logits = np.zeros(self.size)
         if (surplus**2).sum() > 8.0 * (self.size - 1) * deviation**2:
             logits = np.log(np.clip(1.0 / self.size + surplus, 0.1 / self.size, 1.0))
-        return logits @ self.loss.basis, rules.PRIOR_VARIANCE
+        return logits @ self.loss.basis, PRIOR_VARIANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,18 +192,16 @@ class _NumericTargets(_Targets):
         mean, clip = 0.0, self.clip
         if self.has_mean:
             # what clipping leaves of a small mean
-            left = erf(clip / math.sqrt(2.0 * rules.PRIOR_VARIANCE)) if clip < 1.0 else 1.0
+            left = erf(clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if clip < 1.0 else 1.0
             shrunk = clip * float(means[0]) * left * rules.MEAN_SPREAD
             mean = shrunk / (left**2 * rules.MEAN_SPREAD + (clip * deviation) ** 2)
             mean = min(max(mean, -1.0), 1.0)
         offset = np.array([mean * self.bound])
         if not self.has_square:
-            return offset, rules.PRIOR_VARIANCE
+            return offset, PRIOR_VARIANCE
         square = clip**2 * float(means[-1])
         data, prior = (2.0 * clip - 1.0) / deviation**2, 1.0 / rules.PRIOR_SPREAD
-        variance = (max(square - mean**2, 0.0) * data + rules.PRIOR_VARIANCE * prior) / (
-            data + prior
-        )
+        variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
         return offset, min(max(variance, 1e-4), 1.0)
 
 

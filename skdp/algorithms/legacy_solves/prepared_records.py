@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.preparation import rules
+from skdp.algorithms.legacy_solves import rules
 from skdp.problems import Records
 from skdp.problems.block import Block
 from skdp.problems.chunked_records import ChunkedRecords

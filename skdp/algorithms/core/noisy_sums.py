@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skdp.algorithms.preparation.centered_rows import sum_rounding
-from skdp.algorithms.preparation.levels import Level
+from skdp.algorithms.core.centered_rows import sum_rounding
+from skdp.algorithms.core.levels import Level
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release

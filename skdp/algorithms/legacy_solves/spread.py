@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.algorithms.preparation import rules
-from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.legacy_solves import rules
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release

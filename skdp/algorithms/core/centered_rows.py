@@ -1,6 +1,6 @@
 """Records as centered rows of about unit length, without a copy, and sums over them.
 
-The numbers of a :class:`Centering` are released (:mod:`skdp.algorithms.preparation.centering`) or
+The numbers of a :class:`Centering` are released (:mod:`~.means`) or
 public. Sums of gradients are over records whose gradients are clipped to a norm.
 """
 
@@ -16,7 +16,7 @@ from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
 from skdp.algorithms.core.margin_laws import CONSTANT
-from skdp.algorithms.preparation import rules
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.problems import Design, Loss, Records
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
@@ -65,7 +65,7 @@ class Centering:
             mean=np.zeros(n_features),
             scale=1.0,
             offsets=np.zeros(n_outputs),
-            target_variance=rules.PRIOR_VARIANCE,
+            target_variance=PRIOR_VARIANCE,
         )
 
 
