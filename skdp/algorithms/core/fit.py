@@ -29,7 +29,15 @@ from skdp.algorithms.core.post import (
     weight_noise,
 )
 from skdp.algorithms.core.second_moments import plan_row_moments
-from skdp.algorithms.core.size import Corrected, Derivatives, Size, posterior, shrunk
+from skdp.algorithms.core.size import (
+    Corrected,
+    Derivatives,
+    Hypotheses,
+    ShortenedSquares,
+    Size,
+    Square,
+    shrunk,
+)
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource
@@ -42,6 +50,8 @@ from skdp.problems.rounding import two_margins, two_norms
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows.
 _LEAST_TRACE = 0.1
+#: Times that the noise of weights is found for the margins that they have.
+_ITERATED = 2
 #: Norm that no private weights exceed, in units of margins.
 _LONGEST = 1e6
 
@@ -55,7 +65,7 @@ class CorePlan(PlannedCore):
             rows, found = self.prepare(data, run.noise)
             spectrum, of_moments = self._spectrum(rows, run)
             weights = self.stepped(rows, found, run)
-            weights, size, theta = self.sized(rows, found, weights)
+            weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
             scale = self.scale(found.means)
@@ -90,9 +100,16 @@ class CorePlan(PlannedCore):
         return centered(data, centering), found
 
     def sized(
-        self, rows: CenteredRecords, found: Found, weights: np.ndarray
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        weights: np.ndarray,
+        run: Run | None = None,
     ) -> tuple[np.ndarray, Size, Corrected]:
-        """Return weights of margins of deviation 1, and the posterior of their size and shift."""
+        """Return weights of margins of deviation 1, and the posterior of their size and shift.
+
+        With a run the mean square of margins is released, where the plan has that round.
+        """
         d, k = self.objective.design.n_features, self.loss.n_outputs
         norm = float(np.linalg.norm(weights[:, :d]))
         constant = rows.constant * weights[:, d:].ravel()
@@ -106,13 +123,41 @@ class CorePlan(PlannedCore):
                 found.means, found.steps, size, found.origin, constant, factor
             )
             return weights / size.deviation, size, theta
-        size = posterior(norm, found.steps, found.law, k, not self.n_classes)
+        given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
+        size = given.posterior(found.steps.variance)
+        for _ in range(_ITERATED):
+            noise = self._noise_of(rows, found, size.deviation)
+            size = given.posterior(noise)
+        if run is not None and self.has_square:
+            size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
         theta = posterior_of_size(size, k)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
         elif rows.has_intercept:
             theta = posterior_of_steps(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
+
+    def _noise_of(self, rows: CenteredRecords, found: Found, deviation: float) -> float:
+        """Return the variance of the noise of a mean weight where margins have a deviation."""
+        covariance = deviation**2 * np.eye(self.loss.n_outputs)
+        given = rows.centering.offsets, covariance, self.scale(found.means), self.unit
+        return float(step_variances(self.loss, found.steps, *given)[0].mean())
+
+    def _square(
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        weights: np.ndarray,
+        deviation: float,
+        run: Run,
+    ) -> Square:
+        """Release the mean square of margins over a deviation."""
+        statistic = ShortenedSquares(rows.weights(weights / deviation))
+        reached = rows.norm_bound * float(np.linalg.norm(weights)) / deviation
+        moved = statistic.steepness * two_margins(self.objective.design.width, reached)
+        noisy, error = self.squares.release(rows.full_total(statistic), run.noise, moved)
+        n = found.means.n_records
+        return Square(deviation, float(noisy[0]) / n, error / n)
 
     def step_noise(
         self, rows: CenteredRecords, found: Found, weights: np.ndarray, size: Size
@@ -252,7 +297,7 @@ class CorePlan(PlannedCore):
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(self.n_rounds):
+        for _ in range(self.n_rounds - self.has_square):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,

@@ -29,8 +29,8 @@ from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
 
-#: Part of size and shift, and its rounds.
-SIZE_SHARE, ROUNDS = 0.06, 3
+#: Part of size and shift, its rounds, and whether classes have one more for squares of margins.
+SIZE_SHARE, ROUNDS, HAS_SQUARE = 0.06, 3, True
 #: Part of second moments for the user's penalty.
 PENALTY_SHARE = 0.1
 #: Clip of the last release over its noise, and the largest one of numbers and of log odds.
@@ -143,12 +143,18 @@ class PlannedCore(Plan):
         return self.mu * math.sqrt(1.0 - self.share - self.size_share - moments)
 
     @property
+    def has_square(self) -> bool:
+        """Whether the mean square of margins is released before size and shift."""
+        return bool(HAS_SQUARE and self.n_classes and self.size_share)
+
+    @property
     def n_rounds(self) -> int:
-        return ROUNDS
+        """Number of releases for size and shift, all with the same part of the budget."""
+        return ROUNDS + self.has_square
 
     @property
     def mu_round(self) -> float:
-        return self.mu * math.sqrt(self.size_share / ROUNDS)
+        return self.mu * math.sqrt(self.size_share / self.n_rounds)
 
     @cached_property
     def numbers(self) -> Found:
@@ -230,8 +236,12 @@ class PlannedCore(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         moments = () if self.moments is None else (self.moments.describe(),)
-        last = (self.release_of_size(),) if self.size_share else ()
-        return (self.means.describe(), *moments, self.release_of_steps(), *last)
+        return (
+            self.means.describe(),
+            *moments,
+            self.release_of_steps(),
+            *self.releases_of_size,
+        )
 
     def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
         """Describe the release of all steps."""
@@ -240,11 +250,22 @@ class PlannedCore(Plan):
         name = f"{name}, {steps.n_steps} steps as one"
         return self._sum(name, "Lemma 2", clip, self.mu_steps, entries).describe()
 
-    def release_of_size(self) -> Release:
-        """Describe the release of all rounds."""
+    @property
+    def squares(self) -> NoisySum:
+        """Sum of shortened squares of margins, each in [0, 1]."""
+        return replace(
+            self._sum("squares of margins", "Lemma 3", 1.0, self.mu_round, 1), sensitivity=1.0
+        )
+
+    @property
+    def releases_of_size(self) -> tuple[Release, ...]:
+        """Describe the releases for size and shift, the rounds of derivatives as one."""
+        if not self.size_share:
+            return ()
         top, entries = self._top(self.numbers.means.n_records), 2 * self.loss.n_outputs + 3
         name, mu = f"size and shift, {ROUNDS} rounds as one", self.mu_round * math.sqrt(ROUNDS)
-        return self._sum(name, "Lemma 3", top, mu, entries).describe()
+        rounds = self._sum(name, "Lemma 3", top, mu, entries).describe()
+        return (self.squares.describe(), rounds) if self.has_square else (rounds,)
 
     def _top(self, n: float) -> float:
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
@@ -299,11 +320,11 @@ class PlannedCore(Plan):
     @property
     def signal(self) -> float:
         """Part of the squared margins of the steps that is no noise, or is expected to be none."""
-        size, variance = self.numbers.size, self.numbers.steps.variance
+        size = self.numbers.size
         if size is None:
             _, seen, noise, _ = self._planned_margins(self._typical)
             return seen**2 / (seen**2 + noise**2)
-        return 1.0 - variance / size.deviation**2
+        return 1.0 - size.noise / size.deviation**2
 
     @property
     def curvature(self) -> float:

@@ -9,16 +9,24 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from skdp.algorithms.core.margin_laws import Law
 from skdp.algorithms.core.steps import Steps
 from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.block import Block
 
-#: Second moments along the signal over an average one.
-_MOMENTS = np.array([1.0, 5.0, 25.0])
-#: Mean of the exponential prior of the true deviation of log odds.
-_PRIOR = 2.5
+#: Second moments along the signal over an average one; true deviations for one of a law.
+_MOMENTS, _FINER = np.geomspace(1.0, 30.0, 8), 4
+#: Margins of log odds whose mean square is released are shortened to this many deviations; relative
+#: error of the law of that mean square, and of the norm.
+REACH, _ERRORS = 2.0, (0.15, 0.05)
+#: Noise of margins over what isotropic rows make of it is that second moment to minus this power.
+_DAMPED = 0.25
+#: Nodes of that law, and range of logarithms of variances.
+_LEVELS, _RATIOS = 200, (-14.0, 14.0)
+#: Mean of the exponential prior of the true deviation of log odds, and the chance that it is 0.
+_PRIOR, _NONE = 2.5, 0.1
 #: Largest change of size and shift in a round.
 _LONGEST = 1.0
 
@@ -33,34 +41,93 @@ class Size:
         Of z, noise included.
     size, variance : float
         Of the best margins ``size z / deviation``: posterior mean and variance.
+    noise : float
+        Variance of z that is noise.
     """
 
     deviation: float
     size: float
     variance: float
+    noise: float
 
 
-def posterior(norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: bool) -> Size:
-    """Return the posterior of the size given the norm of the mean weights."""
-    d, k, noise = steps.n_features, n_outputs, steps.variance
-    moments = np.minimum(_MOMENTS, max(0.5 * d, 1.0))
-    t = law.deviations
-    seen = steps.learnt(law.pulled(steps.clip), moments / d)
-    signal = k * d * seen**2 / moments
-    mean = signal + k * d * noise
-    spread = (2.0 * k * d * noise**2 + 4.0 * noise * signal) / (4.0 * mean)
-    logs = -0.5 * (norm - np.sqrt(mean)) ** 2 / spread - 0.5 * np.log(spread)
-    if not is_squared:
-        logs += (np.log(np.gradient(t)) - t / _PRIOR)[:, None]
-    weights = np.exp(logs - logs.max())
-    weights /= weights.sum()
-    own = seen**2 + noise
-    ratio = law.best(seen / np.sqrt(own)) / np.sqrt(own)
-    square = float((weights * own).sum())
-    size = math.sqrt(square)
-    best = float((weights * ratio * own).sum()) / square
-    spread_of_ratio = float((weights * own * (ratio - best) ** 2).sum()) / square
-    return Size(size, size * best, square * max(spread_of_ratio, 0.01 * best**2, 1e-6))
+@dataclass(frozen=True)
+class Square:
+    """A released mean square of margins, shortened, over its largest value.
+
+    Attributes
+    ----------
+    unit : float
+        Deviation of the margins that the released ones are a multiple of.
+    mean, error : float
+        With noise of a deviation.
+    """
+
+    unit: float
+    mean: float
+    error: float
+
+    def log_likelihood(self, variances: np.ndarray, n_outputs: int) -> np.ndarray:
+        """Return that of variances of normal margins."""
+        levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
+        squares = 2.0 * gammaincinv(0.5 * n_outputs, levels) / n_outputs
+        ratios = np.exp(np.linspace(*_RATIOS, _LEVELS))
+        law = np.minimum(ratios[:, None] * squares / REACH**2, 1.0).mean(axis=1)
+        expected = np.interp(np.log(variances / self.unit**2), np.log(ratios), law)
+        variance = self.error**2 + (_ERRORS[0] * expected) ** 2
+        return np.asarray(-0.5 * (self.mean - expected) ** 2 / variance)
+
+
+class Hypotheses:
+    """True deviations of margins, and second moments of rows along them, that a norm may have.
+
+    Parameters
+    ----------
+    norm : float
+        Of the mean weights.
+    steps : Steps
+    law : Law
+    n_outputs : int
+    is_squared : bool
+    """
+
+    def __init__(
+        self, norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: bool
+    ) -> None:
+        d, self._k, self._norm = steps.n_features, n_outputs, norm
+        moments = np.minimum(_MOMENTS, max(0.5 * d, 1.0))
+        seen = steps.learnt(law.pulled(steps.clip), moments / d)
+        self._law, self._seen = law.finer(seen, _FINER)
+        self._damped = moments ** -(0.0 if is_squared else _DAMPED)
+        self._entries, t = n_outputs * d, self._law.deviations
+        self._signal = self._entries * self._seen**2 / moments
+        self._prior = np.zeros((len(t), 1))
+        if not is_squared:
+            prior = np.gradient(t) * np.exp(-t / _PRIOR) / _PRIOR
+            prior[0] += _NONE
+            self._prior = np.log(prior)[:, None]
+
+    def posterior(self, noise: float, square: Square | None = None) -> Size:
+        """Return the posterior of the size for noise of a variance in each weight.
+
+        The mean square of margins may be known, too.
+        """
+        signal, seen, law = self._signal, self._seen, self._law
+        mean = signal + self._entries * noise
+        spread = noise * (2.0 * self._entries * noise + 4.0 * signal) / (4.0 * mean)
+        spread += _ERRORS[1] ** 2 * mean
+        logs = -0.5 * (self._norm - np.sqrt(mean)) ** 2 / spread - 0.5 * np.log(spread)
+        logs, own = logs + self._prior, seen**2 + noise * self._damped
+        if square is not None:
+            logs += square.log_likelihood(own, self._k)
+        weights = np.exp(logs - logs.max())
+        weights *= own / (weights * own).sum()
+        total = 1.0 / float((weights / own).sum())
+        ratio = law.best(seen / np.sqrt(own)) / np.sqrt(own)
+        best = float((weights * ratio).sum())
+        variance = max(float((weights * (ratio - best) ** 2).sum()), 0.01 * best**2, 1e-6)
+        left = total * float((weights / own * noise * self._damped).sum())
+        return Size(math.sqrt(total), math.sqrt(total) * best, total * variance, left)
 
 
 def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
@@ -74,7 +141,33 @@ def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
     deviation, signal = math.sqrt(square), max(square - noise, 0.0)
     spread = (1.0 + noise / square) ** 2 * noise * (0.5 * noise + signal) / (square * entries)
     size = deviation if is_free else signal / deviation
-    return Size(deviation, size, max(spread, 1e-12) + (size - signal / deviation) ** 2)
+    variance = max(spread, 1e-12) + (size - signal / deviation) ** 2
+    return Size(deviation, size, variance, noise)
+
+
+@dataclass(frozen=True)
+class ShortenedSquares:
+    """Sum squares of margins of deviation 1, over the number of outputs and `REACH` squared.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (k, width)
+        Of rows ``(x, 1)``.
+    """
+
+    weights: np.ndarray
+    needs_norms = False
+
+    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+        k = len(self.weights)
+        z = block.margins(self.weights).reshape(-1, k)
+        squares = np.einsum("ij,ij->i", z, z) / (k * REACH**2)
+        return block.weighted(np.minimum(squares, 1.0)).sum(keepdims=True)
+
+    @property
+    def steepness(self) -> float:
+        """Bound the change of a square per change of z."""
+        return 2.0 / (REACH * math.sqrt(len(self.weights)))
 
 
 @dataclass(frozen=True)

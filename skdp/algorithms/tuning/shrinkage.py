@@ -56,7 +56,7 @@ class ShrinkagePlan(CorePlan):
             weights, d, k = self.stepped(rows, found, run), len(rows.shift), self.loss.n_outputs
             groups = np.array(self.penalties.groups)
             signal, parts = self._parts(weights[:, :d], k * found.steps.variance)
-            weights, size, theta = self.sized(rows, found, weights)
+            weights, size, theta = self.sized(rows, found, weights, run)
             of_steps = self.step_noise(rows, found, weights, size)
             weights[:, :d] *= parts[groups]
             theta, base, _ = self.corrected(rows, found, weights, theta, run)

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan, plan_core
-from skdp.algorithms.core.plan import ROUNDS, Found
+from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.core.steps import Steps
@@ -76,7 +76,7 @@ class StepsPlan(CorePlan):
 
     @property
     def mu_round(self) -> float:
-        return min(super().mu_round, self.last / math.sqrt(ROUNDS))
+        return min(super().mu_round, self.last / math.sqrt(self.n_rounds))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -123,7 +123,7 @@ class CoreStagesPlan(LooksPlan):
 
     @property
     def plain_fit(self) -> tuple[Release, ...]:
-        return (self.plain.release_of_size(),) if self.plain.size_share else ()
+        return self.plain.releases_of_size
 
     def model_release(self, k: int) -> Release:
         stage = self.passes[k] if self.passes else self.stage(k)
@@ -206,9 +206,10 @@ class CoreModels(GroupModels):
     def _sized(self, raw: np.ndarray, found: Found, is_last: bool = False) -> Model:
         """Return the plain model of raw weights; the last one with size and shift released."""
         first, rows, d = self._first, self.rows, self._first.objective.design.n_features
-        weights, size, theta = first.sized(rows, found, raw)
+        is_last = is_last and self._plan.losses is not None
+        weights, size, theta = first.sized(rows, found, raw, self._run if is_last else None)
         base = np.zeros(len(raw))
-        if is_last and self._plan.losses is not None:
+        if is_last:
             theta, base, _ = first.corrected(rows, found, weights, theta, self._run)
         elif rows.has_intercept:
             root, factor = root_of(weights[:, :d]), float(theta.theta[0])

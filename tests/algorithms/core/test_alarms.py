@@ -106,9 +106,9 @@ def test_what_is_said_after_a_fit_follows_from_releases():
     """Half of the records at the same history: the same is said."""
     rng, said, releases = np.random.default_rng(0), [], None
     X = rng.uniform(-0.5, 0.5, (1000, 4))
-    y = 0.1 * rng.normal(size=1000)
-    model = DPRidge(
-        0.5, data_norm=1.0, target_range=(-1.0, 1.0), neighbouring="add_remove", n_public=1000
+    y = rng.integers(2, size=1000)
+    model = DPLogisticRegression(
+        0.5, data_norm=1.0, classes=[0, 1], neighbouring="add_remove", n_public=1000
     )
     for n in (1000, 500):
         with Laboratory(releases=releases) as laboratory:

@@ -16,7 +16,7 @@ from skdp import (
     DPRidge,
 )
 from skdp.algorithms.core.means import MeansSum, plan_means
-from skdp.algorithms.core.size import Derivatives
+from skdp.algorithms.core.size import Derivatives, ShortenedSquares
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
@@ -96,6 +96,22 @@ def test_vectors_of_rounds_are_shortened(name):
     records = Records(rng.standard_normal((50, 2)), 100.0, 1.0, targets=y)
     lengths = [np.linalg.norm(statistic(records.block(slice(i, i + 1)), None)) for i in range(50)]
     assert 0.7 - 1e-12 < max(lengths) <= 0.7 + 1e-12
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_squares_of_margins_are_at_most_1_and_no_steeper_than_stated(k):
+    rng, steepest, largest = np.random.default_rng(3), 0.0, 0.0
+    statistic = ShortenedSquares(rng.standard_normal((k, 3)))
+    for _ in range(300):
+        x = rng.standard_normal(2) * rng.choice([0.1, 1.0, 2.0, 10.0])
+        step = 1e-6 * rng.standard_normal(2)
+        rows = Records(np.array([x, x + step]), 100.0, 1.0, targets=np.zeros(2))
+        ends = [statistic(rows.block(slice(i, i + 1)), None) for i in range(2)]
+        moved = np.linalg.norm(statistic.weights[:, :2] @ step)
+        steepest = max(steepest, float(abs(ends[1] - ends[0])[0]) / moved / statistic.steepness)
+        largest = max(largest, float(ends[0][0]))
+    assert 0.8 < steepest <= 1.0 + 1e-6
+    assert largest == 1.0
 
 
 def table(rng, n, d, n_classes):
