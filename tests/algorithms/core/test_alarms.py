@@ -105,12 +105,12 @@ def test_it_is_told_that_a_constant_is_as_good(n, d, epsilon, share, is_said, se
 def test_what_is_said_after_a_fit_follows_from_releases():
     """Half of the records at the same history: the same is said."""
     rng, said, releases = np.random.default_rng(0), [], None
-    X = rng.uniform(-0.5, 0.5, (1000, 4))
-    y = rng.integers(2, size=1000)
+    X = rng.uniform(-0.5, 0.5, (2000, 10))
+    y = rng.integers(2, size=2000)
     model = DPLogisticRegression(
-        0.5, data_norm=1.0, classes=[0, 1], neighbouring="add_remove", n_public=1000
+        0.3, data_norm=1.0, classes=[0, 1], neighbouring="add_remove", n_public=2000
     )
-    for n in (1000, 500):
+    for n in (2000, 1000):
         with Laboratory(releases=releases) as laboratory:
             said.append(remarks_of(model.fit(X[:n], y[:n])))
         releases = laboratory.releases
