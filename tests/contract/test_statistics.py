@@ -124,5 +124,5 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         "DistanceCounts", "GradientSum", "GroupTotals", "LogLossGradient", "LossSum", "MeanSums",
         "MeansSum", "MixTerms", "MomentSums",
         "OfRawRows", "Ones", "QuadraticMoments", "ScaleTerms",
-        "ShortenedMoments", "TemperatureDerivatives", "ValueAndGradientSum",
+        "ShortenedMoments", "ShortenedSquares", "TemperatureDerivatives", "ValueAndGradientSum",
     }  # fmt: skip

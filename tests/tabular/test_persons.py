@@ -81,9 +81,7 @@ def test_weights_reach_the_linear_model(ids):
     assert model.feature_plan_ == plain.feature_plan_
     linear = model.model_
     rows = model.encoder_.transform(FRAME)
-    again = clone(linear)
-    again._directions = linear._directions
-    again.fit(rows, targets, user_ids=ids, sample_weight=3.0 * ~wrong)
+    again = clone(linear).fit(rows, targets, user_ids=ids, sample_weight=3.0 * ~wrong)
     np.testing.assert_array_equal(again.coef_, linear.coef_)
     with pytest.warns(UserWarning, match="weight_bound was not declared"):
         classifier().fit(FRAME, Y, sample_weight=np.ones(len(Y)))
