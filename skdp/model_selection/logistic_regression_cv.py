@@ -118,9 +118,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         The same of the intercept.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
-        what early stopping and the shrinkage by the noise have left of it, or the candidate
-        nearest to that. If there are groups, one per group, in the order of the sorted labels, and
-        at the end that of the intercept where it has one.
+        what the shrinkage by the noise has left of it, or the candidate nearest to that. If there
+        are groups, one per group, in the order of the sorted labels, and at the end that of the
+        intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
         released. With "gradient" the chosen one alone.

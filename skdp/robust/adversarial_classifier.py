@@ -59,8 +59,8 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         radius that no penalised solution exceeds. A smaller radius means less noise where gradients
         grow with predictions.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others; an
-        unpenalised one would have unbounded sensitivity.
+        The intercept is free with "gradient". With "output" it is the weight of a constant feature,
+        penalised like the others; an unpenalised one would have unbounded sensitivity.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     classes : array-like or None, default=None

@@ -57,8 +57,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        The intercept is the weight of a constant feature, penalised like the others; an
-        unpenalised one would have unbounded sensitivity.
+        The intercept is free with "gradient". With "output" it is the weight of a constant feature,
+        penalised like the others; an unpenalised one would have unbounded sensitivity.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"

@@ -34,11 +34,10 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     race. Other classifiers minimise the mean over all records, in which small groups count little.
     The groups are needed during ``fit`` only. Data frames may keep their column in predictions.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
-    `coef_norm`, `solver`, ``objective="population"``, ``calibration="paper"``,
-    ``group_mode="floored"`` and a `loss` other than the log loss select output perturbation of a
-    saddle point, once or in phases, whose noise grows with the largest weight of a group. `method`
-    names it.
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `alpha`, `coef_norm`,
+    `solver`, ``objective="population"`` and other losses select solves on prepared rows, or of a
+    saddle point. `delta` = 0, ``calibration="paper"`` and ``group_mode="floored"`` select the latter,
+    whose noise grows with the largest weight of a group. `method` names it.
 
     Parameters
     ----------
@@ -160,8 +159,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
-        The penalty used; in phases and stages, `alpha`; of "gradient" that which early stopping of
-        the plain model is about equivalent to.
+        The penalty used; in phases and stages, `alpha`; of "gradient" that which the shrinkage
+        of the plain model by its noise is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)

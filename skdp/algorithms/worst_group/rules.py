@@ -1,8 +1,8 @@
 """Tuned numbers of the methods for the largest loss of a group.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
-docs/theory/worst_group.md, sections 4 and 5, and docs/theory/dp_rgda.md, "The default of the
-network", say how they were chosen; ``benchmarks/run.py worst_group``, ``worst_group_regression``
+docs/theory/worst_group.md, section 4, and docs/theory/dp_rgda.md, "The default of the network",
+say how they were chosen; ``benchmarks/run.py worst_group``, ``worst_group_regression``
 and ``worst_group_mlp`` show what the choices give.
 """
 

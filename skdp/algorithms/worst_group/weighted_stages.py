@@ -3,7 +3,7 @@
 Looks at the losses of the groups (:mod:`skdp.algorithms.worst_group.looks`) lead to weights of the
 groups; the model for them is solved for on prepared rows, with clipped slopes times the factor of
 the group, released, and what the penalty has shrunk is undone
-(:mod:`skdp.algorithms.output.prepared`). Theory: docs/theory/worst_group.md, section 6.
+(:mod:`skdp.algorithms.output.prepared`). Theory: docs/theory/worst_group.md, section 5.
 """
 
 from __future__ import annotations
