@@ -33,9 +33,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     Data frames may keep their column in predictions.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps. `alpha`, `coef_norm`,
-    `solver`, ``objective="population"`` and other losses select solves on prepared rows, or of a
-    saddle point. `delta` = 0, ``calibration="paper"`` and ``group_mode="floored"`` select the latter,
-    whose noise grows with the largest weight of a group. `method` names it.
+    `solver`, ``objective="population"`` and a `loss` other than the squared error select solves on
+    prepared rows, or of a saddle point. `delta` = 0, ``calibration="paper"`` and
+    ``group_mode="floored"`` select the saddle point, where noise grows with the largest weight of a
+    group. `method` names it.
 
     Parameters
     ----------
