@@ -258,7 +258,7 @@ class PrivateModel(PrivateEstimator):
             max_records=self.max_records_per_user,
         )
         survey = surveyor.survey(bounding)
-        if survey.person_starts is None:
+        if survey.n_persons is None:
             if self.max_records_per_user is not None:
                 raise ValueError(_NO_PERSONS)
             bounding = replace(bounding, persons=None)

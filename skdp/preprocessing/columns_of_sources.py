@@ -102,7 +102,7 @@ def unit_columns(
         )
         bounding = UnitColumns(ranges=table.ranges_, persons=distinct_persons)
         survey = surveyor.survey(bounding)
-        if survey.person_starts is None:
+        if survey.n_persons is None:
             bounding = replace(bounding, persons=None)
         records = ChunkedRecords(opened, survey, bounding, name)
         yield (records, None), (records.n_units, survey.n_features)

@@ -187,7 +187,7 @@ class ChunkedRecords:
     @property
     def has_persons(self) -> bool:
         """Whether it is known whose record each is."""
-        return self._survey.person_starts is not None
+        return self._survey.n_persons is not None
 
     @property
     def is_weighted(self) -> bool:
@@ -197,8 +197,8 @@ class ChunkedRecords:
     @property
     def n_units(self) -> int:
         """As of :class:`Records`."""
-        persons = self._survey.person_starts
-        return self.n_records if persons is None else persons[-1]
+        persons = self._survey.n_persons
+        return self.n_records if persons is None else persons
 
     @property
     def persons(self) -> np.ndarray | None:

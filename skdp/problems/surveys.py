@@ -243,8 +243,8 @@ class Survey:
         Whether records have weights.
     has_weight : bool
         Whether some weight is not zero.
-    person_starts : tuple of int or None
-        Place of the first person of each chunk, and the number of all; None without ids.
+    n_persons : int or None
+        Number of persons; None without ids.
     """
 
     starts: tuple[int, ...]
@@ -257,7 +257,7 @@ class Survey:
     n_passes: int
     is_weighted: bool = False
     has_weight: bool = False
-    person_starts: tuple[int, ...] | None = None
+    n_persons: int | None = None
 
     @property
     def n_records(self) -> int:
@@ -321,7 +321,7 @@ class Surveyor:
             n_passes=self._n_passes,
             is_weighted=is_weighted,
             has_weight=found.has_weight,
-            person_starts=_starts(found.n_persons) if kind_of_ids else None,
+            n_persons=sum(found.n_persons) if kind_of_ids else None,
         )
 
     def _pass(self, task: SurveyTask) -> Seen:

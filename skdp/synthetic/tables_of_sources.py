@@ -127,8 +127,8 @@ def coded_chunks(
     bounding = replace(
         bounding,
         weights=weights if survey.is_weighted else None,
-        persons=None if survey.person_starts is None else distinct_persons,
-        n_units=(survey.person_starts or survey.starts)[-1],
+        persons=None if survey.n_persons is None else distinct_persons,
+        n_units=survey.n_records if survey.n_persons is None else survey.n_persons,
     )
     records = ChunkedRecords(source, survey, bounding, _NAME)
     return CategoricalChunks(records, tuple(map(len, categories)))
