@@ -49,7 +49,7 @@ class Seen:
         The distinct ones, if they were asked for.
     mark : int or None
         None if positions or encodings were not known.
-    n_persons : tuple of int
+    n_persons : int
         Numbers of persons.
     persons : ndarray or None
         Their ids in each chunk, texts as hashes.
@@ -61,7 +61,7 @@ class Seen:
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
     mark: int | None = 0
-    n_persons: tuple[int, ...]
+    n_persons: int
     persons: np.ndarray | None = None
     has_weight: bool = False
 
@@ -107,7 +107,7 @@ class SurveyTask:
             raise ValueError(f"{where} has {n} rows, and not those that the source states.")
         if not n:
             mark = 0 if self._has_marks else None
-            return Seen(sizes=(0,), mark=mark, n_persons=(0,))
+            return Seen(sizes=(0,), mark=mark, n_persons=0)
         try:
             with without_warnings():
                 return self._seen(k, where, chunk)
@@ -161,7 +161,7 @@ class SurveyTask:
             labels=labels,
             groups=groups,
             mark=mark,
-            n_persons=(0 if persons is None else len(persons),),
+            n_persons=0 if persons is None else len(persons),
             persons=persons,
             has_weight=has_weight,
         )
@@ -180,7 +180,7 @@ def joined(parts: list[Seen]) -> Seen:
         labels=_union([part.labels for part in parts]),
         groups=_union([part.groups for part in parts]),
         mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
-        n_persons=tuple(number for part in parts for number in part.n_persons),
+        n_persons=sum(part.n_persons for part in parts),
         persons=_concatenated([part.persons for part in parts]),
         has_weight=any(part.has_weight for part in parts),
     )
@@ -321,7 +321,7 @@ class Surveyor:
             n_passes=self._n_passes,
             is_weighted=is_weighted,
             has_weight=found.has_weight,
-            n_persons=sum(found.n_persons) if kind_of_ids else None,
+            n_persons=found.n_persons if kind_of_ids else None,
         )
 
     def _pass(self, task: SurveyTask) -> Seen:
