@@ -218,11 +218,11 @@ def test_auto_chooses_among_the_methods_for_sources():
 @pytest.mark.parametrize(
     ("name", "others"),
     [
-        ("logistic", 1 + 3),
+        ("logistic", 1 + 1 + 3),
         ("squares", 1 + 3),
         ("tuned squares", 1 + 3),
         ("squares, statistics", 1),
-        ("tuned log loss", 1 + 3),
+        ("tuned log loss", 1 + 1 + 3),
         ("tuned log loss, Newton", 2 + 1),
     ],
 )
