@@ -65,7 +65,7 @@ def _united(parts: list[np.ndarray]) -> np.ndarray:
 def number_of_units(source: RecordSource, sizes: Sequence[int]) -> int:
     """Return the number of records; if they have ids, that of persons, in a pass of its own."""
     first = next((k for k, size in enumerate(sizes) if size), None)
-    if first is None or source.read(first, slice(1)).user_ids is None:
+    if first is None or source.read(first).user_ids is None:
         return sum(sizes)
     return len(_united([source.reduce(PersonIds(MarkKey.drawn()), _united)]))
 

@@ -75,8 +75,8 @@ class Repeated(RecordSource):
         y = (X[:, :, 0] + 0.1 * rng.standard_normal(X.shape[:2]) > 0).astype(int)
         self.chunks = list(map(Chunk, X, y, rng.integers(0, 2, y.shape)))
 
-    def read(self, k: int, rows: Any = slice(None)) -> Chunk:
-        return self.chunks[k].take(rows)
+    def read(self, k: int) -> Chunk:
+        return self.chunks[k]
 
     def reduce(self, task: Any, merge: Any) -> Any:
         function = getattr(task, "function", task)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.data.sources import Chunk, RecordSource, Rows, are_all, copied_rows
+from skdp.data.sources import Chunk, RecordSource
 
 #: Numbers in a chunk, about: 8 MB of doubles.
 _CHUNK_NUMBERS = 1 << 20
@@ -93,13 +93,13 @@ class ArrayRecords(RecordSource):
         edges = [*range(0, n, chunk_rows), n] if n else [0, 0]
         if "user_ids" not in self._tables:
             return edges
-        ids = self._tables["user_ids"].read(0, n, slice(None))
+        ids = self._tables["user_ids"].read(0, n)
         starts = np.append(np.flatnonzero(ids[1:] != ids[:-1]) + 1, n)
         return [0, *np.unique(starts[np.searchsorted(starts, edges[1:])]).tolist()]
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
+    def read(self, k: int) -> Chunk:
         first, stop = self._edges[k : k + 2]
-        return Chunk(**{name: t.read(first, stop, rows) for name, t in self._tables.items()})
+        return Chunk(**{name: t.read(first, stop) for name, t in self._tables.items()})
 
     def for_workers(self) -> ArrayRecords:
         """Return the source without maps, which memory monitors count; refuse large arrays."""
@@ -120,9 +120,8 @@ class _Held:
         self.array = array
         self.shape = array.shape
 
-    def read(self, first: int, stop: int, rows: Rows) -> Any:
-        part = self.array[first:stop]
-        return part if are_all(rows) else copied_rows(part, rows)
+    def read(self, first: int, stop: int) -> Any:
+        return self.array[first:stop]
 
     def for_workers(self) -> _Held:
         array = self.array
@@ -168,21 +167,19 @@ class _File:
         if os.path.getsize(self.path) < self.start + self.shape[0] * self.row * self.dtype.itemsize:
             raise OSError(f"{self.path} is shorter than its header says.")
 
-    def read(self, first: int, stop: int, rows: Rows) -> np.ndarray:
+    def read(self, first: int, stop: int) -> np.ndarray:
         self._check_length()
         if self.mapped and self._map is None:
             # a new map for every read would take each page anew
             self._map = np.memmap(self.path, self.dtype, "r", self.start, self.shape)
         if self._map is not None:
-            part = np.asarray(self._map)[first:stop]
-            return part if are_all(rows) else copied_rows(part, rows)
+            return np.asarray(self._map)[first:stop]
         size = self.row * self.dtype.itemsize
         part = self._memory((stop - first) * size)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.start + first * size)
             _fill(part.data, file)
-        part = part.view(self.dtype).reshape(stop - first, *self.shape[1:])
-        return part if are_all(rows) else copied_rows(part, rows)
+        return part.view(self.dtype).reshape(stop - first, *self.shape[1:])
 
     def _memory(self, n_bytes: int) -> np.ndarray:
         """Return memory of its own for a chunk, that of an earlier one that nobody holds any more.

@@ -20,7 +20,6 @@ from skdp.data.sources import (
     DataError,
     Merge,
     RecordSource,
-    Rows,
     Task,
     merge_tree,
     reduce_range,
@@ -119,15 +118,15 @@ class DaskRecords(RecordSource):
                 stacklevel=2,
             )
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
+    def read(self, k: int) -> Chunk:
         """Bring records of chunk k to this process."""
         if self._source is not None:
-            return self._source.read(k, rows)
+            return self._source.read(k)
         parts = self._partitions[k]
         found = [
             self._result(f) for f in self.client.compute([*parts.values()], retries=self.retries)
         ]
-        return _chunk(*found, names=tuple(parts)).take(rows)
+        return _chunk(*found, names=tuple(parts))
 
     def reduce(self, task: Task, merge: Merge) -> Any:
         """Return the merge of ``task(k, source)`` over every chunk k, computed by the workers."""
@@ -241,8 +240,8 @@ class _Partition(RecordSource):
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
-        return self.chunk.take(rows)
+    def read(self, k: int) -> Chunk:
+        return self.chunk
 
     def describe(self, k: int) -> str:
         return f"partition {k}"

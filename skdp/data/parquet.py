@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.scratch import stored
-from skdp.data.sources import Chunk, RecordSource, Rows
+from skdp.data.sources import Chunk, RecordSource
 
 try:
     import pyarrow as pa
@@ -122,7 +122,7 @@ class ParquetRecords(RecordSource):
             if missing:
                 raise ValueError(f"{file} has no column {missing[0]!r}.")
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
+    def read(self, k: int) -> Chunk:
         path, i = self._row_groups[k]
         with self._filesystem.open_input_file(path) as opened:
             file = pq.ParquetFile(opened)
@@ -131,8 +131,7 @@ class ParquetRecords(RecordSource):
                 raise ValueError(f"{path} has no row group {i} any more: it was written anew.")
             others = file.read_row_group(i, columns=list(self._others.values()))
             parts = {part: _values(others.column(name)) for part, name in self._others.items()}
-            chunk = Chunk(self._rows(file, i), **parts)
-        return chunk.take(rows)
+            return Chunk(self._rows(file, i), **parts)
 
     def _rows(self, file: pq.ParquetFile, i: int) -> Any:
         """Return X of a row group, of which few columns are decoded at once."""

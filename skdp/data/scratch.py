@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.arrays import ArrayRecords
-from skdp.data.sources import Chunk, DataError, RecordSource, Rows, merge_tree
+from skdp.data.sources import Chunk, DataError, RecordSource, merge_tree
 
 #: Bytes that are written at once where a system cannot reserve room.
 _ZEROS = 1 << 20
@@ -201,7 +201,7 @@ class _Scratch(ArrayRecords):
         super().__init__(**paths, mapped=True)
         self._labels = {name: column.labels for name, column in columns.items()}
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
-        chunk = super().read(k, rows)
+    def read(self, k: int) -> Chunk:
+        chunk = super().read(k)
         text = {name: v[getattr(chunk, name)] for name, v in self._labels.items() if v is not None}
         return chunk._replace(**text)

@@ -27,7 +27,6 @@ _NO_INDEX = "A RecordSource cannot be indexed: cross-validation needs records in
 
 Task = Callable[[int, "RecordSource"], Any]
 #: Positions in a chunk.
-Rows = slice | np.ndarray
 Merge = Callable[[list[Any]], Any]
 
 
@@ -63,27 +62,10 @@ class Chunk(NamedTuple):
     sample_weight: Any = None
     unmapped: Any = None
 
-    def take(self, rows: Rows) -> Chunk:
-        """Return the records of `rows`, without the memory of the others."""
-        return self if are_all(rows) else Chunk(*(_rows(part, rows) for part in self))
-
-
-def are_all(rows: Rows) -> bool:
-    """Whether `rows` are all rows of a chunk."""
-    return isinstance(rows, slice) and rows == slice(None)
-
-
-def _rows(part: Any, rows: Rows) -> Any:
-    if part is None:
-        return None
-    return part.iloc[rows] if hasattr(part, "iloc") else copied_rows(part, rows)
-
-
-def copied_rows(part: Any, rows: Rows) -> Any:
-    """Copy rows of an array or a CSR matrix."""
-    if not isinstance(part, np.ndarray):
-        return part[rows]
-    return part[rows].copy() if isinstance(rows, slice) else part.take(rows, axis=0)
+    def take(self, rows: slice | np.ndarray) -> Chunk:
+        """Return the records of `rows`."""
+        tables = (getattr(part, "iloc", part) for part in self)
+        return Chunk(*(None if table is None else table[rows] for table in tables))
 
 
 class RecordSource(ABC):
@@ -113,12 +95,8 @@ class RecordSource(ABC):
     progress: Callable[[int, int, int], Any] | None = None
 
     @abstractmethod
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
-        """Return `rows` of chunk k, the same at every call, from any thread or process.
-
-        `rows` is a slice or an array of increasing positions; a reader that cannot skip rows reads
-        all and returns ``chunk.take(rows)``.
-        """
+    def read(self, k: int) -> Chunk:
+        """Return chunk k, the same at every call, from any thread or process."""
 
     def reduce(self, task: Task, merge: Merge) -> Any:
         """Return the merge of ``task(k, self)`` over every chunk k.
@@ -229,8 +207,8 @@ class MappedRecords(RecordSource):
     def progress(self, function: Callable[[int, int, int], Any] | None) -> None:
         self.source.progress = function
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
-        chunk = self.source.read(k, rows)
+    def read(self, k: int) -> Chunk:
+        chunk = self.source.read(k)
         X = chunk.X
         if X.shape[0]:  # scikit-learn's transformers refuse tables without rows
             if self.transformers and hasattr(self.transformers[0], "feature_names_in_"):
@@ -307,8 +285,8 @@ class ChunkSource(RecordSource):
     ...     X = rng.uniform(-1, 1, (1000, 3))
     ...     return X, X @ [1.0, 2.0, 3.0]
     >>> source = ChunkSource(read, n_chunks=4)
-    >>> source.read(3, slice(0, None, 10)).X.shape
-    (100, 3)
+    >>> source.read(3).X.shape
+    (1000, 3)
     """
 
     def __init__(
@@ -330,10 +308,9 @@ class ChunkSource(RecordSource):
         self.feature_names = feature_names
         self.n_jobs = n_jobs
 
-    def read(self, k: int, rows: Rows = slice(None)) -> Chunk:
+    def read(self, k: int) -> Chunk:
         found = self.reader(k)
-        chunk = Chunk(*found) if isinstance(found, tuple) else Chunk(found)
-        return chunk.take(rows)
+        return Chunk(*found) if isinstance(found, tuple) else Chunk(found)
 
 
 def merge_tree(parts: Iterable[Any], merge: Merge) -> Any:

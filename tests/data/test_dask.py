@@ -95,8 +95,6 @@ def test_sums_are_those_of_the_loop(client, arrays, files, expected, tmp_path, l
     assert source.chunk_sizes in (None, tuple(chunk.X.shape[0] for chunk in chunks))
     np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), arrays[0])
     np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), arrays[1])
-    last = source.n_chunks - 1
-    np.testing.assert_array_equal(source.read(last, slice(1, None, 5)).X, chunks[last].X[1::5])
 
 
 def test_names_and_sizes_of_collections(client, arrays):

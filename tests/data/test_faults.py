@@ -74,11 +74,11 @@ class Faulty(RecordSource):
         is_over = self.is_brief and self.n_tries > self.n_passes
         return self.fault is not None and self.n_passes == self.number and not is_over
 
-    def read(self, k, rows=slice(None)):
+    def read(self, k):
         if not (self._is_wrong and k == 2 and self.fault in READ):
-            return self.source.read(k, rows)
+            return self.source.read(k)
         self.happened = True
-        return self.source.read(k, rows)._replace(**READ[self.fault](self.source, k, rows))
+        return self.source.read(k)._replace(**READ[self.fault](self.source, k))
 
     def reduce(self, task, merge):
         self.n_passes = task.pass_number
@@ -91,14 +91,14 @@ class Faulty(RecordSource):
 
 
 def raising(error):
-    def read(source, k, rows):
+    def read(source, k):
         raise error(f"value {SECRET}")
 
     return read
 
 
-def changed(source, k, rows, column, change):
-    parts = source.read(k, rows)._asdict()
+def changed(source, k, column, change):
+    parts = source.read(k)._asdict()
     parts[column] = change(parts[column].copy())
     return {column: parts[column]}
 
@@ -111,8 +111,8 @@ def entry(value):
     return change
 
 
-def first_two_exchanged(source, k, rows):
-    chunk = source.read(k, rows)
+def first_two_exchanged(source, k):
+    chunk = source.read(k)
     return chunk.take(np.r_[1, 0, 2 : len(chunk.y)])._asdict() if len(chunk.y) > 1 else {}
 
 
@@ -122,8 +122,8 @@ READ = {
     "NaN": lambda *at: changed(*at, "X", entry(np.nan)),
     "label": lambda *at: changed(*at, "y", lambda y: np.r_[1 - y[:1], y[1:]]),
     "exchanged rows": first_two_exchanged,
-    "shorter": lambda source, k, rows: source.read(k, rows).take(slice(-1))._asdict(),
-    "other chunk": lambda source, k, rows: source.read(k + 1, rows)._asdict(),
+    "shorter": lambda source, k: source.read(k).take(slice(-1))._asdict(),
+    "other chunk": lambda source, k: source.read(k + 1)._asdict(),
     "error": raising(OSError),
     "own error": raising(Failed),
     "text": lambda *at: changed(*at, "X", lambda X: np.full(X.shape, f"value {SECRET}", object)),
@@ -321,7 +321,7 @@ def test_invalid_groups(groups, names, message):
 class Unread(RecordSource):
     n_chunks = 1
 
-    def read(self, k, rows=slice(None)):
+    def read(self, k):
         raise AssertionError("read")
 
 

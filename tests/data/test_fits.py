@@ -142,8 +142,8 @@ class Shuffled(RecordSource):
         self.n_chunks, self.chunk_sizes = source.n_chunks, source.chunk_sizes
         self.tasks = []
 
-    def read(self, k, rows=slice(None)):
-        return self.source.read(k, rows)
+    def read(self, k):
+        return self.source.read(k)
 
     def reduce(self, task, merge):
         self.tasks.append(task)
@@ -187,9 +187,9 @@ class Counting(RecordSource):
         self.chunk_sizes, self.starts = source.chunk_sizes, np.cumsum([0, *source.chunk_sizes])
         self.rows = []
 
-    def read(self, k, rows=slice(None)):
-        self.rows[-1].append(np.arange(self.starts[k], self.starts[k + 1])[rows])
-        return self.source.read(k, rows)
+    def read(self, k):
+        self.rows[-1].append(np.arange(self.starts[k], self.starts[k + 1]))
+        return self.source.read(k)
 
     def reduce(self, task, merge):
         self.rows.append([])

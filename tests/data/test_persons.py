@@ -132,8 +132,8 @@ class Faulty(ChunkSource):
         self.change, self.n_passes = change, 0
         self.numbers = (number,) if isinstance(number, int) else number
 
-    def read(self, k, rows=slice(None)):
-        chunk = super().read(k, rows)
+    def read(self, k):
+        chunk = super().read(k)
         return self.change(chunk) if k == 1 and self.n_passes in self.numbers else chunk
 
     def reduce(self, task, merge):

@@ -122,8 +122,8 @@ class Altered(RecordSource):
         self.source, self.alter, self.n_passes = ArrayRecords(*table(), chunk_rows=99), alter, 0
         self.n_chunks, self.chunk_sizes = self.source.n_chunks, self.source.chunk_sizes
 
-    def read(self, k, rows=slice(None)):
-        return self.source.read(k, rows)
+    def read(self, k):
+        return self.source.read(k)
 
     def reduce(self, task, merge):
         self.n_passes += 1
