@@ -147,7 +147,9 @@ class LeftNoise:
         """
         d = len(curvature.moments)
         kept = after / np.where(before == 0.0, 1.0, before)
-        last = np.zeros(len(variances)) if not curvature.constant else kept[:, d]
+        last = np.zeros(len(variances))
+        if curvature.constant:  # it is shrunk to a released number, not to 0
+            last = np.clip(kept[:, d], 0.0, 1.0)
         constant = np.zeros(len(variances)) if not curvature.constant else variances[:, d]
         return cls(
             outputs=curvature.outputs,
