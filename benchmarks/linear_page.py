@@ -175,7 +175,7 @@ def losses(table: pd.DataFrame) -> str:
     free = table[table["method"] == linear_peers.NO_PRIVACY]
     exact = free.set_index(["dataset", "metric"])["mean"].to_dict()
     rows["exact"] = [exact.get((row.dataset, row.metric), math.nan) for row in rows.itertuples()]
-    gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign)
+    gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign).astype(float)
     text = (
         "Cells below the best linear peer, the largest difference of each score first. In "
         f"{(gain > 0.0).sum()} of these {len(rows)} cells the peer also beats scikit-learn without "
