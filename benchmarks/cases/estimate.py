@@ -29,11 +29,10 @@ N_CHUNKS, ROWS = 4, 62_500
 LATENCY = 0.1
 NAMES = {
     "SurveyTask": "the first one",
-    "MeanSums": "means",
-    "ShortenedMoments": "second moments",
-    "LabelTask": "labels of blocks",
-    "ClippedGradients": "a step on a twelfth",
-    "TemperatureDerivatives": "temperature",
+    "MeansSum": "means",
+    "ClippedGradients": "a step",
+    "ShortenedSquares": "squares of margins",
+    "Derivatives": "size and shift",
 }
 
 
