@@ -20,6 +20,7 @@ def kinds_of_fits():
         options = (parameters.get(key) for key in ("method", "group_mode", "neighbouring", "tilt"))
         key = case.estimator, parameters["delta"] > 0, case.n_classes > 2, *options
         # a slow calibration takes as long as all others; a function has no parameters of estimators
-        if not case.is_slow and case.estimator.__module__.startswith("skdp."):
+        is_array = case.place == "dense"
+        if is_array and not case.is_slow and case.estimator.__module__.startswith("skdp."):
             names.setdefault(key, case.name)
     return list(names.values())
