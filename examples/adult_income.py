@@ -119,7 +119,7 @@ CATEGORIES = {
     ],
     "race": ["Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White"],
     "sex": ["Female", "Male"],
-    "native_country": ["United-States"],
+    "native_country": ["Mexico", "United-States"],
 }
 
 

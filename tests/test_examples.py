@@ -128,7 +128,7 @@ def test_adult_income(adult, tmp_path):
         *("--csv", adult, "--epsilon", 1, 100, "--seeds", 2),
         without=("matplotlib",),
     )
-    assert "200 training records, 100 test records, 64 features" in output
+    assert "200 training records, 100 test records, 65 features" in output
     assert "(1, 1e-06)-differentially private, replace-one neighbours" in output
     # the report of the model that tunes itself
     assert re.search("method 'gradient'", output)
@@ -154,7 +154,7 @@ def test_adult_income_as_published(adult, tmp_path):
         is_silent=False,
         without=(),
     )
-    assert "200 training records, 100 test records, 64 features" in output
+    assert "200 training records, 100 test records, 65 features" in output
 
 
 @pytest.mark.slow
