@@ -50,8 +50,6 @@ from skdp.problems.rounding import two_margins, two_norms
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows.
 _LEAST_TRACE = 0.1
-#: Times that the noise of weights is found for the margins that they have.
-_ITERATED = 2
 #: Norm that no private weights exceed, in units of margins.
 _LONGEST = 1e6
 
@@ -124,10 +122,9 @@ class CorePlan(PlannedCore):
             )
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
-        size = given.posterior(found.steps.variance)
-        for _ in range(_ITERATED):
-            noise = self._noise_of(rows, found, size.deviation)
-            size = given.posterior(noise)
+        typical_size = given.posterior(found.steps.variance)
+        noise = self._noise_of(rows, found, typical_size.deviation)
+        size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
         theta = posterior_of_size(size, k)

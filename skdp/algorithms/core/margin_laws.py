@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -90,14 +90,6 @@ class Law:
             return np.asarray((1.0 - part) * table[rows, cell] + part * table[rows, cell + 1])
 
         return pull
-
-    def finer(self, seen: np.ndarray, times: int) -> tuple[Law, np.ndarray]:
-        """Return the law at more deviations, and what is given for each of them."""
-        places = np.arange(len(self.deviations))
-        at = np.linspace(0.0, places[-1], times * places[-1] + 1)
-        columns = (self.deviations, self.slope, *seen.T)
-        t, slope, *more = (np.interp(at, places, column) for column in columns)
-        return replace(self, deviations=t, slope=slope), np.stack(more, axis=1)
 
     def best(self, correlation: np.ndarray) -> np.ndarray:
         """Return the best size of margins for correlations with the true ones, shape (m, j)."""

@@ -16,11 +16,10 @@ from skdp.algorithms.core.steps import Steps
 from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.block import Block
 
-#: Second moments along the signal over an average one; true deviations for one of a law.
-_MOMENTS, _FINER = np.geomspace(1.0, 30.0, 8), 4
-#: Margins of log odds whose mean square is released are shortened to this many deviations; relative
-#: error of the law of that mean square, and of the norm.
-REACH, _ERRORS = 2.0, (0.15, 0.05)
+#: Second moments along the signal over an average one.
+_MOMENTS = np.geomspace(1.0, 30.0, 8)
+#: Relative error of the law of the mean square of margins, and of that of the norm.
+_ERRORS = (0.15, 0.05)
 #: Noise of margins over what isotropic rows make of it is that second moment to minus this power.
 _DAMPED = 0.25
 #: Nodes of that law, and range of logarithms of variances.
@@ -53,12 +52,12 @@ class Size:
 
 @dataclass(frozen=True)
 class Square:
-    """A released mean square of margins, shortened, over its largest value.
+    """A released mean square of margins, of which each counts as 1 at most.
 
     Attributes
     ----------
     unit : float
-        Deviation of the margins that the released ones are a multiple of.
+        Deviation that margins are divided by.
     mean, error : float
         With noise of a deviation.
     """
@@ -72,7 +71,7 @@ class Square:
         levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
         squares = 2.0 * gammaincinv(0.5 * n_outputs, levels) / n_outputs
         ratios = np.exp(np.linspace(*_RATIOS, _LEVELS))
-        law = np.minimum(ratios[:, None] * squares / REACH**2, 1.0).mean(axis=1)
+        law = np.minimum(ratios[:, None] * squares, 1.0).mean(axis=1)
         expected = np.interp(np.log(variances / self.unit**2), np.log(ratios), law)
         variance = self.error**2 + (_ERRORS[0] * expected) ** 2
         return np.asarray(-0.5 * (self.mean - expected) ** 2 / variance)
@@ -96,10 +95,9 @@ class Hypotheses:
     ) -> None:
         d, self._k, self._norm = steps.n_features, n_outputs, norm
         moments = np.minimum(_MOMENTS, max(0.5 * d, 1.0))
-        seen = steps.learnt(law.pulled(steps.clip), moments / d)
-        self._law, self._seen = law.finer(seen, _FINER)
+        self._law, self._seen = law, steps.learnt(law.pulled(steps.clip), moments / d)
         self._damped = moments ** -(0.0 if is_squared else _DAMPED)
-        self._entries, t = n_outputs * d, self._law.deviations
+        self._entries, t = n_outputs * d, law.deviations
         self._signal = self._entries * self._seen**2 / moments
         self._prior = np.zeros((len(t), 1))
         if not is_squared:
@@ -147,7 +145,7 @@ def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
 
 @dataclass(frozen=True)
 class ShortenedSquares:
-    """Sum squares of margins of deviation 1, over the number of outputs and `REACH` squared.
+    """Sum mean squares of the margins of a record's outputs, each 1 at most.
 
     Attributes
     ----------
@@ -161,13 +159,13 @@ class ShortenedSquares:
     def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
         k = len(self.weights)
         z = block.margins(self.weights).reshape(-1, k)
-        squares = np.einsum("ij,ij->i", z, z) / (k * REACH**2)
+        squares = np.einsum("ij,ij->i", z, z) / k
         return block.weighted(np.minimum(squares, 1.0)).sum(keepdims=True)
 
     @property
     def steepness(self) -> float:
-        """Bound the change of a square per change of z."""
-        return 2.0 / (REACH * math.sqrt(len(self.weights)))
+        """Bound the change of a square per change of z (docs/theory/core.md, Lemma 4)."""
+        return 2.0 / math.sqrt(len(self.weights))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from skdp.algorithms.core import fit
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.means import release_means
-from skdp.algorithms.core.size import REACH
 from skdp.algorithms.plan import Run
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
@@ -86,7 +85,7 @@ def test_squares_of_margins_pay_for_those_of_records_that_are_elsewhere(loss, mo
             plan.sized(rows, found, np.ones((loss.n_outputs, 4)), Run(noise=seeded()))
         limits.append(laboratory.draws[0].mechanism.sensitivity)
     moved = (limits[1] - limits[0]) / plan.objective.design.n_records / 1e-3
-    assert moved == pytest.approx(2.0 / (REACH * math.sqrt(loss.n_outputs)), rel=1e-6)
+    assert moved == pytest.approx(2.0 / math.sqrt(loss.n_outputs), rel=1e-6)
 
 
 def test_means_pay_for_norms_of_records_that_are_elsewhere():
