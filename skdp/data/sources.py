@@ -26,7 +26,6 @@ _RANGES_PER_JOB = 4
 _NO_INDEX = "A RecordSource cannot be indexed: cross-validation needs records in memory."
 
 Task = Callable[[int, "RecordSource"], Any]
-#: Positions in a chunk.
 Merge = Callable[[list[Any]], Any]
 
 
