@@ -314,10 +314,15 @@ def released_numbers(model):
 @pytest.mark.parametrize("name", kinds_of_fits())
 def test_seeds_decide_the_noise_and_are_told(name):
     """One seed, one fit; other seeds and none other ones, though few vertices may agree."""
-    first, again, *seeded = (released(name, seed) for seed in (0, 0, 1, 2, 3))
-    unseeded = [released(name, None) for _ in range(4)]
-    assert all(told for _, told in (first, again, *seeded))
-    assert not any(told for _, told in unseeded)
+    first, again, unseeded = (released(name, seed) for seed in (0, 0, None))
     np.testing.assert_array_equal(first[0], again[0])
-    for others in ((first, *seeded), unseeded):
-        assert any((other[0] != others[0][0]).any() for other in others[1:])
+    assert first[1] and again[1] and not unseeded[1]
+    # four unseeded fits of few vertices agree in .3 % of the runs, twelve in less than 1 of 1e7
+    assert any(differs(released(name, seed), first) for seed in range(1, 4))
+    assert any(differs(released(name, None), unseeded) for _ in range(11))
+
+
+def differs(fit, other):
+    """Whether two fits released other numbers; both tell alike whether their seed is known."""
+    assert fit[1] == other[1]
+    return (fit[0] != other[0]).any()
