@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,8 +23,8 @@ from scipy.special import erf, softmax
 #: Value of the constant feature beside rows whose mean square is 1, and norm of an average row.
 CONSTANT = 0.2
 ROW = math.hypot(1.0, CONSTANT)
-#: Grid of fitted over true deviations.
-_RATIOS = np.linspace(0.0, 3.0, 16)
+#: Grid of fitted deviations, over true ones, but those of log odds that are smaller than this.
+_RATIOS, _SMALL = np.linspace(0.0, 3.0, 16), math.sqrt(2.0)
 #: Nodes of a normal law in one direction; draws in several, with their opposites: of tables, and
 #: of a base.
 _NODES, _FEW, _MANY = 61, 40, 150
@@ -59,32 +59,37 @@ class Law:
     deviations : ndarray of shape (m,)
         Grid of true deviations t.
     pull : callable ``(clip, row=None) -> ndarray of shape (m, 16)``
-        G at fitted deviations of 0 to 3 times the true one; of all rows, or of one.
+        G at fitted deviations of 0 to 3 times the scale; of all rows, or of one.
     slope : ndarray of shape (m,)
         f at the deviations.
+    scales : ndarray of shape (m,)
+        Of the fitted deviations: the true ones, or more.
     """
 
     deviations: np.ndarray
     pull: Callable[..., np.ndarray]
     slope: np.ndarray
+    scales: np.ndarray
 
     def end(self, clip: float, deviation: float) -> tuple[float, float]:
-        """Return where steps end, over the true deviation, and the curvature there."""
+        """Return where steps end, over the true deviation, and the mean curvature from half of it.
+
+        Quadrature sees a clip as a kink: between neighbours of the grid curvatures are not smooth.
+        """
         row = int(np.argmin(np.abs(self.deviations - deviation)))
-        pulls = self.pull(clip, row)[0]
+        pulls, fitted = self.pull(clip, row)[0], _RATIOS * self.scales[row]
         first = int(np.argmax(pulls > 0.0)) or len(_RATIOS) - 1
-        width = _RATIOS[1] * self.deviations[row]
         rise = max(pulls[first] - pulls[first - 1], 1e-12)
-        return float(_RATIOS[first] - _RATIOS[1] * pulls[first] / rise), float(rise / width)
+        half = 0.5 * float(fitted[first] - fitted[1] * pulls[first] / rise)
+        bend = max(-float(np.interp(half, fitted, pulls)), 1e-12) / half
+        return 2.0 * half / float(self.deviations[row]), bend
 
     def pulled(self, clip: float) -> Callable[[np.ndarray], np.ndarray]:
         """Return G as a function of fitted deviations, shape (m, j), one row for each t."""
         table, rows = self.pull(clip), np.arange(len(self.deviations))[:, None]
 
         def pull(fitted: np.ndarray) -> np.ndarray:
-            places = np.clip(
-                fitted / self.deviations[:, None] / _RATIOS[1], 0.0, len(_RATIOS) - 1.001
-            )
+            places = np.clip(fitted / self.scales[:, None] / _RATIOS[1], 0.0, len(_RATIOS) - 1.001)
             cell = places.astype(np.intp)
             part = places - cell
             return np.asarray((1.0 - part) * table[rows, cell] + part * table[rows, cell + 1])
@@ -109,7 +114,7 @@ def squares() -> Law:
         variance = missing**2 + 1.0 - t**2
         return np.asarray(missing * erf(clip / ROW / np.sqrt(2.0 * variance)))
 
-    return Law(deviations, pull, deviations)
+    return Law(deviations, pull, deviations, deviations)
 
 
 def basis(n_classes: int) -> np.ndarray:
@@ -127,7 +132,7 @@ def odds(shares: np.ndarray) -> Law:
     if len(shares) > _CLASSES:
         places = np.linspace(0, len(shares) - 1, _CLASSES).round().astype(np.intp)
         law, part = odds(np.sort(shares)[places]), _CLASSES / len(shares)
-        return Law(law.deviations, lambda *which: part * law.pull(*which), part * law.slope)
+        return replace(law, pull=lambda *which: part * law.pull(*which), slope=part * law.slope)
     logs = np.log(shares) - np.log(shares).mean()
     return _odds(tuple((np.round(logs / _ROUNDED) * _ROUNDED).tolist()))
 
@@ -144,13 +149,14 @@ def _odds(logs: tuple[float, ...]) -> Law:
     margins = base @ balance.basis.T + deviations[:, None] * directions[:, None]
     true = softmax(margins, axis=2)  # (nodes, m, K)
     slope = np.einsum("n,nj,nmj->m", weights, directions, true, optimize=True) / k
+    scales = np.maximum(deviations, _SMALL)
 
     @lru_cache(maxsize=32)
     def pull(clip: float, row: int | None = None) -> np.ndarray:
         rows = slice(None) if row is None else slice(row, row + 1)
-        of_classes, y, t = balance.basis, true[:, rows, None], deviations[rows]
-        spread = (t[:, None] * _RATIOS)[..., None] * directions[:, None, None]
-        at = np.tile(balance.start, (len(t), len(_RATIOS), 1))
+        of_classes, y, fitted = balance.basis, true[:, rows, None], scales[rows, None] * _RATIOS
+        spread = fitted[..., None] * directions[:, None, None]
+        at = np.tile(balance.start, (*fitted.shape, 1))
         for _ in range(_CENTERED):  # the constant follows: clipped residuals have the mean 0
             p = softmax(at @ of_classes.T + spread, axis=3)
             kept = y * _left(p, clip)
@@ -166,7 +172,7 @@ def _odds(logs: tuple[float, ...]) -> Law:
             at = at - np.clip(np.linalg.solve(second, rate[..., None])[..., 0], -1.0, 1.0)
         return np.einsum("n,nj,nmsj->ms", weights, directions, residuals, optimize=True) / k
 
-    return Law(deviations, pull, slope)
+    return Law(deviations, pull, slope, scales)
 
 
 class Balance:
