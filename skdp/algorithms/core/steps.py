@@ -17,7 +17,7 @@ from scipy.special import erf
 from skdp.algorithms.core.margin_laws import CONSTANT, ROW, Law
 
 #: Clips of squares that are compared, in deviations of the targets; of log odds.
-_CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), (0.6, 1.0)
+_CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), np.geomspace(0.25, 1.0, 5)
 #: Predicted loss that a larger clip of log odds may cost; true deviation of margins there.
 _WORTH, TYPICAL = 0.002, math.sqrt(2.0)
 #: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
@@ -115,10 +115,9 @@ def plan_steps(
     """
     noise = changes / (n_records * mu)
     if n_classes:
-        clip = min(_CLIPS_OF_ODDS)
-        losses = [_predicted(law, each, n_features, noise) for each in _CLIPS_OF_ODDS]
-        if losses[1] <= losses[0] + _WORTH:
-            clip = max(_CLIPS_OF_ODDS)
+        odds = _CLIPS_OF_ODDS
+        losses = np.array([_predicted(law, float(each), n_features, noise) for each in odds])
+        clip = float(odds[losses <= losses.min() + _WORTH].max())
         bend = law.end(clip, TYPICAL)[1]
     else:
         clips = _CLIPS_OF_SQUARES
@@ -153,6 +152,6 @@ def paced(
 
 
 def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:
-    """Predict the loss that noise costs at the end of the steps."""
+    """Predict the loss that noise costs on the way to the end of the steps."""
     end, bend = law.end(clip, TYPICAL)
     return float(law.end(1.0, TYPICAL)[1] * (clip * noise * n_features / (bend * end)) ** 2)

@@ -50,13 +50,14 @@ def test_the_best_size_minimises_the_expected_loss(name):
     )
 
 
-@pytest.mark.parametrize("name", SHARES)
-def test_pulls_are_means_of_clipped_residuals(name):
+@pytest.mark.parametrize(
+    ("name", "true_size", "s"), [*((name, 1.0, 0.6) for name in SHARES), ("equal", 0.2, 1.5)]
+)
+def test_pulls_are_means_of_clipped_residuals(name, true_size, s):
     law, clip = odds(np.array(SHARES[name])), 0.6
-    row = int(np.argmin(np.abs(law.deviations - 1.0)))
-    t = float(law.deviations[row])
-    balance, g, true = drawn(SHARES[name], t)
-    s, at = 0.6 * t, balance.start
+    row = int(np.argmin(np.abs(law.deviations - true_size)))
+    balance, g, true = drawn(SHARES[name], float(law.deviations[row]))
+    at = balance.start
     for _ in range(30):  # the constant where clipped residuals have the mean 0
         p = softmax((at + s * g) @ balance.basis.T, axis=1)
         residuals = p[:, None, :] - np.eye(p.shape[1])
@@ -67,6 +68,35 @@ def test_pulls_are_means_of_clipped_residuals(name):
     pull = float((g * mean).sum(axis=1).mean()) / g.shape[1]
     found = law.pulled(clip)(np.full((len(law.deviations), 1), s))[row, 0]
     assert found == pytest.approx(pull, abs=0.01 * abs(law.pull(clip)[row, 0]) + 0.003)
+
+
+def test_steps_with_small_clips_go_beyond_small_margins():
+    # where residuals are clipped their signs alone pull, and steps end where some no longer are:
+    # a table that ends before has no end, and margins of .05 look like large ones
+    law = odds(np.array([0.5, 0.5]))
+    deviation, clip = float(law.deviations[0]), 0.25
+    end = law.end(clip, deviation)[0] * deviation
+    assert 0.5 < end < 3.0
+    steps = plan_steps(law, 2, 5, 2_000, 2, 1e3)
+    learnt = steps.learnt(law.pulled(clip), np.array([1.0]))[0, 0]
+    assert learnt == pytest.approx(end, rel=0.1)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.3]])
+def test_what_noise_costs_is_smooth_in_the_clip(shares):
+    clips = np.geomspace(0.2, 1.0, 24)
+    ends = np.array([odds(np.array(shares)).end(float(clip), 2.0**0.5) for clip in clips])
+    costs = np.log(clips / ends.prod(axis=1))
+    assert np.abs(np.diff(costs)).max() < 0.07
+
+
+def test_clips_of_equal_classes_follow_the_noise_and_rare_ones_have_the_largest():
+    equal, rare = odds(np.array([0.5, 0.5])), odds(np.array([0.97, 0.03]))
+    clips = [plan_steps(equal, 2, 20, 10_000, 2, mu).clip for mu in (0.02, 0.08, 0.5)]
+    assert clips[0] < clips[1] < clips[2]
+    assert clips[0] == pytest.approx(0.25)
+    assert clips[2] == pytest.approx(1.0)
+    assert plan_steps(rare, 2, 20, 10_000, 2, 0.02).clip == pytest.approx(1.0)
 
 
 def test_pulls_of_squares_are_those_of_normal_residuals():
