@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from skdp._records import has_column, is_missing, refuse_kinds, without_column
+from skdp._runtime import without_warnings
 from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
 
@@ -170,6 +171,7 @@ class ClippedWeights:
         return np.zeros(0)
 
 
+@without_warnings()
 def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:
     """Return weights over their public bound, clipped to [0, 1].
 
@@ -194,4 +196,4 @@ def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarr
         raise ValueError("sample_weight has another length than X.")
     if not (weights >= 0.0).all() or np.isinf(weights).any():
         raise ValueError("sample_weight must be finite and >= 0, without missing values.")
-    return np.minimum(weights / bound, 1.0)
+    return np.minimum(weights, bound) / bound  # a quotient of huge weights is beyond doubles

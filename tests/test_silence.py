@@ -17,6 +17,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from skdp._runtime import _FILTERS, without_warnings
+from skdp._units import record_weights
 from skdp.algorithms import (
     adversarial_output_perturbation,
     dp_bilevel,
@@ -263,6 +264,23 @@ def test_every_data_set_is_fitted_in_silence(run, data, strict):
         X = extreme_rows()[data]
     point = RUNS[run](X, Run(noise=noise()))
     assert np.isfinite(point).all()
+
+
+#: Where weights of records in memory are divided and multiplied, before any fit.
+WEIGHED = {
+    "bound": lambda weights, _: record_weights(weights, 0.5, N),
+    "weights": lambda weights, records: records.with_weights(weights).shares,
+    "persons": lambda _, records: records.of_persons(np.arange(N) // 4).shares,
+}
+
+
+@pytest.mark.parametrize("place", list(WEIGHED))
+def test_weights_are_read_in_silence(place, strict):
+    weights = np.resize([0.0, 5e-324, 1e-308, 0.3, 1.0, HUGE], N)
+    records = Records(np.ones((N, 1)), 1.0).with_weights(np.minimum(weights, 1.0))
+    read = WEIGHED[place](weights if place == "bound" else records.shares, records)
+    assert (read >= 0.0).all() and (read <= 1.0).all()
+    assert (read[weights >= 1.0] >= 0.25).all()
 
 
 class Noisy:

@@ -215,6 +215,7 @@ class Records:
         scale[unclear] = bound / np.maximum(norms, bound)
         return scale, norms
 
+    @without_warnings()
     def with_weights(self, weights: np.ndarray) -> Records:
         """Give each record a weight in [0, 1] in every sum, times the one that it has."""
         other = copy.copy(self)
@@ -223,6 +224,7 @@ class Records:
         other.is_slack = True
         return other
 
+    @without_warnings()
     def of_persons(self, persons: np.ndarray, max_records: int | None = None) -> Records:
         """Weigh the records of each person by one over their number, or `max_records` if larger.
 
