@@ -135,7 +135,7 @@ def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
     of the estimate, and the squared noise that is left.
     """
     entries, noise = n_outputs * steps.n_features, steps.variance
-    square = max(norm**2 / entries, 1e-300)
+    square = max(norm**2 / entries, 1e-50 * noise)  # weights may be 0
     deviation, signal = math.sqrt(square), max(square - noise, 0.0)
     spread = (1.0 + noise / square) ** 2 * noise * (0.5 * noise + signal) / (square * entries)
     size = deviation if is_free else signal / deviation

@@ -1,12 +1,14 @@
 """Other losses of one margin: their typical slopes, plans and models."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from skdp import DPLinearClassifier, DPLinearRegressor
+from skdp.algorithms.core.size import shrunk
 from skdp.algorithms.core.slopes import ROW, plan_slope_steps, typical
 from skdp.algorithms.core.steps import TYPICAL
 from skdp.problems import (
@@ -83,6 +85,16 @@ def table(n, seed=0):
     rng = np.random.default_rng(seed)
     X = np.clip(0.3 * rng.standard_normal((n, 3)), -0.57, 0.57)
     return X, X[:, 0] - 0.5 * X[:, 1], rng
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_weights_that_are_zero_have_a_size(unit, is_free):
+    """It is nothing, and its variance is a number."""
+    steps = replace(plan_slope_steps(HINGE, 1.0, 10, 1000.0, 0.01, 1.0), unit=unit)
+    size = shrunk(0.0, steps, 1, is_free)
+    assert 0.0 < size.deviation < 1e-6 * unit and 0.0 <= size.size <= size.deviation
+    assert 0.0 < size.variance < math.inf and size.noise == steps.variance
 
 
 @pytest.mark.parametrize("quantile", [0.2, 0.5, 0.9])
