@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import helmert
@@ -32,10 +31,10 @@ _NODES, _FEW, _MANY = 61, 40, 150
 _CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
 _ROUNDED = 0.25
-#: Newton steps for the constant under clipping, and the mean residual that is none there; the same
-#: for the base;
-#: the largest margin of the mean record.
-_CENTERED, _NEAR, _NEWTON, _EXACT, _FAR = 8, 1e-5, 50, 1e-8, 50.0
+#: Newton steps for the constant under clipping, and the mean residual that counts as 0 there.
+_CENTERED, _NEAR = 8, 1e-5
+#: The same for the base without clipping, and the largest margin of the mean record.
+_NEWTON, _EXACT, _FAR = 50, 1e-8, 50.0
 
 
 @lru_cache(maxsize=64)
@@ -195,21 +194,11 @@ class Balance:
     def base(self, root: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return those for which mean probabilities are the shares, by Newton's method."""
         spread = self._nodes @ root.T @ self.basis.T
-
-        def rate(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            p = softmax(self.basis @ at + spread, axis=1)
-            return self._weights @ p - self._shares, self._second(p, self._weights)
-
-        return self._solved(rate, start)
-
-    def _second(self, p: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        weighted = weights[:, None] * p
-        return np.diag(weighted.sum(axis=0)) - weighted.T @ p
-
-    def _solved(self, rate: Any, start: np.ndarray) -> np.ndarray:
         at = start
         for _ in range(_NEWTON):
-            first, second = rate(at)
+            p = softmax(self.basis @ at + spread, axis=1)
+            first, weighted = self._weights @ p - self._shares, self._weights[:, None] * p
+            second = np.diag(weighted.sum(axis=0)) - weighted.T @ p
             second = self.basis.T @ second @ self.basis + 1e-9 * np.eye(len(at))
             at = at - np.clip(np.linalg.solve(second, self.basis.T @ first), -1.0, 1.0)
             if np.abs(first).max() < _EXACT:
