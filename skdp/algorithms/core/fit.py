@@ -118,7 +118,7 @@ class CorePlan(PlannedCore):
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
             theta = posterior_of_slopes(
-                found.means, found.steps, size, found.origin, constant, factor
+                found.means, found.steps, size, found.start, constant, factor
             )
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)

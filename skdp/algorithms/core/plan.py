@@ -50,14 +50,9 @@ class Found:
     law: Law | None
     steps: Steps
     balance: Balance | None
-    origin: np.ndarray
+    start: np.ndarray  # margins of a constant model in the basis
     size: Size | None = None
     theta: Corrected | None = None
-
-    @property
-    def start(self) -> np.ndarray:
-        """Margins of a constant model in the basis."""
-        return self.origin if self.balance is None else self.balance.start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +185,8 @@ class PlannedCore(Plan):
             return Found(means, None, steps, None, constants(self.loss, means, spread))
         law = odds(means.shares) if self.n_classes else squares()
         balance = Balance(means.shares) if self.n_classes else None
-        return Found(
-            means, law, plan_steps(law, self.n_classes, d, n, *given), balance, np.zeros(1)
-        )
+        start = np.zeros(1) if balance is None else balance.start
+        return Found(means, law, plan_steps(law, self.n_classes, d, n, *given), balance, start)
 
     def _stiffness(self, means: Means) -> float:
         """Largest curvature over that without an attack."""
