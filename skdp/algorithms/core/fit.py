@@ -221,13 +221,10 @@ class CorePlan(PlannedCore):
             Released margins beside rows. Default: those of the centering.
         """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
-        spread = self.spread(found.means)
-        clip, scale = steps.clip * spread / self.unit, self.unit / spread
+        clip, scale = self.clip(found), self.unit / self.spread(found.means)
         offsets = rows.centering.offsets if offsets is None else offsets
-        sums = replace(
-            self._sum("", "", clip, self.mu_steps, self.objective.dimension),
-            size=clip * (rows.amplification + bool(self.attack)),
-        )
+        size = clip * (rows.amplification + bool(self.attack))
+        sums = replace(self.sum_of_steps(found), size=size)
         shape = (loss.n_outputs, self.objective.design.width)
         weights, change, total = (np.zeros(shape) for _ in range(3))
         if start is not None:
@@ -284,8 +281,7 @@ class CorePlan(PlannedCore):
             return theta, found.start, np.zeros(k)
         width, scale = self.objective.design.width, self.scale(means)
         length = float(np.linalg.norm(weights))
-        top = self._top(means.n_records)
-        sums = self._sum("", "", top, self.mu_round, 2 * k + 3)
+        sums = self.sum_of_round(means.n_records)
         bend = np.eye(k)
         if self.n_classes:
             of_classes, p = basis(self.n_classes), means.shares
@@ -303,14 +299,14 @@ class CorePlan(PlannedCore):
                 shift=self.offsets(means, base + theta.theta[1:]),
                 unit=self.unit,
                 spread=self.spread(means),
-                top=top,
+                top=sums.size,
             )
             reached = rows.norm_bound * length * (1.0 + statistic.size)
             reached += (float(np.linalg.norm(statistic.shift)) + loss.target_bound) / scale
             moved = statistic.steepness * two_margins(width + self.n_classes, reached)
             noisy, tau = sums.release(rows.full_total(statistic), run.noise, moved)
             n = means.n_records
-            bends = expected_bends(found.balance, base, float(theta.theta[0]), root, top)
+            bends = expected_bends(found.balance, base, float(theta.theta[0]), root, sums.size)
             theta = theta.after(noisy / n, bends, tau / n, n, slope, bend)
         return theta, *base_at(balance, float(theta.theta[0]), root, base)
 

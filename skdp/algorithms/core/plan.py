@@ -239,10 +239,16 @@ class PlannedCore(Plan):
 
     def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
         """Describe the release of all steps."""
-        steps, entries = self.numbers.steps, self.objective.dimension
-        clip = steps.clip * self.spread(self.numbers.means) / self.unit
-        name = f"{name}, {steps.n_steps} steps as one"
-        return self._sum(name, "Lemma 2", clip, self.mu_steps, entries).describe()
+        sums = self.sum_of_steps(self.numbers)
+        return replace(sums, name=f"{name}, {self.numbers.steps.n_steps} steps as one").describe()
+
+    def clip(self, found: Found) -> float:
+        """Norm of the gradient of a record, in units of the loss."""
+        return found.steps.clip * self.spread(found.means) / self.unit
+
+    def sum_of_steps(self, found: Found) -> NoisySum:
+        """Sum of clipped gradients, with the budget of all steps."""
+        return self._sum("", "Lemma 2", self.clip(found), self.mu_steps, self.objective.dimension)
 
     @property
     def squares(self) -> NoisySum:
@@ -256,14 +262,16 @@ class PlannedCore(Plan):
         """Describe the releases for size and shift, the rounds of derivatives as one."""
         if not self.size_share:
             return ()
-        top, entries = self._top(self.numbers.means.n_records), 2 * self.loss.n_outputs + 3
-        name, mu = f"size and shift, {ROUNDS} rounds as one", self.mu_round * math.sqrt(ROUNDS)
-        rounds = self._sum(name, "Lemma 3", top, mu, entries).describe()
+        sums = self.sum_of_round(self.numbers.means.n_records)
+        rounds = replace(sums, mu=self.mu_round * math.sqrt(ROUNDS)).describe()
         return (self.squares.describe(), rounds) if self.has_square else (rounds,)
 
-    def _top(self, n: float) -> float:
+    def sum_of_round(self, n: float) -> NoisySum:
+        """Sum of derivatives in size and shift, clipped for n records."""
         top = max(_TOP * n * self.mu_round / self.changes, 1.0)
-        return min(top, _TOP_OF_ODDS if self.n_classes else _TOP_OF_NUMBERS)
+        top = min(top, _TOP_OF_ODDS if self.n_classes else _TOP_OF_NUMBERS)
+        name, entries = f"size and shift, {ROUNDS} rounds as one", 2 * self.loss.n_outputs + 3
+        return self._sum(name, "Lemma 3", top, self.mu_round, entries)
 
     @property
     def has_class_shares(self) -> bool:
@@ -370,7 +378,7 @@ class PlannedCore(Plan):
             "n_steps": steps.n_steps,
             "step_size": steps.size,
             "momentum": steps.momentum,
-            "clip_norm": steps.clip * self.spread(self.numbers.means) / self.unit,
+            "clip_norm": self.clip(self.numbers),
             "mu": self.mu,
             **shares,
         }
