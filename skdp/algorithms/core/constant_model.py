@@ -41,8 +41,6 @@ class ConstantModel:
         Of log odds.
     offsets : ndarray of shape (n_outputs,)
         Margins.
-    covariance : ndarray of shape (n_outputs, n_outputs), optional
-        Of the margins, if the offsets are those of the mean row of another model. Default: 0.
 
     Attributes
     ----------
@@ -50,12 +48,9 @@ class ConstantModel:
         Mean second derivative of the loss, at first of this model.
     """
 
-    def __init__(
-        self, loss: Loss, offsets: np.ndarray, covariance: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, loss: Loss, offsets: np.ndarray) -> None:
         self.loss, self._margins, self._last, k = loss, offsets, offsets, len(offsets)
-        given = np.zeros((k, k)) if covariance is None else covariance
-        self._rate, self.curvature = mean_derivatives(loss, offsets, given)
+        self._rate, self.curvature = mean_derivatives(loss, offsets, np.zeros((k, k)))
 
     def offsets(self, covariance: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the margins of the mean row for a covariance of margins, and the curvature."""

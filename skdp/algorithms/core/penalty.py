@@ -149,9 +149,9 @@ def penalised(
     *,
     alpha: float,
     coef_norm: float | None,
-    spread: float = 1.0,
-    first: np.ndarray | None = None,
-    errors: tuple[float, float] = (0.0, 1.0),
+    spread: float,
+    first: np.ndarray,
+    errors: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss, and a largest norm.
 
@@ -173,11 +173,10 @@ def penalised(
     spectrum : Spectrum
     alpha : float
     coef_norm : float or None
-    spread : float, default=1.0
+    spread : float
         Standard deviation of numeric targets, about.
-    first : ndarray of shape (n_outputs,), optional
-        Margins of a constant model, as released. Default: those whose mean probabilities are those
-        of the weights.
+    first : ndarray of shape (n_outputs,)
+        Margins of a constant model, as released.
     errors : tuple of two floats
         Of a coordinate of the mean of rows, and of the mean of targets.
 
@@ -221,16 +220,14 @@ class _Shrinkage:
         loss: Loss,
         weights: np.ndarray,
         offsets: np.ndarray,
-        first: np.ndarray | None,
+        first: np.ndarray,
         moments: np.ndarray,
         spread: float,
     ) -> None:
-        self.loss, self.moments = loss, moments
-        self.offsets = offsets if first is None else first
+        self.loss, self.moments, self.offsets = loss, moments, first
         self.first_curvature, k = 1.0, len(weights)
         if loss.has_odds:
-            covariance = (weights * moments) @ weights.T if first is None else None
-            self._constant = ConstantModel(loss, self.offsets, covariance)
+            self._constant = ConstantModel(loss, first)
             curvature = float(np.trace(self._constant.curvature)) / k
             self.first_curvature = max(curvature, _FLATTEST)
             self.offsets, self._curvature = self._calibrated(offsets, weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import logit
 from sklearn.linear_model import Ridge
 
 from skdp import DPLogisticRegression, DPRidge
@@ -29,6 +30,7 @@ from skdp.problems import (
 )
 
 N, D = 20_000, 5
+EXACT = {"spread": 1.0, "errors": (1.0, 0.0)}
 
 
 def made(loss, seed=0):
@@ -65,6 +67,16 @@ def solved(loss, X, targets, alpha):
     return weights.reshape(k, D + 1)[:, :D], weights.reshape(k, D + 1)[:, D]
 
 
+def constant(loss, targets):
+    """Margins of a constant model, without noise."""
+    first = np.atleast_1d(targets.mean())
+    if isinstance(loss, SoftmaxLoss):
+        first = loss.basis.T @ np.log(np.bincount(targets) / N)
+    elif isinstance(loss, LogisticLoss):
+        first = logit(first)
+    return {"first": first, **EXACT}
+
+
 def spectrum(X):
     moments, directions = np.linalg.eigh(X.T @ X / N)
     return Spectrum(moments=moments, directions=directions)
@@ -76,56 +88,57 @@ def spectrum(X):
 )
 def test_the_penalised_solution_follows_from_the_free_one(loss, error):
     X, targets = made(loss)
-    free = solved(loss, X, targets, 0.0)
+    free, given = solved(loss, X, targets, 0.0), constant(loss, targets)
     for alpha in (1e-6, 1e-3, 1e-2, 0.1, 1.0, 100.0):
         weights, offsets = solved(loss, X, targets, alpha)
-        found = penalised(loss, *free, spectrum(X), alpha=alpha, coef_norm=None)
+        found = penalised(loss, *free, spectrum(X), alpha=alpha, coef_norm=None, **given)
         assert found[0] == pytest.approx(weights, abs=error * np.linalg.norm(weights))
         assert found[1] == pytest.approx(offsets, abs=0.12)
-    same = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=None)
+    same = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=None, **given)
     assert same[0] == pytest.approx(free[0], rel=1e-6) and same[1] == pytest.approx(free[1])
 
 
 @pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss(), SoftmaxLoss(3)])
 def test_a_largest_norm_is_a_penalty_that_is_large_enough(loss):
     X, targets = made(loss)
-    free = solved(loss, X, targets, 0.0)
+    free, given = solved(loss, X, targets, 0.0), constant(loss, targets)
     for norm in (1e-30, 1e-3, 0.1):
-        short, offsets = penalised(loss, *free, spectrum(X), alpha=1e-3, coef_norm=norm)
+        short, offsets = penalised(loss, *free, spectrum(X), alpha=1e-3, coef_norm=norm, **given)
         assert np.linalg.norm(short) == pytest.approx(norm, rel=1e-9)
         assert np.linalg.norm(short) <= norm * (1 + 1e-12)
         assert np.isfinite(offsets).all()
     weights, _ = solved(loss, X, targets, 0.3)
     short, _ = penalised(
-        loss, *free, spectrum(X), alpha=0.0, coef_norm=float(np.linalg.norm(weights))
+        loss, *free, spectrum(X), alpha=0.0, coef_norm=float(np.linalg.norm(weights)), **given
     )
     assert short == pytest.approx(weights, abs=0.06 * np.linalg.norm(weights))
-    long = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=1e6)
+    long = penalised(loss, *free, spectrum(X), alpha=0.0, coef_norm=1e6, **given)
     assert long[0] == pytest.approx(free[0], rel=1e-6)
 
 
 def test_the_same_moments_in_all_directions_shorten_weights_alone():
     """So the loss is at most the larger one of those of the free model and a constant."""
     weights, spread = np.array([[1.0, -2.0, 0.5]]), Spectrum.public(3)
+    given = {"alpha": 0.1, "coef_norm": None, "first": np.zeros(1), **EXACT}
     for loss in (HalfSquaredLoss(1.0), LogisticLoss(), HingeLoss(), AbsoluteLoss(1.0)):
-        found, _ = penalised(loss, weights, np.zeros(1), spread, alpha=0.1, coef_norm=None)
+        found, _ = penalised(loss, weights, np.zeros(1), spread, **given)
         factor = found[0, 0] / weights[0, 0]
         assert 0.0 < factor < 1.0 and found == pytest.approx(factor * weights)
 
 
 @pytest.mark.parametrize(
-    ("weight", "offset", "coef_norm", "options"),
+    ("weight", "offset", "coef_norm", "alpha"),
     [
-        (8e-13, 34.8, 1e-17, {}),  # smaller at the least alpha than the norm: rounding
-        (0.02, -843.0, None, {}),  # no curvature
-        (1.0, 425.0, 0.8, {"alpha": 4e-4, "first": np.array([425.0])}),
-        (1.0, 0.0, 1e-300, {}),  # out of reach of any alpha
+        (8e-13, 34.8, 1e-17, 0.0),  # smaller at the least alpha than the norm: rounding
+        (0.02, -843.0, None, 0.0),  # no curvature
+        (1.0, 425.0, 0.8, 4e-4),
+        (1.0, 0.0, 1e-300, 0.0),  # out of reach of any alpha
     ],
 )
-def test_weights_far_off_have_an_answer(weight, offset, coef_norm, options):
+def test_weights_far_off_have_an_answer(weight, offset, coef_norm, alpha):
     # what fails here would fail after the releases, and for some records alone
-    given = {"alpha": 0.0, "errors": (0.1, 0.1), **options}
     weights, offsets = np.array([[weight]]), np.array([offset])
+    given = {"alpha": alpha, "spread": 1.0, "first": offsets, "errors": (0.1, 0.1)}
     found = penalised(
         LogisticLoss(), weights, offsets, Spectrum.public(1), coef_norm=coef_norm, **given
     )
