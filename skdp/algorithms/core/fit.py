@@ -1,6 +1,6 @@
 """The default of the linear models: means, noisy steps, size and shift; all else is free.
 
-Only this module and :mod:`~.means` meet records. Theory: docs/theory/core.md, Theorem 1.
+A user's penalty has second moments released, too. Theory: docs/theory/core.md, Theorem 1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LONGEST = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class CorePlan(PlannedCore):
-    """The three releases."""
+    """All releases, in their order."""
 
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
@@ -206,19 +206,8 @@ class CorePlan(PlannedCore):
     ) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
 
-        Parameters
-        ----------
-        rows : CenteredRecords
-        found : Found
-        run : Run
-        name : str, default="noisy steps"
-        start : ndarray of shape (n_outputs, width), optional
-            Released. Default: 0.
-        factors : ndarray of shape (n_groups,), optional
-            Of the clipped gradients of each group's records, public or released. Sums are of
-            factors over the largest one. Default: 1.
-        offsets : ndarray of shape (n_outputs,), optional
-            Released margins beside rows. Default: those of the centering.
+        Start, offsets beside rows, and factors of the clipped gradients of each group's records are
+        public or released. Sums are of factors over the largest one.
         """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         clip, scale = self.clip(found), self.unit / self.spread(found.means)

@@ -163,26 +163,9 @@ def penalised(
     The margins of the mean row differ from that because they make up for the errors of two
     releases: of the means of rows, as much as there are weights, and of the constant model.
 
-    Parameters
-    ----------
-    loss : Loss
-    weights : ndarray of shape (n_outputs, n_features)
-        Of centered rows.
-    offsets : ndarray of shape (n_outputs,)
-        Margins of the mean row.
-    spectrum : Spectrum
-    alpha : float
-    coef_norm : float or None
-    spread : float
-        Standard deviation of numeric targets, about.
-    first : ndarray of shape (n_outputs,)
-        Margins of a constant model, as released.
-    errors : tuple of two floats
-        Of a coordinate of the mean of rows, and of the mean of targets.
-
-    Returns
-    -------
-    weights, offsets : ndarray
+    Weights are of centered rows and `offsets` the margins of the mean row; `first` are those of the
+    constant model, `spread` is about the deviation of numeric targets, and `errors` are those of a
+    coordinate of the mean of rows, and of the mean of targets.
     """
     z = spectrum.turned(weights)
     model = _Shrinkage(loss, z, offsets, first, spectrum.moments, spread)

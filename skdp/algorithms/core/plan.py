@@ -57,7 +57,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCore(Plan):
-    """The numbers of the three releases.
+    """The numbers of the releases.
 
     Attributes
     ----------

@@ -36,18 +36,7 @@ _LEAST_LEFT = 1e-6
 def posterior_of_steps(
     means: Means, steps: Steps, size: Size, balance: Balance | None, constant: np.ndarray
 ) -> Corrected:
-    """Return the posterior of size and shift after the steps.
-
-    Parameters
-    ----------
-    means : Means
-    steps : Steps
-    size : Size
-    balance : Balance or None
-    constant : ndarray of shape (k,)
-        Margins of the mean record beside the offsets, that the steps have found; empty without an
-        intercept.
-    """
+    """Return the posterior of size and shift; `constant` is the shift that the steps have found."""
     k = len(constant)
     if balance is not None:  # clipping moves the constant of log odds: the released shares count
         known = float(((means.error / means.shares) ** 2 @ balance.basis**2).mean())
@@ -157,20 +146,10 @@ def step_variances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return variances of the noise of a mean weight, and axes of independent outputs in columns.
 
-    It is that of directions that margins do not depend on, all of an average second moment.
-
-    Parameters
-    ----------
-    loss : Loss
-    steps : Steps
-    offsets : ndarray of shape (k,)
-        Margins of the mean record, in units of the loss.
-    covariance : ndarray of shape (k, k)
-        Of the margins of the mean iterate.
-    scale, unit : float
-        Margins of the loss over those of the steps, and the same without the spread of targets.
-    trace : float, default=1.0
-        Mean square of centered rows.
+    The noise is that of directions that margins do not depend on, all of an average second moment.
+    Offsets are margins of the mean record in units of the loss, the covariance is of margins of the
+    mean iterate, `scale` margins of the loss over those of the steps, `unit` the same without the
+    spread of targets, `trace` the mean square of centered rows.
     """
     d, variance = steps.n_features, float(np.trace(covariance))
     spread = variance / len(covariance)  # of margins; of residuals of numbers:
@@ -214,24 +193,10 @@ def weight_noise(
 ) -> WeightNoise:
     """Return the noise of the model: of the steps, the same in all directions, and of theta.
 
-    Parameters
-    ----------
-    rows : CenteredRecords
-    weights : ndarray of shape (k, width)
-        Margins per unit of the size, for centered rows; no constant.
-    slope : ndarray of shape (k,)
-        Derivative of the base in the size.
-    theta : Corrected
-    of_steps : tuple of ndarray
-        Variances of such a weight, and axes of outputs.
-    scale : float
-        Units of the loss over those of the basis.
-    mix : ndarray of shape (n_scores, k)
-    spectrum : Spectrum
-    after : ndarray of shape (k, width), optional
-        Weights with a penalty, in units of the loss. Default: there is none.
-    of_moments : float, default=0.0
-        Deviation of the noise of a diagonal entry of the second moments behind the penalty.
+    Weights make margins per unit of the size, without a constant; `slope` is the derivative of the
+    base in the size, `of_steps` are variances of such a weight and axes of outputs, `scale` is
+    units of the loss over those of the basis, `mix` has shape (n_scores, k). With a penalty `after`
+    are weights in units of the loss, and a diagonal second moment behind it has noise `of_moments`.
     """
     k, d = len(weights), len(rows.shift)
     variances, axes = of_steps

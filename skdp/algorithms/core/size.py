@@ -257,20 +257,10 @@ class Corrected:
         slope: np.ndarray,
         bend: np.ndarray,
     ) -> Corrected:
-        """Update by noisy mean derivatives.
+        """Update by noisy mean derivatives, whose noise has the deviation `tau`.
 
-        Parameters
-        ----------
-        noisy : ndarray of shape (2 + 2 k + 1,)
-        expected : ndarray of shape (2 + k,)
-            Second derivatives of normal margins, which the noisy ones are shrunk to.
-        tau : float
-            Deviation of the noise.
-        n : float
-        slope : ndarray of shape (k,)
-            Derivative of the base in the size.
-        bend : ndarray of shape (k, k)
-            Curvature of the mean record, of trace k: its shape alone counts.
+        Second ones are shrunk to those of normal margins, `expected`. `slope` is the derivative of
+        the base in the size, `bend` the curvature of the mean record: its shape alone counts.
         """
         k = len(slope)
         gradient, hessian = noisy[: k + 1], np.empty((k + 1, k + 1))

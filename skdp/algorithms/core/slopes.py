@@ -60,7 +60,7 @@ class Slopes:
 
 
 def typical(loss: Loss, spread: float, clip: float = math.inf) -> Slopes:
-    """Find them for a clip of gradients; `spread` is the deviation of targets, 1 for classes."""
+    """Return slopes for a clip of gradients; `spread` is that of targets, 1 for classes."""
     base = loss.base if isinstance(loss, OneVsRestLoss) else loss
     if loss.target_bound:
         spread = math.exp(round(math.log(spread) / _ROUNDED) * _ROUNDED)

@@ -20,7 +20,7 @@ from skdp.algorithms.core.margin_laws import CONSTANT, ROW, Law
 _CLIPS_OF_SQUARES, _CLIPS_OF_ODDS = np.geomspace(0.15, 2.5, 20), np.geomspace(0.25, 1.0, 5)
 #: Predicted loss that a larger clip of log odds may cost; true deviation of margins there.
 _WORTH, TYPICAL = 0.002, math.sqrt(2.0)
-#: Noise of a direction without curvature at the end of all steps, over 2: of squares, of two
+#: Half of the noise of a direction without curvature at the end of all steps: of squares, of two
 #: classes and of more.
 _DRIFT = (0.75, 1.2, 2.0)
 #: Least and largest number of steps; longest stable step in inverse curvatures.
