@@ -38,10 +38,10 @@ from skdp._units import (
     refuse_id_features,
     take_user_ids,
 )
-from skdp.algorithms.methods import Choice
 from skdp.algorithms.plan import check_memory
 from skdp.data.collections import as_source, over_chunks
 from skdp.data.sources import RecordSource
+from skdp.methods.choice import Choice
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
 from skdp.problems.bounding import Bounding, Encoder
 from skdp.problems.chunked_records import ChunkedRecords

@@ -12,11 +12,9 @@ else:
 Verbose = int | Callable[[str, float, float], Any]
 
 Auto = Literal["auto"]
-Preparation = Literal["auto"] | None
 ReplaceOne = Literal["replace_one"]
 Relation = Literal["replace_one", "add_remove"]
 Calibration = Literal["analytic", "paper"]
-Risk = Literal["empirical", "population"]
 
 ClassifierLoss = Literal["log_loss", "hinge", "smoothed_hinge", "squared_hinge"]
 RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
@@ -24,24 +22,20 @@ RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
 TableFeatures = Literal["auto", "linear", "curves", "pairs"]
 ColumnsLeft = Literal["error", "drop"]
 
-GroupMode = Literal["auto", "proportions", "public", "histogram", "floored"]
-NetworkGroupMode = Literal["auto", "proportions", "public", "histogram"]
-
-# without "auto" they are the keys of the tables in skdp.algorithms
+# without "auto" they are the keys of the tables in skdp.methods
 LinearMethod = Literal[
     Auto,
     "gradient",
-    "objective",
-    "statistics",
     "output",
+    "statistics",
+    "objective",
+    "output_perturbation",
     "phased",
     "exponential",
     "mirror_descent",
 ]
-MirrorVariant = Literal["plain", "anytime", "bias_reduced", "variance_reduced"]
-GroupMirrorVariant = Literal["plain", "bias_reduced", "boosted"]
 AttackedMethod = Literal["auto", "gradient", "output"]
-GroupMethod = Literal["auto", "gradient", "output", "phased", "rgda", "mirror_descent"]
+GroupMethod = Literal["auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
 Tuner = Literal["bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public"]
 RidgeTuner = Literal[Auto, "gradient", "sufficient_statistics", Tuner]

@@ -47,12 +47,9 @@ def _of_penalties(estimator: Any, parameters: dict[str, Any]) -> dict[str, str]:
     """Return the check that sets `alpha`, for a method of a regressor that refuses a penalty."""
     if not is_regressor(estimator) or parameters.get("method", "auto") == "auto":
         return {}
-    row = getattr(estimator, "_methods", {}).get(estimator.method)
-    if row is None or "alpha" not in parameters or row.is_penalised:
+    if "alpha" not in parameters or estimator._takes_alpha(estimator._own):
         return {}
-    if row.penalises_after and estimator._prepares:
-        return {}
-    return {"check_regressors_train": "it sets alpha, which the method has not: it is refused"}
+    return {"check_regressors_train": "it sets alpha, which is refused: the method has none"}
 
 
 def _of_class_weights(parameters: dict[str, Any]) -> dict[str, str]:
@@ -62,7 +59,7 @@ def _of_class_weights(parameters: dict[str, Any]) -> dict[str, str]:
     has_odds = parameters.get("loss", "log_loss") == "log_loss"
     if has_odds and (parameters.get("fit_intercept", True) or parameters["epsilon"] >= 10.0):
         return {}  # a shift of the intercept, or little noise
-    if parameters.get("tilt"):
+    if getattr(parameters.get("method"), "tilt", 0.0):
         return {"check_class_weight_classifiers": "tilt has no proof for weights in the loss"}
     reason = "one class has weights of 1e-7 in the loss of 50 records: noise decides"
     return {"check_class_weight_classifiers": reason}

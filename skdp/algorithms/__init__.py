@@ -41,7 +41,6 @@ from skdp.algorithms.exponential.mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, Method
 from skdp.algorithms.mirror.anytime import anytime_mirror_descent, plan_anytime_mirror_descent
 from skdp.algorithms.mirror.bias_reduced import (
     bias_reduced_mirror_descent,
@@ -94,16 +93,12 @@ from skdp.algorithms.worst_group.phased_saddle import (
 from skdp.problems.group_objective import GroupObjective
 
 __all__ = [
-    "GROUP_METHODS",
-    "METHODS",
-    "SYNTHETIC_METHODS",
     "EscapePhase",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
-    "Method",
     "OutputPerturbation",
     "Plan",
     "PrivateSolver",

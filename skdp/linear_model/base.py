@@ -6,20 +6,21 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import LARGEST_UNIT, check_bool, check_count, check_option, check_real, check_unit
+from skdp._checks import LARGEST_UNIT, check_bool, check_count, check_real, check_unit
 from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._types import Auto, Calibration, MirrorVariant, Risk
-from skdp.algorithms.methods import METHODS, Choice, check_chunked, choose, named
+from skdp._types import Self
 from skdp.algorithms.plan import Run
 from skdp.algorithms.weight_noise import WeightNoise
+from skdp.methods import Gradient, Method, Output
+from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
@@ -29,7 +30,6 @@ from skdp.problems import (
     Loss,
     Objective,
     Records,
-    TiltedRisk,
 )
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
@@ -41,38 +41,47 @@ class DPLinearModel(PrivateModel):
 
     # Parameters are set by the subclasses' signatures, as scikit-learn requires.
     alpha: float | str
-    coef_norm: float | None
     fit_intercept: bool
-    intercept_scaling: float
     n_public: int | None
-    method: str
-    objective: str
+    method: Any
     solver: Any
-    calibration: str
-    #: The private algorithms by name; the first is the choice where no other competes.
+    #: The methods by name; "auto" takes the first that leads.
     _methods: Mapping[str, Any] = METHODS
     #: Of the coefficients of the last fit.
     _noise: WeightNoise | None = None
-    #: Set by the estimators that have the parameters.
-    preparation: str | None = None
-    tilt: float = 0.0
-    coef_norm_l1: float | None = None
-    feature_bound: float | None = None
-    mirror_variant: str = "plain"
-    _mirror_variants: tuple[str, ...] = get_args(MirrorVariant)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a method as ``method__<name>``, if it is an object.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : object
+        """
+        method = params.get("method", getattr(self, "method", None))
+        if isinstance(method, str) and any(name.startswith("method__") for name in params):
+            raise ValueError(
+                f"method={method!r} is a name, which has no parameters to set: pass an object of "
+                "skdp.methods, such as method=OutputPerturbation()."
+            )
+        return super().set_params(**params)
 
     def _undeclared(self) -> Iterator[str]:
-        if not self._is_entrywise:
+        if not self._own.is_entrywise:
             yield from super()._undeclared()
-        elif self.feature_bound is None:
+        elif self._own.feature_bound is None:
             yield (
                 "feature_bound was not declared: entries of X are clipped to [-1, 1]. Scale raw "
-                "features with skdp.preprocessing.BoundedScaler(ranges) and declare "
-                "feature_bound=1.0, or declare their public bound."
+                "features with skdp.preprocessing.BoundedScaler(ranges) and declare it in "
+                f"method={type(self._own).__name__}(feature_bound=1.0), or declare their public "
+                "bound."
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        if not self._is_entrywise:
+        if not self._own.is_entrywise:
             return super()._records(X, targets, groups)
         # a norm that no row of bounded entries exceeds
         self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
@@ -119,8 +128,7 @@ class DPLinearModel(PrivateModel):
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
-        if self._prepares:  # printed algorithms were asked for elsewhere
-            self._warn_of_method(choice)
+        self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
         remarks = (*result.plan.remarks(), *choice.remarks)
@@ -133,12 +141,15 @@ class DPLinearModel(PrivateModel):
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _check_chunked(self) -> None:
-        if self.method != "auto" or not any(row.chunked for row in self._methods.values()):
-            name = next(iter(self._methods)) if self.method == "auto" else self.method
-            check_chunked(self._methods, name)
-        if self.tilt > 0:
+        if not self._own.chunked:
+            others = ", ".join(repr(name) for name, row in self._methods.items() if row.chunked)
+            raise ValueError(
+                f"method={self.method!r} needs all records in memory. Methods for a source: "
+                f"{others}."
+            )
+        if getattr(self._own, "tilt", 0.0):
             raise ValueError("tilt > 0 needs all records in memory.")
-        solver = resolve_solver(self.solver)
+        solver = resolve_solver(self._solver)
         if "records" in solver.needs:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records: it needs all records in "
@@ -153,22 +164,21 @@ class DPLinearModel(PrivateModel):
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         """Choose the method and its plan, for records in memory or in chunks."""
         # several solves need a solver that keeps nothing from one block to the next
-        may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
+        may_split = isinstance(self._solver, str) or is_copyable(resolve_solver(self._solver))
         return choose(
             self._methods,
             self.method,
             self._objective(design, risk),
             self._budget,
-            self.calibration,
+            solver=self.solver,
             may_split=may_split,
-            has_solver=self._has_solver,
             in_memory=in_memory,
             is_slack=design.is_slack,
         )
 
     def _warn_of_solver(self) -> None:
         """Warn of a solver that keeps what it computed from the records."""
-        if resolve_solver(self.solver).holds_records:
+        if resolve_solver(self._solver).holds_records:
             warnings.warn(
                 "The solver holds a fitted estimator, which stays in this model without noise: do "
                 "not publish or pickle the model with its parameter `solver`.",
@@ -177,7 +187,7 @@ class DPLinearModel(PrivateModel):
             )
 
     def _run(self) -> Run:
-        return Run(self.solver, *randomness(self.random_state), self.verbose)
+        return Run(self._solver, *randomness(self.random_state), self.verbose)
 
     def _objective(self, design: Design, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
@@ -185,13 +195,7 @@ class DPLinearModel(PrivateModel):
             risk,
             design,
             alpha=0.0 if self.alpha == "auto" else float(self.alpha),
-            coef_norm=None if self.coef_norm is None else float(self.coef_norm),
             neighbouring=self._relation(design),
-            population=self.objective == "population",
-            coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
-            feature_bound=self._entry_bound,
-            mirror_variant=self.mirror_variant,
-            prepares=self._prepares,
         )
 
     def _relation(self, design: Design) -> Neighbouring:
@@ -202,7 +206,7 @@ class DPLinearModel(PrivateModel):
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
         caveats = self._size_caveats()
-        if resolve_solver(self.solver).holds_records:
+        if resolve_solver(self._solver).holds_records:
             caveats += (
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
                 "`solver` before the model is published",
@@ -218,28 +222,32 @@ class DPLinearModel(PrivateModel):
         )
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
-        return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else super()._risk(loss)
+        return self._own.risk(loss)
 
     @property
-    def _prepares(self) -> bool:
-        """Whether penalties enter after the releases, where there is a proof."""
-        return self.preparation == "auto" and self.calibration == "analytic"
+    def _own(self) -> Any:
+        """The object of `method`; of "auto" the default."""
+        found = resolved(self._methods, self.method)
+        return Gradient() if found is None else found
 
     @property
-    def _is_entrywise(self) -> bool:
-        """Whether the method bounds the entries of X, not its rows."""
-        return bool(self.method != "auto" and self._row.is_entrywise)
+    def _solver(self) -> Any:
+        """The solver: that of the object, or of a name and "auto" the parameter."""
+        is_own = isinstance(self.method, Method) and self.method.has_solver
+        return self._own.solver if is_own else self.solver
 
     @property
     def _entry_bound(self) -> float:
         """Public bound on an entry of X."""
-        return 1.0 if self.feature_bound is None else float(self.feature_bound)
+        bound = self._own.feature_bound
+        return 1.0 if bound is None else float(bound)
 
     @property
     def _intercept_value(self) -> float:
-        if self._is_entrywise:
+        if self._own.is_entrywise:
             return self._entry_bound * bool(self.fit_intercept)
-        return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
+        scaling = float(self._own.intercept_scaling)
+        return scaling * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_units: int) -> int | None:
         if self.neighbouring == "replace_one":
@@ -254,116 +262,82 @@ class DPLinearModel(PrivateModel):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        for name in ("feature_bound", "coef_norm_l1"):
-            if getattr(self, name) is not None:
-                check_unit(name, getattr(self, name))
-        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
-        check_option("method", self.method, self._method_names)
         if self.weight_bound is not None:
             check_unit("weight_bound", self.weight_bound)
         if self.max_records_per_user is not None:
             check_count("max_records_per_user", self.max_records_per_user)
-        if self.preparation is not None:
-            check_option("preparation", self.preparation, get_args(Auto))
-        self._check_objective()
-        self._check_method()
-        self._check_solver()
-
-    def _check_objective(self) -> None:
-        """Refuse parameters of the objective and of its planning."""
-        if self.coef_norm is not None:
-            check_unit("coef_norm", self.coef_norm)
-        if isinstance(self.alpha, str):
-            if self.alpha != "auto":
-                raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
-        else:
-            check_real("alpha", self.alpha, 0.0, LARGEST_UNIT**2)
-            has_radius = self._row.is_bounded or (self._prepares and not self._budget.is_pure)
-            if self.alpha == 0 and self.coef_norm is None and not has_radius:
-                bounded = named(self._methods, lambda method: method.is_bounded)
-                raise ValueError(
-                    "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
-                    "bounded by a public radius."
-                    + (f" There is a default for {bounded}." if bounded else "")
-                )
-        check_option("objective", self.objective, get_args(Risk))
-        check_real("tilt", self.tilt, 0.0)
-        if self.tilt > 1e6:
-            raise ValueError(
-                f"tilt == {self.tilt:g}, must be in [0, 1e+06]: no private model comes near the "
-                "smallest largest loss of a record, however many records there are. A tilt is of "
-                "use below log(n_samples) / coef_norm (for the log loss of rows of norm 1); for "
-                "the largest loss of groups take a DPMaxGroupLoss model."
-            )
-        if self.tilt > 0 and self.neighbouring != "replace_one":
-            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        check_option("calibration", self.calibration, get_args(Calibration))
-        if self.calibration == "paper" and self.neighbouring != "replace_one":
-            raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
         if self.n_public is not None:
             if self.neighbouring == "replace_one":
                 raise ValueError("n_public is for neighbouring='add_remove'.")
             check_count("n_public", self.n_public)
+        self._check_alpha()
+        self._check_method()
+        self._check_solver()
 
-    @property
-    def _method_names(self) -> tuple[str, ...]:
-        return ("auto", *self._methods)
+    def _check_alpha(self) -> None:
+        """Refuse a penalty that is none, or that the method does not take."""
+        if isinstance(self.alpha, str):
+            if self.alpha != "auto":
+                raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
+            return
+        check_real("alpha", self.alpha, 0.0, LARGEST_UNIT**2)
+        own = self._own
+        if self.method != "auto" and not self._takes_alpha(own):
+            has_own = "alpha" in own.get_params(deep=False)
+            raise ValueError(
+                f"method={self.method!r} "
+                + (
+                    f"has a penalty of its own: {type(own).__name__}(alpha=...) in place of alpha."
+                    if has_own
+                    else "has no penalty: alpha must be 'auto'."
+                )
+            )
+        if self.alpha == 0 and self._budget.is_pure:
+            raise ValueError(
+                "alpha == 0 needs delta > 0, or a method with a ball such as "
+                "skdp.methods.OutputPerturbation(alpha=0, coef_norm=1.0)."
+            )
 
-    @property
-    def _row(self) -> Any:
-        """Row of the method; of "auto" the first one."""
-        return self._methods[next(iter(self._methods)) if self.method == "auto" else self.method]
+    def _takes_alpha(self, method: Method) -> bool:
+        """Whether a method has the penalty of this model, after its releases."""
+        return method.takes_alpha
 
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""
-        method = self._row
-        method.check(self.method, self._budget, Neighbouring(self.neighbouring), self.calibration)
-        asked = (self.alpha != "auto", self.coef_norm is not None, self._has_solver)
-        refused = asked[2:] if method.penalises_after and self._prepares else asked
-        if not method.is_penalised and (any(refused) or self.objective == "population"):
-            words = "alpha='auto', coef_norm=None, " if refused is asked else ""
-            raise ValueError(
-                f"method={self.method!r} stops early in place of a penalty, and has no solver: it "
-                f"needs {words}objective='empirical' and solver='auto'."
-            )
-        if self._is_entrywise and self.data_norm is not None:
+        own = resolved(self._methods, self.method)
+        if own is None:
+            return
+        own.check(self.method, self._budget, Neighbouring(self.neighbouring))
+        if own.is_entrywise and self.data_norm is not None:
             raise ValueError(
                 f"data_norm is for methods in the Euclidean geometry: method={self.method!r} clips "
                 "the entries of X to feature_bound."
             )
-        check_option("mirror_variant", self.mirror_variant, self._mirror_variants)
-        given = self.feature_bound, self.coef_norm_l1, self.mirror_variant
-        if not self._is_entrywise and given != (None, None, "plain"):
-            entrywise = named(self._methods, lambda method: method.is_entrywise)
-            raise ValueError(
-                f"feature_bound, coef_norm_l1 and mirror_variant are for {entrywise}: "
-                f"method={self.method!r} has rows of norm data_norm and the ball of coef_norm."
-            )
-        needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"
-        if method.is_penalised and not method.has_ball and needs_ball:
-            raise ValueError(
-                f"method={self.method!r} has no ball and no solver: it needs alpha > 0 or 'auto', "
-                "coef_norm=None, objective='empirical' and solver='auto'."
-            )
-        if self.tilt > 0 and method.needs_mean:
-            others = named(self._methods, lambda method: not method.needs_mean)
-            raise ValueError(f"tilt > 0 needs {others}: the tilted loss is no mean over records.")
 
     @property
     def _has_solver(self) -> bool:
         return not (isinstance(self.solver, str) and self.solver == "auto")
 
     def _check_solver(self) -> None:
-        """Refuse a solver that is not made for the objective."""
-        solver = resolve_solver(self.solver)
-        if not self._is_mean and "records" in solver.needs:
+        """Refuse a solver beside that of an object, and one that is not made for the objective."""
+        own = resolved(self._methods, self.method)
+        if own is not None and self._has_solver:
+            if not own.has_solver:
+                raise ValueError(f"method={self.method!r} has no solver: solver must be 'auto'.")
+            if isinstance(self.method, Method):
+                raise ValueError(
+                    f"{type(own).__name__}(solver=...) has the solver: solver must be 'auto'."
+                )
+        (self._own if self._own.has_solver else Output()).check_solver(self._solver)
+        solver = self._solver
+        if not self._is_mean and "records" in resolve_solver(solver).needs:
             raise ValueError(
-                f"{type(solver).__name__} works on batches of records, which say too little "
-                "about this objective. Solvers of full gradients such as 'newton' do."
+                f"{type(resolve_solver(solver)).__name__} works on batches of records, which say "
+                "too little about this objective. Solvers of full gradients such as 'newton' do."
             )
 
     @property
     def _is_mean(self) -> bool:
         """Whether the objective is a mean of one function per record for batch solvers."""
-        return self.tilt == 0
+        return not getattr(self._own, "tilt", 0.0)

@@ -10,7 +10,6 @@ import numpy as np
 
 from skdp._checks import check_option, check_real, shown
 from skdp._types import InnerSolver, Tuner
-from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.output.prepared import covers_prepared
 from skdp.algorithms.tuning import (
     TUNING_METHODS,
@@ -20,8 +19,10 @@ from skdp.algorithms.tuning import (
     rules,
 )
 from skdp.linear_model.base import DPLinearModel
+from skdp.methods.choice import METHODS, Choice, choose
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
+from skdp.problems import Design, EmpiricalRisk, Loss, PenaltyGroups, Records
+from skdp.solvers import resolve_solver
 
 
 def methods(own: str) -> Mapping[str, TuningMethod]:
@@ -44,10 +45,8 @@ class TunedLinearModel(DPLinearModel):
 
     #: The private tuners by name, as of :func:`methods`.
     _methods: Mapping[str, TuningMethod]
-    _is_entrywise = False
-    # what the linear models without a tuner leave to the user
-    alpha, coef_norm, objective, calibration = "auto", None, "empirical", "analytic"
-    preparation = "auto"
+    alpha = "auto"  # it is tuned
+    intercept_scaling: float
 
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class TunedLinearModel(DPLinearModel):
                 "auto",
                 self._objective(design, risk),
                 self._budget,
-                has_solver=self._has_solver,
+                solver=self.solver,
                 in_memory=in_memory,
                 is_slack=design.is_slack,
             )
@@ -139,8 +138,25 @@ class TunedLinearModel(DPLinearModel):
         return tuple(name for name in names if getattr(self, name) is not None)
 
     @property
-    def _method_names(self) -> tuple[str, ...]:
-        return ("auto", *self._methods)
+    def _own(self) -> TuningMethod:
+        """Row of the method; of "auto" that of the core."""
+        return self._methods["gradient" if self.method == "auto" else self.method]
+
+    @property
+    def _solver(self) -> Any:
+        return self.solver
+
+    @property
+    def _intercept_value(self) -> float:
+        scaling = float(self.intercept_scaling) * self._norm_bound
+        return scaling * bool(self.fit_intercept)
+
+    @property
+    def _is_mean(self) -> bool:
+        return True
+
+    def _risk(self, loss: Loss) -> EmpiricalRisk:
+        return EmpiricalRisk(loss)
 
     def _grid(self) -> tuple[float, ...]:
         """The public candidates."""
@@ -189,8 +205,7 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
-            name = next(iter(self._methods)) if self.method == "auto" else self.method
-            low, high = self._methods[name].bounds
+            low, high = self._own.bounds
             return low * unit, high * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
@@ -202,8 +217,9 @@ class TunedLinearModel(DPLinearModel):
             raise ValueError(f"alpha_bounds == {shown(bounds)}, must be low < high.")
         return low, high
 
-    def _check_objective(self) -> None:
-        super()._check_objective()
+    def _check_alpha(self) -> None:
+        check_option("method", self.method, ["auto", *self._methods])
+        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         self._bounds()
         if self.penalty_groups is not None:
             self._group_labels()
@@ -217,6 +233,9 @@ class TunedLinearModel(DPLinearModel):
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
         if self.inner is not None:
             check_option("inner", self.inner, get_args(InnerSolver))
+
+    def _check_solver(self) -> None:
+        resolve_solver(self.solver)
 
     def _check_method(self) -> None:
         asked = {name: getattr(self, name) for name in ("alphas", "inner")}

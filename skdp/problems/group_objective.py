@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from skdp.problems.max_group_loss import GroupWeights
@@ -18,17 +17,12 @@ class GroupObjective(Objective):
     weights : GroupWeights
         With a histogram, only their bound counts.
     release_weights : bool, default=False
-        Whether the worst-case weights are released, together with the last phase's point, whose
-        noise grows for it.
+        Whether a saddle point is released with its weights of the groups, at more noise.
     histogram_share : float, default=0.0
-        Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
-        released.
-    plans_share : bool, default=False
-        Whether methods that plan that part choose their own.
+        Part of the budget that is spent first, on noisy proportions of the groups, by methods
+        that do not plan it; 0: none are released.
     proportions : tuple of float, optional
         Public ones, for methods that weigh the groups themselves. None: they are released.
-    weight_limit : float, default=inf
-        Bound on the weight of a record of a group, for the same methods.
     are_classes : bool, default=False
         Whether the groups are the classes of the targets.
     """
@@ -36,9 +30,7 @@ class GroupObjective(Objective):
     weights: GroupWeights = field(kw_only=True)
     release_weights: bool = False
     histogram_share: float = 0.0
-    plans_share: bool = False
     proportions: tuple[float, ...] | None = None
-    weight_limit: float = math.inf
     are_classes: bool = False
 
     @property

@@ -174,9 +174,6 @@ class Objective:
         Bound on the absolute value of each feature, for these methods.
     mirror_variant : str, default="plain"
         Which algorithm of these methods.
-    prepares : bool, default=False
-        Whether methods may first release where rows and targets lie. Alpha and the radius then
-        enter after all releases, and the intercept is free.
     """
 
     risk: EmpiricalRisk
@@ -188,7 +185,6 @@ class Objective:
     coef_norm_l1: float | None = None
     feature_bound: float = 1.0
     mirror_variant: str = "plain"
-    prepares: bool = False
 
     def __post_init__(self) -> None:
         if self.design.of_persons != (self.neighbouring.unit == "user"):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_option
-from skdp._types import AttackedMethod, Auto, Calibration, ClassifierLoss, Relation, Risk, Verbose
+from skdp._types import AttackedMethod, Auto, ClassifierLoss, Relation, Verbose
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.linear_model.linear_classifier import TWO_CLASS_LOSSES
+from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import Attack, Loss, SoftmaxLoss
 from skdp.robust.attacked_model import AttackedLinearModel
@@ -25,9 +26,8 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     For several classes (log loss, noisy gradients) each wrong class has a move of its own, an upper
     bound on the worst loss.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`,
-    `coef_norm`, `solver`, ``objective="population"`` and ``calibration="paper"`` select output
-    perturbation of a penalised problem, with more noise. `method` names it.
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `delta` = 0, `alpha`
+    and `solver` select output perturbation of a penalised problem, with more noise.
 
     Parameters
     ----------
@@ -48,21 +48,14 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
         excepted. 0 is the model without an attack.
     alpha : "auto" or float, default="auto"
-        L2 penalty on the mean loss. "auto" minimises a public bound on the
-        expected loss, a function of the shape of X, the budget, the attack and the declared
-        bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
+        L2 penalty on the mean loss, which selects "output". "auto": of "output", by a public bound
+        on the expected loss, a function of the shape of X, the budget, the attack and the bounds.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
-    coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
-        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
-        grow with predictions.
     fit_intercept : bool, default=True
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
-    intercept_scaling : float, default=0.1
-        Value of that feature in units of `data_norm`.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
@@ -74,19 +67,16 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
         is, the less noise. None: 1, with a warning if weights are given.
-    method : {"auto", "gradient", "output"}, default="auto"
-        "gradient" descends along noisy sums of clipped gradients, each at the row as the attacker
-        moves it. "output" adds noise once to the solution of the penalised problem. "auto" is
-        "gradient" for ``delta > 0`` if neither `alpha`, `coef_norm` nor
-        `solver` is given.
-    objective : {"empirical", "population"}, default="empirical"
-        Automatic choices for the loss on these records, or on others of their distribution.
+    method : {"auto", "gradient", "output"} or Method, default="auto"
+        Private algorithm: a name, or an object of :mod:`skdp.methods`. "gradient" descends along
+        noisy sums of clipped gradients, each at the row as the attacker moves it. "output" is
+        :class:`skdp.methods.OutputPerturbation`: noise once, to the solution of the penalised
+        problem. "auto" is "gradient" for ``delta > 0`` if neither `alpha` nor `solver` is given.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton" or "lbfgs", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. Methods that draw
-        batches of records are refused: the worst cases of all records share a term.
-    calibration : {"analytic", "paper"}, default="analytic"
-        "paper": the published constants, errata corrected, for comparison.
+        batches of records are refused: the worst cases of all records share a term. An object of
+        `method` has its own.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -150,17 +140,13 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         attack_radius: float = 0.1,
         alpha: float | Auto = "auto",
         data_norm: float | None = None,
-        coef_norm: float | None = None,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.1,
         classes: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
-        method: AttackedMethod = "auto",
-        objective: Risk = "empirical",
+        method: AttackedMethod | Method = "auto",
         solver: Any = "auto",
-        calibration: Calibration = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -172,17 +158,13 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         self.attack_radius = attack_radius
         self.alpha = alpha
         self.data_norm = data_norm
-        self.coef_norm = coef_norm
         self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
         self.method = method
-        self.objective = objective
         self.solver = solver
-        self.calibration = calibration
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose

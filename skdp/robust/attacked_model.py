@@ -5,21 +5,14 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_unit, shown
-from skdp.algorithms.methods import METHODS, Method, check_chunked
 from skdp.linear_model.base import DPLinearModel
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss, Objective
-
-
-def _steps_lead(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether nothing was asked for that needs a penalty (docs/benchmarks/attacks.md)."""
-    return not (objective.is_penalised or objective.population or budget.is_pure)
+from skdp.methods import Gradient, Method, OutputPerturbation
+from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
 
 
 class AttackedLinearModel(DPLinearModel):
@@ -28,12 +21,7 @@ class AttackedLinearModel(DPLinearModel):
     attack_norm: Any
     attack_radius: float
 
-    _methods: Mapping[str, Method] = {
-        "output": replace(METHODS["output"], chunked=False),
-        "gradient": replace(
-            METHODS["gradient"], leads=_steps_lead, needs_mean=False, penalises_after=False
-        ),
-    }
+    _methods: Mapping[str, Method] = {"gradient": Gradient(), "output": OutputPerturbation()}
 
     def _check_parameters(self) -> None:
         norm = self.attack_norm
@@ -43,17 +31,18 @@ class AttackedLinearModel(DPLinearModel):
         check_unit("attack_radius", self.attack_radius, 0.0)
         super()._check_parameters()
 
+    def _takes_alpha(self, method: Method) -> bool:
+        return False
+
     @property
     def _has_steps(self) -> bool:
         """Whether the method makes noisy gradient steps."""
-        if self.method != "auto":
-            return self.method != "output"
-        given = self.calibration, self.alpha, self.coef_norm, self.objective
-        is_free = given == ("analytic", "auto", None, "empirical") and not self._has_solver
-        return is_free and not self._budget.is_pure
+        is_free = self.alpha == "auto" and not self._has_solver and not self._budget.is_pure
+        return isinstance(self._own, Gradient) and (self.method != "auto" or is_free)
 
     def _check_chunked(self) -> None:
-        check_chunked(self._methods, "gradient" if self._has_steps else "output")
+        if not self._has_steps:
+            raise ValueError("Output perturbation of attacked rows needs all records in memory.")
 
     @property
     def _is_mean(self) -> bool:
@@ -65,6 +54,8 @@ class AttackedLinearModel(DPLinearModel):
         return Attack(norm, float(radius), self._intercept_value)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
+        if getattr(self._own, "tilt", 0.0):
+            raise ValueError("tilt > 0 has no proof for attacked rows.")
         return AdversarialRisk(loss, self._attack())
 
     def attacked_score(self, X: Any, y: Any, attack_radius: float | None = None) -> float:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_lengths
+from skdp._checks import check_lengths, check_option
 from skdp._estimator import declared_labels, staged, taken_weights, warn_inferred
 from skdp._model import PrivateModel
 from skdp._records import has_column, take_rows, without_column
-from skdp._types import GroupMirrorVariant, Self
+from skdp._types import Self
 from skdp._units import take_user_ids
-from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, check_chunked
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.data.collections import as_source
+from skdp.methods import Method
+from skdp.methods.choice import GROUP_METHODS, Choice
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 from skdp.problems.bounding import Encoder
 from skdp.problems.surveys import Surveyor
@@ -44,12 +44,10 @@ Groups = tuple[GroupWeights, np.ndarray | None]
 class GroupedModel(PrivateModel):
     """Base of models for the worst group; not for direct use."""
 
-    group_mode: str
     group_names: Any
     group_proportions: Any
 
     _methods: Mapping[str, Method] = GROUP_METHODS
-    _mirror_variants = get_args(GroupMirrorVariant)
     #: Column of a data frame that had the groups in fit.
     _group_column: str | None = None
 
@@ -109,10 +107,9 @@ class GroupedModel(PrivateModel):
                 model._fit(source, None)
                 return self
             labels = None if groups is None else group_labels(X, groups)
-            proportions = self.group_proportions
             for name, is_declared in (
                 ("group_names", self.group_names is not None),
-                ("group_proportions", proportions is not None and not are_named(proportions)),
+                ("group_proportions", model._has_order),
             ):
                 if labels is None and is_declared:
                     raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
@@ -127,8 +124,8 @@ class GroupedModel(PrivateModel):
         if self._mode == "public" and (has_persons or has_weights):
             what = "user_ids" if has_persons else "sample_weight"
             raise ValueError(
-                f"group_mode='public' has no proof for {what}: the sizes of the groups follow "
-                "from the numbers and weights of records, which are private."
+                f"group_proportions='public' has no proof for {what}: the sizes of the groups "
+                "follow from the numbers and weights of records, which are private."
             )
 
     def _features_of(self, X: Any) -> Any:
@@ -216,10 +213,13 @@ class GroupedModel(PrivateModel):
         return GroupCodes(names)(labels)
 
     def _survey_parts(self) -> dict[str, Any]:
-        proportions = self.group_proportions
-        has_order = proportions is not None and not are_named(proportions)
-        has_groups = self.group_names is not None or has_order
+        has_groups = self.group_names is not None or self._has_order
         return {"groups": distinct_groups, "has_groups": has_groups}
+
+    @property
+    def _has_order(self) -> bool:
+        """Whether proportions were declared in the order of the groups."""
+        return self._mode == "proportions" and not are_named(self.group_proportions)
 
     def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:
         names = self._declared_names()
@@ -239,12 +239,10 @@ class GroupedModel(PrivateModel):
         groups = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, groups, are_given)
         planned: Any = choice.plan
-        if not records.in_memory:
-            check_chunked(self._methods, choice.method)
-            if planned.has_saddle:
-                raise ValueError("The saddle problem of groups needs all records in memory.")
+        if not records.in_memory and planned.has_saddle:
+            raise ValueError("The saddle problem of groups needs all records in memory.")
         # other methods bound no solution, and later releases follow from earlier ones
-        has_ball = self._methods[choice.method].has_ball and not planned.weighs_groups
+        has_ball = planned.has_saddle and not planned.weighs_groups
         self._warn(planned, records, is_planned=has_ball)
         self._warn_of_method(choice)
         result: GroupResult = self._pay_and_run(choice.plan, records)
@@ -282,7 +280,7 @@ class GroupedModel(PrivateModel):
     def _public_numbers(self, result: GroupResult) -> dict[str, Any]:
         """Return what a report has besides the numbers of the plan."""
         names = [str(name) for name in self.group_names_]
-        public: dict[str, Any] = {"group_mode": self._mode, "group_names": names}
+        public: dict[str, Any] = {"group_names": names}
         if result.proportions is not None:
             public["group_proportions"] = result.proportions.tolist()
         return public
@@ -309,10 +307,24 @@ class GroupedModel(PrivateModel):
 
     @property
     def _mode(self) -> str:
-        """The mode of the groups; "auto" by whether proportions were declared."""
-        if self.group_mode != "auto":
-            return self.group_mode
-        return "histogram" if self.group_proportions is None else "proportions"
+        """Where the sizes of the groups come from."""
+        is_word = isinstance(self.group_proportions, str)
+        return self.group_proportions if is_word else "proportions"
+
+    def _check_proportions(self) -> None:
+        """Refuse what are no sizes of groups."""
+        if isinstance(self.group_proportions, str):
+            check_option("group_proportions", self.group_proportions, ["private", "public"])
+        elif self.group_proportions is None:
+            raise ValueError(
+                "group_proportions is None, must be 'private', 'public', or hold a public number "
+                "for each group."
+            )
+
+    @property
+    def _clips_groups(self) -> bool:
+        """Whether private sizes enter clipped, in place of released ones."""
+        return False
 
     @abstractmethod
     def _weight_bound(self, design: Design) -> float:
@@ -325,26 +337,11 @@ class GroupedModel(PrivateModel):
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             return GroupWeights.of_proportions(proportions, bound, public_groups=True), proportions
         if self._mode == "proportions":
-            proportions = self._declared_proportions(are_given)
+            proportions = checked_proportions(self.group_proportions, self.group_names_)
             return GroupWeights.of_proportions(proportions, bound), proportions
         if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
             return GroupWeights((1.0,)), None
-        return GroupWeights((bound,) * n_groups, clipped=self._mode == "floored"), None
-
-    def _declared_proportions(self, are_given: bool) -> np.ndarray:
-        """Return the public proportions, equal ones with a warning if none were declared."""
-        if self.group_proportions is not None:
-            return checked_proportions(self.group_proportions, self.group_names_)
-        n_groups = len(self.group_names_)
-        if are_given and n_groups > 1:
-            warnings.warn(
-                "group_proportions were not declared: all groups are taken to be equally large, "
-                "and a smaller one counts for less. Declare public ones, or use "
-                "group_mode='auto'.",
-                UserWarning,
-                stacklevel=6,
-            )
-        return np.full(n_groups, 1.0 / n_groups)
+        return GroupWeights((bound,) * n_groups, clipped=self._clips_groups), None
 
     def _group_remarks(self, result: GroupResult, are_of_records: bool) -> Iterator[str]:
         """Yield remarks on the weights of the groups, and on groups that weigh less than one."""

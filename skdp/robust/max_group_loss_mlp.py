@@ -14,10 +14,10 @@ from skdp._estimator import encode
 from skdp._model import PrivateClassifier
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp._types import NetworkGroupMode, ReplaceOne, Verbose
-from skdp.algorithms.methods import Choice
+from skdp._types import ReplaceOne, Verbose
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
+from skdp.methods.choice import Choice
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
@@ -46,20 +46,14 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         In (0, 1), far below 1 / n_samples.
     hidden_units : int, default=32
         Number of hidden features, which are hyperbolic tangents.
-    group_mode : {"auto", "proportions", "public", "histogram"}, default="auto"
-        Weights of the groups' losses; group sizes are private unless said otherwise. "auto" is
-        "proportions" where `group_proportions` are declared, and "histogram" otherwise.
-
-        - "proportions": 1 / p_g, with the public `group_proportions` p_g.
-        - "public": n_samples / n_g. Neighbours have the same groups: whether somebody belongs to a
-          group is not protected.
-        - "histogram": 1 / p_g, with noisy p_g that cost a small part of the budget.
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
-    group_proportions : array-like, dict or None, default=None
-        Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
-        if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
-        with a warning. They must not be frequencies in the private records.
+    group_proportions : {"private", "public"}, array-like or dict, default="private"
+        The sizes p_g of the groups, whose losses weigh 1 / p_g. "private": released with noise,
+        from a small part of the budget. "public": those of `groups`, whose values are then not
+        protected. Else public proportions, in the order of `group_names` (sorted, if these are
+        None) or by name (also a Series of pandas), whose sum is 1; they must not be frequencies in
+        the private records.
     max_group_weight : float, default=10.0
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
         1 / W counts for p W of a group, and may be left behind at any budget.
@@ -147,9 +141,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         delta: float = 1e-6,
         *,
         hidden_units: int = 32,
-        group_mode: NetworkGroupMode = "auto",
         group_names: Any = None,
-        group_proportions: Any = None,
+        group_proportions: Any = "private",
         max_group_weight: float = 10.0,
         balance: float = BALANCE,
         n_steps: int = N_STEPS,
@@ -165,7 +158,6 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         self.epsilon = epsilon
         self.delta = delta
         self.hidden_units = hidden_units
-        self.group_mode = group_mode
         self.group_names = group_names
         self.group_proportions = group_proportions
         self.max_group_weight = max_group_weight
@@ -190,9 +182,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         for name in ("balance", "step_size", "clip_norm"):
             check_real(name, getattr(self, name), 1e-6, 1e6)
         check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
-        check_option("group_mode", self.group_mode, get_args(NetworkGroupMode))
-        if self.group_proportions is not None and self._mode != "proportions":
-            raise ValueError("group_proportions are for group_mode='proportions'.")
+        self._check_proportions()
 
     def _check_units(self, has_persons: bool, has_weights: bool) -> None:
         name, other = type(self).__name__, "DPMaxGroupLossClassifier has one."
@@ -223,9 +213,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
             design,
             neighbouring=Neighbouring(self.neighbouring),
             weights=weights,
-            # the plan chooses the part of the budget
-            histogram_share=0.5 if is_private else 0.0,
-            plans_share=True,
+            histogram_share=0.5 if is_private else 0.0,  # the plan chooses the part
             proportions=None if is_private else shares,
             release_weights=True,
             are_classes=not are_given,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -14,8 +14,10 @@ from skdp._checks import InvalidTypeError, check_count, check_option, check_unit
 from skdp._estimator import PrivateEstimator, randomness, staged, taken_weights, warn_inferred
 from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
-from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.data.collections import as_source, first_rows, over_chunks
+from skdp.methods import Method
+from skdp.methods.choice import SYNTHETIC_METHODS, choose
+from skdp.methods.queries import QueryMirrorDescent
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -257,14 +259,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
                 records = records.of_persons(persons)
         relation = relation.of_persons if of_persons else relation
         n_units = records.n_records
-        choice = choose(
-            SYNTHETIC_METHODS,
-            self.method,
-            QueryObjective(workload, n_units, relation, is_slack),
-            self._budget,
-            self.calibration,
-            is_slack=is_slack,
-        )
+        objective = QueryObjective(workload, n_units, relation, is_slack)
+        choice = choose(self._methods, self.method, objective, self._budget, is_slack=is_slack)
         if is_slack and self.weight_bound is None:
             warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=3)
         if given is None:
@@ -296,10 +292,17 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         if name == "auto":
             name = "mirror_descent" if self._budget.is_pure else "adaptive"
         relation = Neighbouring(self.neighbouring)
-        SYNTHETIC_METHODS[name].check(name, self._budget, relation, self.calibration)
+        if self.calibration == "paper" and name != "mirror_descent":
+            raise ValueError(f"method={name!r} has no calibration='paper'.")
+        SYNTHETIC_METHODS[name].check(name, self._budget, relation)
         if not isinstance(self.queries, str):
             return None
         return _order(self.queries)
+
+    @property
+    def _methods(self) -> Mapping[str, Method]:
+        published = QueryMirrorDescent(calibration=self.calibration)
+        return {**SYNTHETIC_METHODS, "mirror_descent": published}
 
     @property
     def distribution_(self) -> np.ndarray:

@@ -16,10 +16,10 @@ from skdp._model import PrivateModel
 from skdp._sources import number_of_units
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures, Verbose
 from skdp._units import person_codes, refuse_id_features, take_user_ids
-from skdp.algorithms.methods import Choice
 from skdp.data.collections import as_source, chunk_sizes, first_rows, over_chunks
 from skdp.data.sources import RecordSource
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods.choice import Choice
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design

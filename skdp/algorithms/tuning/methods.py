@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
@@ -57,6 +57,8 @@ class TuningMethod:
     bounds: tuple[float, float] = (1e-6, 10.0)
     chunked: bool = False
     is_weighted: bool = False
+    is_entrywise: ClassVar[bool] = False
+    is_binary: ClassVar[bool] = False
 
     def check_design(self, name: str, design: Design, neighbouring: Neighbouring) -> None:
         """Raise a ValueError where the proof does not cover persons or weights."""

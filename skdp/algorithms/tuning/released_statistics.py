@@ -86,17 +86,6 @@ class ReleasedStatisticsPlan(Plan):
         return Result(point=point, plan=done, noise=found.noise)
 
 
-def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether it was better than other methods for pure privacy in measurements.
-
-    The noise of moments has a norm of about ``d^2 / (n epsilon)``, that of coefficients of
-    ``d / (n epsilon)``, but at a penalty that is chosen before the records are seen.
-    """
-    design, is_squared = objective.design, type(objective.risk.loss) is HalfSquaredLoss
-    is_enough = design.n_records * budget.epsilon >= rules.ENOUGH_RECORDS * design.n_features**2
-    return budget.is_pure and is_squared and is_enough
-
-
 def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> ReleasedStatisticsPlan:
     """Fix the releases from public numbers.
 

@@ -24,10 +24,6 @@ RATIO_DEVIATION, LEAST_RATIO, LARGEST_RATIO = 0.7, 0.5, 64.0
 
 #: Released statistics: value of the intercept feature in units of the norm of the others.
 INTERCEPT = 0.3
-#: Records times epsilon per squared number of features from which on the method is the best one for
-#: pure privacy; measured (docs/theory/tuning.md, "Released statistics as a method").
-ENOUGH_RECORDS = 25.0
-
 #: The same number from which second moments of the log loss are better than the default.
 ENOUGH_FOR_NEWTON = 300.0
 

@@ -67,15 +67,12 @@ class GroupPlan(Plan):
         return self.objective.alpha
 
     def result(self, point: np.ndarray, weights: np.ndarray | None) -> GroupResult:
-        """Return the releases of a run by this plan, which is the one after it.
-
-        `weights` are those of the losses, released or not: the objective says if they may be shown.
-        """
+        """Return the releases of a run by this plan, which is the one after it."""
         shares = self.objective.proportions if self.proportions is None else self.proportions
         return GroupResult(
             point=point,
             plan=self,
-            weights=weights if self.objective.release_weights else None,
+            weights=weights,
             proportions=None if shares is None else np.array(shares),
             largest=self.objective.weights.largest,
         )

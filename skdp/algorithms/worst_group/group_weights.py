@@ -40,7 +40,6 @@ def worst_case_weights(
     *,
     noise_price: float,
     spread_price: float,
-    largest: float = np.inf,
     center: np.ndarray | None = None,
     ceiling: float = 1.0,
 ) -> np.ndarray:
@@ -56,8 +55,6 @@ def worst_case_weights(
         p; positive, of sum 1.
     noise_price, spread_price : float
         a >= 0 and b > 0.
-    largest : float, default=inf
-        Bound on ``q / p``.
     center : ndarray of shape (n_groups,), optional
         c, a point of the simplex. Default: p.
     ceiling : float, default=1.0
@@ -68,7 +65,7 @@ def worst_case_weights(
     ndarray of shape (n_groups,)
         q, up to the grid of the 40 values of its largest quotient.
     """
-    top = max(1.0, min(1.0 / float(proportions.min()), largest))
+    top = max(1.0, 1.0 / float(proportions.min()))
     caps = np.geomspace(1.0, top, 40)[:, None] * proportions
     caps = np.minimum(caps, np.maximum(proportions, ceiling))
     center = proportions if center is None else center
@@ -91,8 +88,8 @@ def worst_case_weights(
     return np.asarray(weights[int(np.argmax(values))])
 
 
-def class_weights(proportions: np.ndarray, noise_price: float, largest: float) -> np.ndarray:
-    """Return weights of classes: equal ones, but for the price of noise and a bound.
+def class_weights(proportions: np.ndarray, noise_price: float) -> np.ndarray:
+    """Return weights of classes: equal ones, but for the price of noise.
 
     Parameters
     ----------
@@ -100,8 +97,6 @@ def class_weights(proportions: np.ndarray, noise_price: float, largest: float) -
         Positive, of sum 1.
     noise_price : float
         As of :func:`worst_case_weights`.
-    largest : float
-        Bound on weights over proportions.
     """
     k = len(proportions)
     return worst_case_weights(
@@ -109,7 +104,6 @@ def class_weights(proportions: np.ndarray, noise_price: float, largest: float) -
         proportions,
         noise_price=noise_price,
         spread_price=rules.CLASS_PRICE,
-        largest=largest,
         center=np.full(k, 1.0 / k),
     )
 

@@ -56,13 +56,6 @@ def plan_shares(objective: GroupObjective, mu: float, spread: float) -> LookShar
     )
     if objective.proportions is not None:
         sizes_share = 0.0
-    elif not objective.plans_share:
-        sizes_share, most = objective.histogram_share or sizes_share, rules.LARGEST_SHARE
-        if sizes_share > most:
-            raise ValueError(
-                f"histogram_share == {sizes_share:g}, must be at most {most:g} for the "
-                "method 'gradient': the rest is for the model."
-            )
     are_classes = are_odds_of_classes(objective)
     if are_classes:  # no looks
         losses_share = 0.0

@@ -84,7 +84,7 @@ class PlainModelPlan(GroupPlan):
         return GroupResult(
             point=result.point,
             plan=replace(self, plain=result.plan),
-            weights=proportions if self.objective.release_weights else None,
+            weights=proportions,
             proportions=proportions,
             largest=(1.0,) * self.objective.weights.n_groups,
         )
@@ -303,7 +303,7 @@ class LooksPlan(GroupPlan):
             best, price, excess = proportions, self.spread_price, np.zeros(len(proportions))
             for k in range(self.n_looks):
                 if self.losses is None:  # the groups are the classes
-                    weights = class_weights(proportions, self.price, self.objective.weight_limit)
+                    weights = class_weights(proportions, self.price)
                     is_plain = prefers_plain(None, weights, proportions)
                     if not is_plain:  # margins start from a constant model for these weights
                         models.offsets = self._class_odds(weights)
@@ -325,7 +325,6 @@ class LooksPlan(GroupPlan):
                         proportions,
                         noise_price=self.price,
                         spread_price=price,
-                        largest=self.objective.weight_limit,
                         center=best,
                         # of one look: no other one would find that the step went too far
                         ceiling=rules.CEILING if self.n_looks == 1 else 1.0,
@@ -363,7 +362,7 @@ class LooksPlan(GroupPlan):
             return GroupResult(
                 point=models.coefficients(point, offsets, data.intercept),
                 plan=done,
-                weights=weights if self.objective.release_weights else None,
+                weights=weights,
                 proportions=proportions,
                 largest=tuple((weights / proportions).tolist()),
             )

@@ -197,8 +197,7 @@ def plan_group_network(
     design, loss, weights = objective.design, objective.risk.loss, objective.weights
     if weights.clipped:
         raise ValueError(
-            "method='rgda' needs factors of the groups that do not depend on the records: "
-            "group_mode must not be 'floored'."
+            "method='rgda' needs factors of the groups that do not depend on the records."
         )
     if not objective.risk.is_mean or not objective.risk.is_smooth:
         raise ValueError("method='rgda' needs the mean of a smooth loss.")
@@ -232,11 +231,10 @@ def plan_group_network(
         neighbouring=objective.neighbouring,
     )
     sizes, for_sizes = None, 0.0
-    if share := objective.histogram_share:
-        if objective.plans_share:
-            least, most, factor = rules.SIZES
-            noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
-            share = min(max((factor * noise) ** 2, least), most)
+    if objective.histogram_share:
+        least, most, factor = rules.SIZES
+        noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
+        share = min(max((factor * noise) ** 2, least), most)
         # all are Gaussian releases on all records: 1 / multiplier^2 adds
         multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
         for_sizes = share

@@ -145,7 +145,8 @@ class MaxGroupLossPlan(SizedGroupPlan):
         problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
-        return self.result(found.point, found.y)
+        # without noise if they are not released
+        return self.result(found.point, found.y if self.objective.release_weights else None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,7 @@ def plan_group_mirror_descent(
     if weights.bound < 1.0:
         raise ValueError("the largest weight of a group must be at least 1.")
     if weights.clipped and not weights.public_groups:
-        raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
+        raise ValueError("mirror descent of groups has no clip_groups.")
     design = linear_design(objective)
     if weights.n_groups > 1:
         design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
@@ -120,11 +120,11 @@ def plan_group_mirror_descent(
     variant = objective.mirror_variant
     if variant == "boosted":
         if weights.n_groups == 1:
-            raise ValueError("mirror_variant='boosted' is for two groups or more.")
+            raise ValueError("variant='boosted' is for two groups or more.")
         if objective.histogram_share:
             raise ValueError(
-                "mirror_variant='boosted' spends the whole budget on each part of the records: it "
-                "needs group_mode='proportions' or 'public'."
+                "variant='boosted' spends the whole budget on each part of the records: it needs "
+                "public group_proportions."
             )
         if options.get("response") == "frank_wolfe":
             raise ValueError("response='frank_wolfe' is not for groups: their derivatives jump.")

@@ -1,0 +1,42 @@
+"""Private algorithms as objects, for the parameter `method` of estimators.
+
+A name, such as ``method="mirror_descent"``, is short for the object with its defaults. Ours are
+:class:`Gradient`, the default, :class:`Output` and :class:`Stages` with any solver, and
+:class:`Statistics`; the others are algorithms as published, with errata corrected.
+"""
+
+from skdp.methods.base import Method
+from skdp.methods.groups import (
+    RGDA,
+    GroupMirrorDescent,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+    Stages,
+)
+from skdp.methods.linear import (
+    ExponentialMechanism,
+    Gradient,
+    MirrorDescent,
+    ObjectivePerturbation,
+    Output,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    Statistics,
+)
+
+__all__ = [
+    "RGDA",
+    "ExponentialMechanism",
+    "Gradient",
+    "GroupMirrorDescent",
+    "Method",
+    "MirrorDescent",
+    "ObjectivePerturbation",
+    "Output",
+    "OutputPerturbation",
+    "PhasedOutputPerturbation",
+    "PhasedSaddle",
+    "SaddleOutputPerturbation",
+    "Stages",
+    "Statistics",
+]

@@ -1,0 +1,199 @@
+"""The methods by name, and the choice of "auto" among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skdp._checks import InvalidTypeError, check_option
+from skdp.algorithms.plan import Plan
+from skdp.methods.base import Candidate, Method
+from skdp.methods.groups import (
+    RGDA,
+    GroupMirrorDescent,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+    Stages,
+)
+from skdp.methods.linear import (
+    ExponentialMechanism,
+    Gradient,
+    MirrorDescent,
+    ObjectivePerturbation,
+    Output,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    Statistics,
+)
+from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import Objective
+
+#: Methods of linear models by name, each with its defaults; "auto" takes the first that leads.
+METHODS: dict[str, Method] = {
+    "gradient": Gradient(),
+    "output": Output(),
+    "statistics": Statistics(),
+    "objective": ObjectivePerturbation(),
+    "output_perturbation": OutputPerturbation(),
+    "phased": PhasedOutputPerturbation(),
+    "exponential": ExponentialMechanism(),
+    "mirror_descent": MirrorDescent(),
+}
+#: Methods of worst-group models, whose plans are of a GroupObjective.
+GROUP_METHODS: dict[str, Method] = {
+    "gradient": Gradient(),
+    "output": Stages(),
+    "phased": PhasedSaddle(),
+    "saddle": SaddleOutputPerturbation(),
+    "rgda": RGDA(),
+    "mirror_descent": GroupMirrorDescent(),
+}
+#: Methods of synthetic tables, whose plans are of a QueryObjective.
+SYNTHETIC_METHODS: dict[str, Method] = {
+    "adaptive": AdaptiveMeasurements(),
+    "mirror_descent": QueryMirrorDescent(),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A method and its plan."""
+
+    #: Name of the method, or of the class of the object that was given.
+    method: str
+    plan: Plan
+    #: The numbers that "auto" compared; empty if there was nothing to compare.
+    bounds: dict[str, float]
+    #: What "auto" would have taken without a solver and a penalty, if that is another method.
+    replaced: str | None = None
+    #: Those of them that were given.
+    given: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why "auto" took it."""
+        reasons = []
+        if self.replaced is not None:
+            reasons.append(f"{self.given} was given; without, it is {self.replaced!r}")
+        if self.bounds:
+            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
+            reasons.append(f"chosen by the smallest bound on the excess loss: {bounds}")
+        return "; ".join(reasons)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """For a report: what "auto" took, and why."""
+        return (f"method='auto' is {self.method!r}: {self.reason}",) if self.reason else ()
+
+
+def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
+    """Name the methods of a table that have a property, for a message; empty for none."""
+    names = [f"method={name!r}" for name, method in methods.items() if has(method)]
+    return " or ".join([", ".join(names[:-1]), *names[-1:]] if names[1:] else names)
+
+
+def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:
+    """Return the object of a `method`; None for "auto"."""
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, type) and issubclass(method, Method):
+        raise InvalidTypeError(f"method: pass an object, {method.__name__}(), not the class.")
+    check_option("method", method, ["auto", *methods])
+    return None if method == "auto" else methods[method]
+
+
+def choose(
+    methods: Mapping[str, Method],
+    method: Any,
+    objective: Any,
+    budget: PrivacyBudget,
+    *,
+    solver: Any = "auto",
+    may_split: bool = True,
+    in_memory: bool = True,
+    is_slack: bool = False,
+) -> Choice:
+    """Plan a method; "auto" is one that leads, or that with the smallest bound.
+
+    All bounds are on the expected excess risk over a comparator of the norm of a good predictor on
+    a reference design. They are functions of public inputs; they rank methods and promise nothing
+    for the data at hand.
+
+    Parameters
+    ----------
+    methods : mapping of str to Method
+    method : str or Method
+        "auto", a key of `methods`, or an object.
+    objective, budget
+        See :meth:`Method.plan`.
+    solver : str, Solver or callable, default="auto"
+        If one is given, "auto" chooses only among methods that use it.
+    may_split : bool, default=True
+        Whether "auto" may compare methods of several solves.
+    in_memory : bool, default=True
+        Whether "auto" may choose methods that need all records in memory.
+    is_slack : bool, default=False
+        Whether the weights of a record, or of a person's records, may add up to less than 1.
+    """
+    given = resolved(methods, method)
+    relation = objective.neighbouring
+    if given is not None:
+        given.check(method, budget, relation)
+        if is_slack and not given.is_weighted:
+            raise ValueError(
+                f"method={method!r} has no proof for weights of records: sample_weight, "
+                "class_weight in the loss, max_records_per_user."
+            )
+        name = method if isinstance(method, str) else type(method).__name__
+        return Choice(method=name, plan=given.plan(objective, budget), bounds={})
+    has_solver = not (isinstance(solver, str) and solver == "auto")
+    proven = {
+        name: row
+        for name, row in methods.items()
+        if relation in row.relations
+        and (row.is_weighted or not is_slack)
+        and (row.chunked or in_memory)
+    }
+    usable = {name: row for name, row in proven.items() if row.uses(solver) or not has_solver}
+    free, asked = _without_penalty(objective, has_solver)
+    usual = next((name for name, row in proven.items() if row.leads(free, budget)), None)
+    best = next((name for name, row in usable.items() if row.leads(objective, budget)), None)
+    bounds: dict[str, float] = {}
+    if best is not None:
+        plan = usable[best].plan(objective, budget)
+    else:
+        candidates = _candidates(usable, objective, budget, may_split)
+        if len(candidates) > 1:
+            bounds = {name: bound for name, (bound, _) in candidates.items()}
+        best = min(candidates, key=lambda name: (candidates[name][0], name))
+        plan = candidates[best][1]()
+    replaced = None if usual == best else usual
+    return Choice(method=best, plan=plan, bounds=bounds, replaced=replaced, given=asked)
+
+
+def _candidates(
+    methods: Mapping[str, Method], objective: Any, budget: PrivacyBudget, may_split: bool
+) -> dict[str, Candidate]:
+    """Return what "auto" compares: the methods with a finite bound, or the first that has any."""
+    rows = ((name, row) for name, row in methods.items() if may_split or not row.splits)
+    compared = ((name, row.candidate(objective, budget)) for name, row in rows)
+    found = {name: candidate for name, candidate in compared if candidate is not None}
+    if not found:
+        raise ValueError(
+            "method='auto' finds no proven method for delta, neighbouring, user_ids, weights and "
+            "the solver together. Without a solver, and with delta > 0, there is one."
+        )
+    finite = {name: candidate for name, candidate in found.items() if candidate[0] < math.inf}
+    return finite or dict([next(iter(found.items()))])
+
+
+def _without_penalty(objective: Any, has_solver: bool) -> tuple[Any, str]:
+    """Return an objective without penalty, and what was given of it and a solver."""
+    if not isinstance(objective, Objective):
+        return objective, ""
+    asked = {"alpha": objective.alpha > 0.0, "a solver": has_solver}
+    given = " and ".join(name for name, is_given in asked.items() if is_given)
+    return replace(objective, alpha=0.0), given

@@ -1,0 +1,270 @@
+"""The methods of worst-group models: ours, and published algorithms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skdp._checks import check_bool, check_real
+from skdp.algorithms.plan import Plan
+from skdp.algorithms.worst_group.network import plan_group_network
+from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
+from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
+from skdp.algorithms.worst_group.weighted_stages import covers_stages, plan_weighted_stages
+from skdp.methods.base import Candidate, Method, Published
+from skdp.methods.linear import Entrywise
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import Design
+from skdp.solvers import resolve_solver
+from skdp.solvers.resolve import is_saddle_solver
+
+#: Largest weight of a group over the relative noise of a mean.
+_WEIGHT_FOR_NOISE = 0.08
+
+
+class Grouped(Method):
+    """Base of the published methods of groups; its defaults serve those that have no parameters."""
+
+    max_group_weight: float | str = "auto"
+    histogram_share: float = 0.1
+    release_group_weights: bool = False
+    clip_groups: bool = False
+
+    def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
+        """Return the public bound on the weight of a group."""
+        if self.max_group_weight != "auto":
+            return float(self.max_group_weight)
+        if budget.is_pure:
+            return 10.0
+        # as far as the noise of a mean gradient allows; a draw of a vertex has the noise of the
+        # logarithm of their number
+        d = math.log(2.0 * design.width) if self.is_entrywise else design.n_features
+        noise = 2.0 * math.sqrt(d) / (design.n_records * gaussian_mu(budget.epsilon, budget.delta))
+        return min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
+
+    def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
+        """Raise a ValueError for parameters, or where the proof does not apply."""
+        super().check(name, budget, neighbouring)
+        if self.max_group_weight != "auto":
+            check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
+        check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
+        check_bool("release_group_weights", self.release_group_weights)
+        check_bool("clip_groups", self.clip_groups)
+
+
+class Stages(Method):
+    """Any solver on prepared rows, in stages that weigh the groups: ours, with a `solver`.
+
+    Each stage solves a penalised problem on all records, releases the solution and the losses of
+    the groups with noise, and weighs the next one by them. The `alpha` of the estimator enters
+    after the releases. For ``delta > 0``, log loss, hinges and squared errors.
+
+    Parameters
+    ----------
+    solver : str, Solver or callable, default="auto"
+        As in :class:`Output`.
+
+    References
+    ----------
+    docs/theory/worst_group.md.
+    """
+
+    relations = tuple(Neighbouring)
+    is_weighted = True
+    chunked = True
+    takes_alpha = True
+
+    def __init__(self, solver: Any = "auto") -> None:
+        self.solver = solver
+
+    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
+        """Plan the stages; see :meth:`Method.plan`."""
+        if not covers_stages(objective, budget):
+            raise ValueError(
+                "Weighted stages are for delta > 0, the log loss, hinges and squared errors, and "
+                "at most 1000 features. Take skdp.methods.SaddleOutputPerturbation()."
+            )
+        return plan_weighted_stages(objective, budget)
+
+    def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
+        """Whether the stages are proven for the objective."""
+        return covers_stages(objective, budget)
+
+    def uses(self, solver: Any) -> bool:
+        """Whether a solver is for minimisation."""
+        return not is_saddle_solver(solver)
+
+
+class SaddleOutputPerturbation(Grouped, Published):
+    """Output perturbation of the saddle point of weights and groups, as published.
+
+    One solve of the penalised saddle problem on all records, noise once. The noise grows with the
+    largest weight of a group: far more than that of the default.
+
+    Parameters
+    ----------
+    alpha : "auto" or float, default="auto"
+        L2 penalty that is part of the objective. "auto": by a public bound.
+    coef_norm : float or None, default=None
+        Radius of the ball of the coefficients, intercept weight included. None: the norm of a good
+        predictor.
+    max_group_weight : "auto" or float, default="auto"
+        Public bound, >= 1, on the factor ``n_samples / n_g`` that makes up for the size of a group.
+        "auto": as large as the noise of a mean gradient allows.
+    histogram_share : float, default=0.1
+        Part of the budget for noisy sizes of the groups, where they are private.
+    release_group_weights : bool, default=False
+        Whether the worst-case weights are released as ``group_weights_``; more noise.
+    clip_groups : bool, default=False
+        Whether private sizes enter as they are, with ``n_samples / n_g`` clipped at
+        `max_group_weight`, in place of a histogram.
+    population : bool, default=False
+        Whether "auto" is for the loss on other records of the distribution, not on these.
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": the published constants, errata corrected, for equal or declared proportions and
+        ``epsilon < 2``; it spends half of the budget.
+    intercept_scaling : float, default=0.1
+    solver : str, SaddleSolver or callable, default="auto"
+        "auto", a name of `skdp.solvers.SADDLE_SOLVERS`, a `skdp.solvers.SaddleSolver`, or a
+        callable ``(problem, accuracy) -> (x, y)``.
+
+    References
+    ----------
+    Zhang et al. (2022), Bring Your Own Algorithm for Optimal Differentially Private Stochastic
+    Minimax Optimization, Algorithm 3. docs/theory/saddle.md.
+    """
+
+    relations = tuple(relation for relation in Neighbouring if relation.is_replaced)
+    is_weighted = True
+    is_bounded = True
+    published_epsilon = 2.0
+    #: None: the planner chooses.
+    _n_phases: int | None = 1
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        coef_norm: float | None = None,
+        max_group_weight: float | str = "auto",
+        histogram_share: float = 0.1,
+        release_group_weights: bool = False,
+        clip_groups: bool = False,
+        population: bool = False,
+        calibration: str = "analytic",
+        intercept_scaling: float = 0.1,
+        solver: Any = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.coef_norm = coef_norm
+        self.max_group_weight = max_group_weight
+        self.histogram_share = histogram_share
+        self.release_group_weights = release_group_weights
+        self.clip_groups = clip_groups
+        self.population = population
+        self.calibration = calibration
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
+
+    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
+        """Choose the phases and their noise; see :meth:`Method.plan`."""
+        return plan_max_group_loss(
+            self.own(objective), budget, self.calibration, n_phases=self._n_phases
+        )
+
+    def check_solver(self, solver: Any) -> None:
+        """Raise a ValueError for what is no solver of saddle problems."""
+        resolve_solver(solver, saddle=True)
+
+
+class PhasedSaddle(SaddleOutputPerturbation):
+    """Phased output perturbation of saddle points, as published.
+
+    Saddle problems on disjoint blocks of records, each around the noisy solution of the one before;
+    with few records one phase, as in :class:`SaddleOutputPerturbation`. The parameters are those.
+
+    References
+    ----------
+    Zhang et al. (2022), Algorithm 4. docs/theory/saddle.md.
+    """
+
+    splits = True
+    _n_phases = None
+
+    def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
+        """Return its plan: what "auto" takes where nothing else is proven."""
+        plan = self.plan(objective, budget)
+        return plan.bound(), lambda: plan
+
+
+class RGDA(Grouped):
+    """DP-RGDA: recursive noisy gradients, descent in the weights and ascent in the groups.
+
+    It is made for networks (:class:`skdp.robust.DPMaxGroupLossMLPClassifier`), where it aims at
+    second-order points; of a linear model it has more noise than the default. For ``delta > 0``.
+
+    Parameters
+    ----------
+    max_group_weight : "auto" or float, default="auto"
+        As in :class:`SaddleOutputPerturbation`.
+
+    References
+    ----------
+    Xu et al. (2026). docs/theory/dp_rgda.md.
+    """
+
+    needs_delta = True
+
+    def __init__(self, max_group_weight: float | str = "auto") -> None:
+        self.max_group_weight = max_group_weight
+
+    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
+        """Plan the steps and their noise; see :meth:`Method.plan`."""
+        return plan_group_network(objective, budget)
+
+
+class GroupMirrorDescent(Grouped, Entrywise):
+    """Mirror descent in the l1 ball and in the simplex of groups, as published.
+
+    For smooth losses, many features that are bounded entrywise and few that matter.
+
+    Parameters
+    ----------
+    variant : {"plain", "bias_reduced", "boosted"}, default="plain"
+        The published algorithm.
+    feature_bound : float or None, default=None
+        As in :class:`MirrorDescent`.
+    coef_norm_l1 : float or None, default=None
+        As in :class:`MirrorDescent`.
+    max_group_weight : "auto" or float, default="auto"
+        As in :class:`SaddleOutputPerturbation`.
+    histogram_share : float, default=0.1
+        As in :class:`SaddleOutputPerturbation`.
+
+    References
+    ----------
+    González et al. (2024), Algorithms 1 to 3. docs/theory/mirror_descent.md, Proposition 7.
+    """
+
+    relations = (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
+    variants = ("plain", "bias_reduced", "boosted")
+    alpha = "auto"
+
+    def __init__(
+        self,
+        variant: str = "plain",
+        feature_bound: float | None = None,
+        coef_norm_l1: float | None = None,
+        max_group_weight: float | str = "auto",
+        histogram_share: float = 0.1,
+    ) -> None:
+        self.variant = variant
+        self.feature_bound = feature_bound
+        self.coef_norm_l1 = coef_norm_l1
+        self.max_group_weight = max_group_weight
+        self.histogram_share = histogram_share
+
+    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
+        """Choose the rounds and their noise; see :meth:`Method.plan`."""
+        return plan_group_mirror_descent(self.own(objective), budget)
