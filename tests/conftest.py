@@ -3,17 +3,18 @@
 Those try the same examples in every run; see HYPOTHESIS_PROFILE=search.
 """
 
+import copy
 import functools
 import os
 from collections import defaultdict
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from kept_order import kept_order
 from local_cluster import client, own_client
 
-from skdp.algorithms.methods import GROUP_METHODS, METHODS
+from skdp.methods.choice import GROUP_METHODS, METHODS
 
 __all__ = ["client", "kept_order", "own_client"]  # fixtures of all tests
 
@@ -49,8 +50,9 @@ def _plans_of_audits(request, monkeypatch):
     if request.node.get_closest_marker("audit"):
         for table in (METHODS, GROUP_METHODS):
             for name, row in table.items():
-                plan, candidate = functools.cache(row.plan), _cached(row.candidate)
-                monkeypatch.setitem(table, name, replace(row, plan=plan, candidate=candidate))
+                cached: Any = copy.copy(row)
+                cached.plan, cached.candidate = functools.cache(row.plan), _cached(row.candidate)
+                monkeypatch.setitem(table, name, cached)
 
 
 def _cached(candidate):

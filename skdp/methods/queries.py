@@ -29,6 +29,10 @@ class AdaptiveMeasurements(Method):
         """Plan the rounds; see :meth:`Method.plan`, of a QueryObjective."""
         return plan_adaptive_measurements(objective, budget)
 
+    def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
+        """Whether it is proven: it had the smaller error in measurements."""
+        return not budget.is_pure
+
 
 class QueryMirrorDescent(Method):
     """Mirror descent over tables for linear queries, as published.

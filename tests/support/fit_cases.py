@@ -11,6 +11,7 @@ import importlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,11 +21,20 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from skdp.algorithms.bilevel import penalty_method as bilevel
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.data import ArrayRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import sampled_gaussian
+from skdp.methods import (
+    ExponentialMechanism,
+    Method,
+    MirrorDescent,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+)
+from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget
@@ -140,7 +150,10 @@ class Case:
     def row(self) -> Any:
         """The row of the method in the table of its estimator; None for "auto"."""
         methods = METHOD_TABLES.get(self.estimator, {})
-        return methods.get(self.parameters.get("method", FIXED.get(self.estimator)))
+        method = self.parameters.get("method", FIXED.get(self.estimator))
+        if isinstance(method, Method):
+            return next(row for row in methods.values() if type(row) is type(method))
+        return methods.get(method)
 
     @property
     def relation(self) -> Neighbouring:
@@ -160,8 +173,11 @@ class Case:
 
     def make(self, **parameters: Any) -> Any:
         """The estimator, unfitted."""
-        bound = "feature_bound" if self.draws_vertices else "data_norm"
-        declared: dict[str, Any] = {bound: 1.0, "random_state": 0}
+        declared: dict[str, Any] = {"random_state": 0}
+        if not self.draws_vertices:
+            declared["data_norm"] = 1.0
+        elif self.parameters["method"] == "mirror_descent":
+            parameters = {"method": type(self.row)(feature_bound=1.0), **parameters}
         if self.n_classes:
             declared["classes"] = list(range(self.n_classes))
         else:
@@ -209,7 +225,7 @@ class Case:
     def pair(self) -> tuple[Records, Records]:
         """Two very different data sets of one public shape."""
         plain, wild = self.records(0), self.records(1, "wild")
-        if self.parameters.get("group_mode") == "public":
+        if self.parameters.get("group_proportions") == "public":
             wild = wild._replace(groups=plain.groups, y=wild.y if self.n_groups else plain.y)
         return plain, wild
 
@@ -331,15 +347,17 @@ def _linear() -> list[Case]:
     penalised = {"alpha": 0.3, **no_intercept}
     add_remove = {"neighbouring": "add_remove", "n_public": 8}
     little_noise = {"epsilon": 1e4, "n": 12}
-    printed = {"method": "output", "preparation": None}
+    printed = {"method": "output_perturbation"}
+    bounded = {"method": OutputPerturbation(alpha=0, coef_norm=2.0)}
+    population = {"method": OutputPerturbation(alpha=0.1, population=True)}
     # title, values of delta, losses of the first kind and of the others, what all kinds share
     families: list[tuple[str, Any, Any, Any, dict[str, Any], dict[str, dict[str, Any]]]] = [
         ("{}, {}, delta {:g}", deltas, losses, ["multinomial", *both], {}, {
             "output": printed,
             "output, no intercept": printed | no_intercept,
-            "output, alpha 0": printed | {"alpha": 0, "coef_norm": 2.0},
+            "output, alpha 0": bounded,
             "add/remove": printed | add_remove,
-            "auto, population": {"objective": "population", "alpha": 0.1},
+            "output, population": population,
         }),
         ("{}, {}, delta {:g}", deltas, perturbed, perturbed[:2], {"method": "objective"}, {
             "objective": {},
@@ -358,7 +376,7 @@ def _linear() -> list[Case]:
             "replace-one": {},
             "alpha, no intercept": penalised,
             "add/remove": add_remove,
-            "little noise": little_noise | {"coef_norm": 1.0},
+            "little noise": little_noise,
         }),
         ("{}, statistics, {}, delta {:g}", deltas, both, both, {"method": "statistics"}, {
             "replace-one": {}, "alpha": penalised, "add/remove": add_remove | {"n_public": 6},
@@ -400,38 +418,40 @@ def _descents() -> list[Case]:
 
 def _special() -> list[Case]:
     logistic, ridge = DPLogisticRegression, DPRidge
-    phased: dict[str, Any] = {"method": "phased"}
-    exponential: dict[str, Any] = {"method": "exponential", "delta": 0.0}
-    paper = {"calibration": "paper", "delta": 0.01}
+    phased: dict[str, Any] = {"method": PhasedOutputPerturbation(coef_norm=0.01)}
+    in_a_ball = {"method": ExponentialMechanism(coef_norm=1.0), "delta": 0.0}
+    localised = {"method": ExponentialMechanism(alpha=2.0), "delta": 0.0, "epsilon": 200.0}
+    tilted = OutputPerturbation(tilt=0.3, coef_norm=1.0)
+    published = partial(OutputPerturbation, calibration="paper")
+    of_phases = {"method": PhasedOutputPerturbation(calibration="paper"), "delta": 0.01}
     adversarial = [
         ("classifier", DPAdversarialClassifier, 2),
         ("regressor", DPAdversarialRegressor, 0),
     ]
     cases = [
-        Case("ridge, tilt", ridge, {"tilt": 0.3, "epsilon": 2.0, "coef_norm": 1.0, "delta": 0.01}),
-        Case("logistic, tilt", logistic, {"tilt": 0.3, "coef_norm": 1.0, "delta": 0}, n_classes=2),
-        Case("hinge, tilt", DPLinearClassifier, {"tilt": 0.3, "loss": "hinge"}, n_classes=2),
-        Case("logistic, paper", logistic, {**paper, "coef_norm": 3.0}, n_classes=2,
+        Case("ridge, tilt", ridge, {"method": tilted, "epsilon": 2.0, "delta": 0.01}),
+        Case("logistic, tilt", logistic, {"method": tilted, "delta": 0}, n_classes=2),
+        Case("hinge, tilt", DPLinearClassifier,
+             {"method": OutputPerturbation(tilt=0.3), "loss": "hinge"}, n_classes=2),
+        Case("logistic, paper", logistic, {"method": published(coef_norm=3.0), "delta": 0.01},
+             n_classes=2, whole_budget=False),
+        Case("ridge, paper", ridge, {"method": published(alpha=0.5), "delta": 0.01},
              whole_budget=False),
-        Case("ridge, paper", ridge, {**paper, "alpha": 0.5}, whole_budget=False),
-        Case("ridge, one phase", ridge, {**phased, "delta": 0.01}),
-        Case("ridge, three phases", ridge,
-             {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_phases=3),
-        Case("ridge, two phases", ridge,
-             {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01}, n=40, n_phases=2),
-        Case("logistic, three phases", logistic,
-             {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01}, n_classes=2,
-             n_phases=3),
-        Case("ridge, phases, paper", ridge, {**phased, **paper, "epsilon": 0.5}, n_phases=3,
+        Case("ridge, one phase", ridge, {"method": "phased", "delta": 0.01}),
+        Case("ridge, three phases", ridge, {**phased, "epsilon": 1000.0, "delta": 0.0}, n_phases=3),
+        Case("ridge, two phases", ridge, {**phased, "epsilon": 3000.0, "delta": 0.01}, n=40,
+             n_phases=2),
+        Case("logistic, three phases", logistic, {**phased, "epsilon": 1000.0, "delta": 0.0},
+             n_classes=2, n_phases=3),
+        Case("ridge, phases, paper", ridge, {**of_phases, "epsilon": 0.5}, n_phases=3,
              whole_budget=False),
-        Case("logistic, phases, paper", logistic, {**phased, **paper, "epsilon": 0.5}, n_classes=2,
+        Case("logistic, phases, paper", logistic, {**of_phases, "epsilon": 0.5}, n_classes=2,
              n_phases=3, whole_budget=False),
-        Case("logistic, exponential", logistic, {**exponential, "coef_norm": 1.0}, n_classes=2),
-        Case("ridge, exponential", ridge, {**exponential, "coef_norm": 1.0}),
-        Case("logistic, localised exponential", logistic,
-             {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False}, n_classes=2),
-        Case("ridge, localised exponential", ridge,
-             {**exponential, "epsilon": 200.0, "alpha": 2.0}),
+        Case("logistic, exponential", logistic, in_a_ball, n_classes=2),
+        Case("ridge, exponential", ridge, in_a_ball),
+        Case("logistic, localised exponential", logistic, localised | {"fit_intercept": False},
+             n_classes=2),
+        Case("ridge, localised exponential", ridge, localised),
     ]  # fmt: skip
     for task, estimator, n_classes in adversarial:
         for delta in (0.0, 0.01):
@@ -455,33 +475,34 @@ def _special() -> list[Case]:
 
 def _grouped() -> list[Case]:
     cases = []
-    modes: list[tuple[str, dict[str, Any], int]] = [
-        ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
-        ("public", {"group_mode": "public"}, 3),
-        ("histogram", {"group_mode": "histogram"}, 3),
-        ("floored", {"group_mode": "floored"}, 3),
-        ("one group", {"group_proportions": None}, 0),
+    modes: list[tuple[str, Any, int]] = [
+        ("proportions", [0.5, 0.25, 0.25], 3),
+        ("public", "public", 3),
+        ("histogram", "private", 3),
+        ("floored", "private", 3),
+        ("one group", "private", 0),
     ]
     tasks = [("classifier", DPMaxGroupLossClassifier, 2), ("regressor", DPMaxGroupLossRegressor, 0)]
     for task, estimator, n_classes in tasks:
-        for mode, parameters, n_groups in modes:
+        for mode, proportions, n_groups in modes:
             for delta in (0.0, 0.01):
                 for weights in (False, True):
                     if mode == "one group" and weights:
                         continue
-                    # budgets at which the planner takes several phases, where there are any
-                    epsilon = 3.0 if mode == "histogram" else 0.3
+                    kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
                     others = {
                         "delta": delta,
-                        "epsilon": epsilon,
-                        "release_group_weights": weights,
-                        "method": "output" if mode == "one group" else "phased",
-                        "preparation": None,
+                        # budgets at which the planner takes several phases, where there are any
+                        "epsilon": 3.0 if mode == "histogram" else 0.3,
+                        "method": kind(
+                            release_group_weights=weights, clip_groups=mode == "floored"
+                        ),
+                        "group_proportions": proportions,
                     }
                     title = f"max-group {task}, {mode}, delta {delta:g}"
                     # n_phases: of the planner's choice
                     cases.append(Case(
-                        title + ", weights" * weights, estimator, {**parameters, **others},
+                        title + ", weights" * weights, estimator, others,
                         n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
                     ))  # fmt: skip
         for method, kind, parameters, n_groups in (
@@ -492,7 +513,7 @@ def _grouped() -> list[Case]:
             ("gradient", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("gradient", "histogram", {}, 3),
             ("gradient", "add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
-            ("gradient", "public", {"group_mode": "public", "fit_intercept": False}, 3),
+            ("gradient", "public", {"group_proportions": "public", "fit_intercept": False}, 3),
             ("gradient", "much noise", {"epsilon": 0.3}, 3),
         ):
             parameters = {"delta": 0.01, "epsilon": 200.0, "method": method, **parameters}
@@ -503,11 +524,12 @@ def _grouped() -> list[Case]:
                     whole_budget=False,
                 )
             )  # fmt: skip
-        for mode, parameters, n_groups in modes[:2] + modes[3:4]:
+        for mode, proportions, n_groups in modes[:2] + modes[3:4]:
+            method = PhasedSaddle(calibration="paper", clip_groups=mode == "floored")
             cases.append(
                 Case(
                     f"max-group {task}, {mode}, paper", estimator,
-                    {**parameters, "calibration": "paper", "delta": 0.01}, n=12,
+                    {"method": method, "group_proportions": proportions, "delta": 0.01}, n=12,
                     n_classes=n_classes, n_groups=n_groups, n_phases=4, whole_budget=False,
                 )
             )  # fmt: skip
@@ -526,7 +548,13 @@ def _recursive() -> list[Case]:
         ("regressor, huber", DPMaxGroupLossRegressor, 0, 0, linear | {"loss": "huber"}),
         ("network, proportions", DPMaxGroupLossMLPClassifier, 2, 3, network | proportions),
         ("network", DPMaxGroupLossMLPClassifier, 3, 3, network),
-        ("network, public", DPMaxGroupLossMLPClassifier, 2, 3, network | {"group_mode": "public"}),
+        (
+            "network, public",
+            DPMaxGroupLossMLPClassifier,
+            2,
+            3,
+            network | {"group_proportions": "public"},
+        ),
         ("network, much noise", DPMaxGroupLossMLPClassifier, 2, 0, network | {"epsilon": 0.3}),
     ]
     return [
@@ -540,23 +568,22 @@ def _vertices() -> list[Case]:
     """Mirror descent, with budgets at which there are several rounds."""
     shared = {"method": "mirror_descent", "delta": 0.01, "epsilon": 200.0}
     proportions = {"group_proportions": [0.5, 0.25, 0.25]}
+    public = {"group_proportions": "public"}
     rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
         ("logistic", DPLogisticRegression, 2, 0, {}),
         ("logistic, delta 0", DPLogisticRegression, 2, 0, {"delta": 0.0, "epsilon": 2000.0}),
         ("three classes", DPLogisticRegression, 3, 0, {}),
         ("add/remove", DPLogisticRegression, 2, 0, {"neighbouring": "add_remove", "n_public": 12}),
-        ("ridge", DPRidge, 0, 0, {"alpha": 0.1}),
+        ("ridge", DPRidge, 0, 0, {"method": MirrorDescent(feature_bound=1.0, alpha=0.1)}),
         ("huber", DPLinearRegressor, 0, 0, {"loss": "huber", "fit_intercept": False}),
         ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, proportions),
         ("max-group classifier, delta 0", DPMaxGroupLossClassifier, 2, 3, {"delta": 0.0}),
-        ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, {"group_mode": "public"}),
-        ("max-group classifier, histogram", DPMaxGroupLossClassifier, 2, 3,
-         {"group_mode": "histogram"}),
+        ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, public),
+        ("max-group classifier, histogram", DPMaxGroupLossClassifier, 2, 3, {}),
         ("max-group classifier, three classes", DPMaxGroupLossClassifier, 3, 3, proportions),
         ("max-group classifier, histogram, add/remove", DPMaxGroupLossClassifier, 2, 3,
-         {"group_mode": "histogram", "neighbouring": "add_remove", "n_public": 12}),
-        ("max-group regressor, weights", DPMaxGroupLossRegressor, 0, 3,
-         proportions | {"release_group_weights": True}),
+         {"neighbouring": "add_remove", "n_public": 12}),
+        ("max-group regressor, proportions", DPMaxGroupLossRegressor, 0, 3, proportions),
         ("max-group regressor, one group", DPMaxGroupLossRegressor, 0, 0, {}),
     ]  # fmt: skip
     return [
@@ -634,7 +661,7 @@ ROWS: dict[type, dict[str, Any]] = {
 def _rows() -> Iterator[Case]:
     """Each row of each table of methods, with all that it says it covers."""
     for estimator, shape in ROWS.items():
-        for method, row in METHOD_TABLES[estimator].items():
+        for name, row in METHOD_TABLES[estimator].items():
             for unit, relation, place in KINDS:
                 is_table = estimator is DPSyntheticData
                 if not supported(row, unit, relation, place) or (is_table and place == "sparse"):
@@ -642,17 +669,18 @@ def _rows() -> Iterator[Case]:
                 given = {"n": 16, **shape}
                 # below 1 / n of 8 persons, and above it if all their wild records are counted
                 delta = 0.06 if unit == "person" else 0.01
-                parameters = {"method": method, "delta": delta, "epsilon": 20.0}
+                parameters: dict[str, Any] = {"method": name, "delta": delta, "epsilon": 20.0}
                 if relation == "add_remove":
                     parameters |= {"neighbouring": relation, "n_public": given["n"]}
                 if getattr(row, "is_pure", False):
-                    parameters |= {"delta": 0.0, "epsilon": 1.0, "coef_norm": 1.0}
+                    method = ExponentialMechanism(coef_norm=1.0)
+                    parameters |= {"delta": 0.0, "epsilon": 1.0, "method": method}
                 if is_table:
                     parameters["categories"] = [[0, 1, 2]] * 3
-                title = f"row {estimator.__name__}, {method}, {unit}, {relation}, {place}"
+                title = f"row {estimator.__name__}, {name}, {unit}, {relation}, {place}"
                 yield (TableCase if is_table else Case)(
                     title, estimator, parameters, **given, unit=unit, place=place,
-                    whole_budget=False, is_slow=method == "bilevel_minibatch", n_phases=0,
+                    whole_budget=False, is_slow=name == "bilevel_minibatch", n_phases=0,
                 )  # fmt: skip
 
 
