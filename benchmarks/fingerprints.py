@@ -26,9 +26,11 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, clone
 
-LINEAR = "auto output phased gradient statistics objective exponential mirror_descent"
-GROUPED = "auto phased output gradient rgda mirror_descent"
+LINEAR = "auto output output_perturbation phased gradient statistics objective"
+LINEAR += " exponential mirror_descent"
+GROUPED = "auto phased saddle output gradient rgda mirror_descent"
 TUNED = "auto gradient bilevel bilevel_minibatch hypergradient exponential public"
 #: Of estimators: the kind of targets, the methods ("-": no parameter `method`), and parameters.
 ESTIMATORS = {
@@ -48,7 +50,8 @@ ESTIMATORS = {
     "DPSyntheticData": ("table", "auto adaptive mirror_descent", {"categories": [[0, 1, 2]] * 3}),
     "DPStandardScaler": ("table", "-", {}),
 }
-#: Further fits of records in memory; an estimator that lacks a parameter has no such case.
+#: Further fits of records in memory, with parameters of estimators or of objects of methods; what
+#: lacks a parameter has no such case.
 OPTIONS = {
     "delta 0": {"delta": 0.0},
     "little noise": {"epsilon": 1e4},
@@ -57,16 +60,15 @@ OPTIONS = {
     "ball": {"coef_norm": 1.0},
     "three classes": {"classes": [0, 1, 2]},
     "class weights": {"class_weight": {0: 0.5, 1: 1.0}},
-    "unprepared": {"preparation": None},
-    "unprepared, delta 0": {"preparation": None, "delta": 0.0},
+    "ball, delta 0": {"coef_norm": 1.0, "delta": 0.0},
     "paper": {"calibration": "paper", "epsilon": 0.5},
-    "population": {"objective": "population", "alpha": 0.1},
+    "population": {"population": True, "alpha": 0.1},
     "tilt": {"tilt": 0.3, "coef_norm": 1.0},
     "quantile": {"loss": "quantile", "quantile": 0.3},
-    "public groups": {"group_mode": "public"},
-    "histogram": {"group_mode": "histogram"},
-    "floored": {"group_mode": "floored"},
-    "proportions": {"group_proportions": [0.6, 0.4], "release_group_weights": True},
+    "public groups": {"group_proportions": "public"},
+    "clipped groups": {"clip_groups": True},
+    "proportions": {"group_proportions": [0.6, 0.4]},
+    "group weights": {"release_group_weights": True},
     "attack, inf": {"attack_norm": math.inf},
     "folds": {"cv": 2},
     "penalty groups": {"penalty_groups": [0, 0, 1]},
@@ -130,17 +132,24 @@ def make(case, **given):
     import skdp
 
     kind, option = getattr(skdp, case.estimator), OPTIONS.get(case.option, {})
-    known = kind().get_params().keys()
+    plain = kind()
+    known = plain.get_params().keys()
     public = {"delta": 0.0 if case.method == "exponential" else 1e-3, "epsilon": 2.0,
               "random_state": 7, "method": case.method, "data_norm": 1.0, "weight_bound": 1.0,
               "group_names": [0, 1], "classes": [0, 1], "target_range": (-1.0, 2.0)}  # fmt: skip
-    if case.method == "mirror_descent":
+    own = getattr(plain, "_methods", {}).get(case.method)
+    parameters = own.get_params() if isinstance(own, BaseEstimator) else {}
+    if "feature_bound" in parameters:
         public |= {"feature_bound": 1.0, "data_norm": None}
     if case.relation != "replace_one":
         public |= {"neighbouring": case.relation, "n_public": case.shape[0]}
     public |= {**ESTIMATORS[case.estimator][2], **given}
-    parameters = {name: public[name] for name in public.keys() & known} | option
-    return kind(**parameters) if option.keys() <= known else None
+    public |= option
+    if not option.keys() <= known | parameters.keys():
+        return None
+    if moved := public.keys() & parameters.keys():
+        public["method"] = clone(own).set_params(**{name: public.pop(name) for name in moved})
+    return kind(**{name: public[name] for name in public.keys() & known})
 
 
 def fit(case):

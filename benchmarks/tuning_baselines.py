@@ -2,9 +2,9 @@
 
 All work on the same records: rows of norm at most 1 and targets in [-1, 1] (ridge) or {0, 1}
 (logistic), both public. Their base fit is output perturbation at a fixed penalty, that of
-``DPRidge`` and ``DPLogisticRegression`` with ``method="output"``: the same minimiser, sensitivity,
-noise and projection. The minimiser of a penalty is computed once per data set; the time that it
-took is charged to every method that asks for it, once.
+`skdp.methods.OutputPerturbation`: the same minimiser, sensitivity, noise and projection. The
+minimiser of a penalty is computed once per data set; the time that it took is charged to every
+method that asks for it, once.
 
 Neighbours differ in one record replaced. Every method returns the event that it made, and
 `total_epsilon` says what that costs; noise is calibrated such that this is the budget. Noise comes

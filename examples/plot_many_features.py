@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
+from skdp.methods import MirrorDescent
 
 warnings.simplefilter("ignore", UserWarning)  # of noise that is large
 rng = np.random.default_rng(0)
@@ -38,7 +39,7 @@ for d in widths:
     models = {
         "default": DPLogisticRegression(data_norm=d**0.5, **given),
         "mirror descent": DPLogisticRegression(
-            method="mirror_descent", feature_bound=1.0, coef_norm_l1=5.0, **given
+            method=MirrorDescent(feature_bound=1.0, coef_norm_l1=5.0), **given
         ),
     }
     for name, model in models.items():

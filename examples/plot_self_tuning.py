@@ -3,7 +3,7 @@ A model that tunes its own penalty
 ==================================
 
 ``DPRidgeCV`` chooses its shrinkage within one budget. Beside it: ridge regression with three fixed
-penalties, by the printed algorithm whose noise depends on the penalty.
+penalties, as published, where noise depends on the penalty.
 """
 
 # %%
@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from skdp import DPRidge, DPRidgeCV
+from skdp.methods import OutputPerturbation
 
 warnings.simplefilter("ignore", UserWarning)  # of noise that is large
 rng = np.random.default_rng(0)
@@ -38,7 +39,7 @@ epsilons = (0.1, 0.3, 1.0, 3.0, 10.0)
 given = {"data_norm": 1.0, "target_range": (-3, 3), "random_state": 0}
 models = {"DPRidgeCV": DPRidgeCV(**given)}
 for alpha in (1e-3, 1e-2, 1e-1):
-    fixed = DPRidge(alpha=alpha, method="output", preparation=None, **given)
+    fixed = DPRidge(method=OutputPerturbation(alpha=alpha), **given)
     models[f"fixed penalty {alpha:g}"] = fixed
 scores = {
     name: [model.set_params(epsilon=e).fit(X, y).score(X_test, y_test) for e in epsilons]

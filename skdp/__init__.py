@@ -85,6 +85,7 @@ _PACKAGES = (
     "inspection",
     "linear_model",
     "mechanisms",
+    "methods",
     "model_selection",
     "preprocessing",
     "privacy",

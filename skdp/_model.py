@@ -51,6 +51,8 @@ _NO_PERSONS = (
     "max_records_per_user is for persons, but there are no user_ids: the guarantee would be for "
     "single records."
 )
+#: Methods of phases, by name and by class, which may come to one.
+_PHASED = ("phased", "PhasedOutputPerturbation", "PhasedSaddle")
 
 
 class PrivateModel(PrivateEstimator):
@@ -359,8 +361,8 @@ class PrivateModel(PrivateEstimator):
         sizes = records.norm_bound, numbers.get("radius", math.inf)
         if "feature_bound" not in numbers:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
-        if method == "phased" and len(numbers.get("block_sizes", [n_units])) == 1:
-            remarks = ("method='phased' came to one phase, as of method='output'", *remarks)
+        if method in _PHASED and len(numbers.get("block_sizes", [n_units])) == 1:
+            remarks = (f"method={method!r} came to one phase, one solve on all records", *remarks)
         self._set_report(
             releases,
             alarms + caveats,

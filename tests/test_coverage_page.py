@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import skdp
 from skdp import (
@@ -27,6 +28,13 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.output.published import lowy_regularisation
+from skdp.methods import (
+    ExponentialMechanism,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Ball, BilinearProblem, DeclaredProblem
 from skdp.robust import (
@@ -60,15 +68,15 @@ def fit(estimator, **parameters):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("objective", ["empirical", "population"])
+@pytest.mark.parametrize("population", [False, True])
 @pytest.mark.parametrize(("estimator", "loss"), STRONG)
-def test_means_over_records(estimator, loss, delta, objective):
+def test_means_over_records(estimator, loss, delta, population):
     """Tables 3 to 6: strongly convex (F, H) by `alpha`, convex (G, J) by alpha = 0 and a radius."""
-    shared = {"delta": delta, "objective": objective, "method": "output", "preparation": None}
-    strong = fit(estimator, alpha=0.1, **loss, **shared)
-    assert strong.alpha_ == 0.1
+    method = OutputPerturbation(alpha=0.1, population=population)
+    assert fit(estimator, delta=delta, method=method, **loss).alpha_ == 0.1
     for calibration in ("analytic", "paper"):
-        convex = fit(estimator, alpha=0, coef_norm=1.0, calibration=calibration, **loss, **shared)
+        ball = {"alpha": 0, "coef_norm": 1.0, "calibration": calibration}
+        convex = fit(estimator, delta=delta, method=clone(method).set_params(**ball), **loss)
         assert convex.alpha_ > 0
         assert convex.privacy_.delta == delta
 
@@ -77,11 +85,11 @@ def test_means_over_records(estimator, loss, delta, objective):
     "solver",
     ["subgradient", "stochastic_subgradient", "accelerated_gradient", "katyusha", "svrg", "sarah"],
 )
-@pytest.mark.parametrize("method", ["output", "phased"])
+@pytest.mark.parametrize("method", [OutputPerturbation, PhasedOutputPerturbation])
 def test_the_stated_solvers(solver, method):
     for estimator, loss in ((DPLogisticRegression, {}), (DPLinearClassifier, {"loss": "hinge"})):
-        model = fit(estimator, solver=solver, method=method, epsilon=0.5, **loss)
-        assert model.privacy_.method == method
+        model = fit(estimator, method=method(solver=solver), epsilon=0.5, **loss)
+        assert model.privacy_.method == method.__name__
 
 
 def declared(**constants):
@@ -111,17 +119,18 @@ def test_general_losses(delta):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_tilted_losses(delta):
     for estimator, loss in STRONG:
-        model = fit(estimator, tilt=0.5, alpha=0.1, coef_norm=1.0, delta=delta, **loss)
-        assert model.privacy_.method == "output"
+        method = OutputPerturbation(tilt=0.5, alpha=0.1, coef_norm=1.0)
+        assert fit(estimator, method=method, delta=delta, **loss).privacy_.delta == delta
 
 
 def test_other_algorithms():
     for estimator in (DPLogisticRegression, DPRidge):
         for alpha in (0, 0.1):
-            drawn = fit(estimator, method="exponential", delta=0, alpha=alpha, coef_norm=1.0)
+            method = ExponentialMechanism(alpha=alpha, coef_norm=1.0)
+            drawn = fit(estimator, method=method, delta=0)
             assert drawn.privacy_.releases[0].mechanism == "exponential"
-        paper = fit(estimator, method="phased", calibration="paper", epsilon=0.5)
-        assert paper.privacy_.method == "phased"
+        paper = fit(estimator, method=PhasedOutputPerturbation(calibration="paper"), epsilon=0.5)
+        assert "Alg. 2" in paper.privacy_.releases[0].reference
     for estimator in (DPAdversarialClassifier, DPAdversarialRegressor):
         assert np.isfinite(fit(estimator, attack_radius=0.1).coef_).all()
     problem = declared(alpha=0.5)
@@ -131,13 +140,15 @@ def test_other_algorithms():
         assert function.__name__ in PAGE
 
 
-@pytest.mark.parametrize("mode", ["proportions", "public", "histogram", "floored"])
+@pytest.mark.parametrize("method", [SaddleOutputPerturbation, PhasedSaddle])
+@pytest.mark.parametrize("known", ["public", "private", "clipped"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_worst_group(mode, delta):
+def test_worst_group(method, known, delta):
+    given = {"group_proportions": "private" if known == "clipped" else known}
     for estimator in (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor):
-        model = fit(estimator, group_mode=mode, delta=delta)
-        assert np.isfinite(model.coef_).all()
-        assert f'"{mode}"' in PAGE
+        own = method(clip_groups=known == "clipped")
+        assert np.isfinite(fit(estimator, method=own, delta=delta, **given).coef_).all()
+    assert ("clip_groups=True" if known == "clipped" else f'"{known}"') in PAGE
 
 
 def test_saddle_points():
@@ -241,6 +252,6 @@ def test_the_module_names_the_algorithm(algorithm, module):
 
 @pytest.mark.parametrize("estimator", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
 def test_recursive_gradients_of_linear_models(estimator):
-    assert f'{estimator.__name__}(method="rgda")' in PAGE
+    assert f"`RGDA` of `{DPMaxGroupLossClassifier.__name__}`" in PAGE
     model = fit(estimator, method="rgda")
     assert model.privacy_.method == "rgda" and np.isfinite(model.coef_).all()

@@ -46,14 +46,8 @@ FAMILIES = {
     "alpha": (LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, ADVERSARIAL, GROUPED),
     # the same in phases; one per group of features
     "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
-    # after the releases; without one, groups need another radius
-    "coef_norm": (LINEAR, ADVERSARIAL, GROUPED),
-    # saddle points have others
-    "mirror_variant": (LINEAR, GROUPED),
-    # free, and with released sums; penalised, and in saddle methods
-    "fit_intercept": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
-    # some methods of linear models have their own
-    "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
+    # free; of "output" under attack, and of tuners, penalised
+    "fit_intercept": (LINEAR + GROUPED, ADVERSARIAL, TUNED),
     # two classes only
     "classes": (MULTICLASS + NETWORK + TABULAR[:1],),
     "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),
@@ -61,10 +55,7 @@ FAMILIES = {
     "class_weight": ((*LINEAR_CLASSIFIERS, TUNED[0]), TABULAR[:1]),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
-    # prepared rows in all solves; stages in place of a saddle problem
-    "preparation": (LINEAR, GROUPED),
-    "group_mode": (GROUPED, NETWORK),
-    "max_group_weight": (GROUPED, NETWORK),
+    "group_proportions": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
     "group_weights_": (GROUPED, NETWORK),
     "coef_": (MULTICLASS, REGRESSORS),
@@ -80,11 +71,8 @@ FAMILIES = {
     "neighbouring": (LINEAR + ADVERSARIAL + TABULAR, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
-    # published phases, which spend half of the budget
-    "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
     # without solvers
     "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
-    # draws in place of spherical Laplace noise
 }
 
 
@@ -164,15 +152,8 @@ def test_one_text_for_what_the_scores_of_groups_share():
 CHANGES = {
     "delta": 0.0,
     "alpha": 0.01,
-    "coef_norm": 2.0,
     "solver": "auto",
-    "tilt": 0.5,
-    "objective": "population",
-    "calibration": "paper",
-    "group_mode": "floored",
     "loss": None,
-    "preparation": None,
-    "intercept_scaling": 0.5,
 }
 
 
@@ -204,16 +185,14 @@ def test_docstrings_name_what_selects_another_algorithm(names):
     shape = {"n_samples": 1000, "n_features": 2} | ({"n_groups": 2} if grouped else {})
 
     def method(**change):
-        extra = {"coef_norm": 2.0} if "tilt" in change else {}  # tilts need a ball
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return plan_fit(model_class(**{**given, **change, **extra}), **shape).method
+            return plan_fit(model_class(**given, **change), **shape).method
 
     default, known = method(), inspect.signature(model_class).parameters
     changing = {k for k, v in changes.items() if k in known and method(**{k: v}) != default}
-    if not grouped:  # without delta, they change it
-        pure = method(delta=0.0)
-        changing |= {k for k in ("alpha", "coef_norm") if method(delta=0.0, **{k: 2.0}) != pure}
+    if not grouped and method(delta=0.0, alpha=2.0) != method(delta=0.0):
+        changing.add("alpha")  # without delta
     assert default == "gradient"
     for name in names:
         opening = inspect.getdoc(models[name]).partition("Parameters\n---")[0]

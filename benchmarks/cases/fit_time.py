@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from benchmarks.tables import in_turn, markdown
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 
 ALPHAS: tuple[str | float, ...] = ("auto", 1e-2, 1e-4)
 
@@ -84,8 +85,9 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
     # fitted once to know the method and to load everything that is loaded lazily
     method = private_model(work, alpha).fit(X, y).privacy_.method
     # phases have no penalty: scikit-learn gets that of one shot
-    printed = private_model(work, alpha).set_params(method="output", preparation=None)
-    used = float(printed.fit(X, y).alpha_)
+    own = OutputPerturbation(alpha=alpha, solver=work.solver)
+    published = private_model(work, "auto").set_params(method=own, solver="auto")
+    used = float(published.fit(X, y).alpha_)
     fits = {
         "skdp": lambda: private_model(work, alpha).fit(X, y),
         "sklearn": lambda: public_model(work, used).fit(X, y),

@@ -43,6 +43,7 @@ from skdp.algorithms import (
 )
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
+from skdp.methods import GroupMirrorDescent, MirrorDescent
 from skdp.privacy import PrivacyBudget
 from skdp.problems import LogisticLoss, Records
 from skdp.problems.vertices import FunctionProblem, LinearDesign, LinearProblem, VertexDesign
@@ -157,15 +158,15 @@ def worst_group(n: int, d: int, seed: int) -> dict[str, float]:
     (X, y, groups), test = draw(n), draw(20_000)
     found = {"zero coefficients": math.log(2.0)}
     bounds: dict[str, dict[str, Any]] = {
-        "mirror_descent": {"feature_bound": 1.0},
-        "gradient": {"data_norm": math.sqrt(d)},
+        "mirror_descent": {"method": GroupMirrorDescent(feature_bound=1.0)},
+        "gradient": {"method": "gradient", "data_norm": math.sqrt(d)},
     }
-    for method, bound in bounds.items():
+    for name, bound in bounds.items():
         model = DPMaxGroupLossClassifier(
-            method=method, fit_intercept=False, classes=[0, 1], group_names=[0, 1],
+            fit_intercept=False, classes=[0, 1], group_names=[0, 1],
             group_proportions=[0.8, 0.2], random_state=seed, **bound,
         )  # fmt: skip
-        found[method] = float(max(model.fit(X, y, groups=groups).group_losses(*test).values()))
+        found[name] = float(max(model.fit(X, y, groups=groups).group_losses(*test).values()))
     return found
 
 
@@ -275,7 +276,7 @@ def large(n: int, d: int) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     model = DPLogisticRegression(
-        method="mirror_descent", feature_bound=1.0, classes=[0, 1], random_state=0
+        method=MirrorDescent(feature_bound=1.0), classes=[0, 1], random_state=0
     ).fit(X, y)
     seconds = time.perf_counter() - start
     grown = 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -1,8 +1,8 @@
-"""Solvers, penalties and bounds of a user's own, beside the default and models without privacy.
+"""Solvers and penalties of a user's own, beside the default and models without privacy.
 
 Each data set of `benchmarks.data`, targets in [-1, 1]: solvers with `method="auto"` (prepared
-output perturbation) and with the printed algorithm; `alpha` and `coef_norm` beside scikit-learn's
-model with that penalty, or with the least one for that norm, and a free intercept.
+output perturbation) and as published; `alpha` beside scikit-learn's model with that penalty and a
+free intercept.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from benchmarks import tables
 from benchmarks.data import Dataset, load
 from benchmarks.models import ours, public
+from skdp.methods import OutputPerturbation
 from skdp.solvers import ScipySolver
 
-DELTA, EPSILONS, ALPHAS, NORMS = 1e-5, (0.3, 1.0, 3.0), (1e-6, 1e-3, 0.1, 100.0), (0.01, 1.0, 100.0)
+DELTA, EPSILONS, ALPHAS = 1e-5, (0.3, 1.0, 3.0), (1e-6, 1e-3, 0.1, 100.0)
 
 
 def descend(problem: Any, accuracy: float) -> np.ndarray:
@@ -52,9 +52,8 @@ SOLVERS = {
 GIVEN: dict[str, dict[str, Any]] = {
     "default": {},
     **{f"solver {name}": {"solver": solver} for name, solver in SOLVERS.items()},
-    "printed": {"solver": "lbfgs", "method": "output", "preparation": None},
+    "as published": {"method": OutputPerturbation(solver="lbfgs")},
     **{f"alpha {alpha:g}": {"alpha": alpha} for alpha in ALPHAS},
-    **{f"norm {norm:g}": {"coef_norm": norm} for norm in NORMS},
 }
 
 
@@ -92,8 +91,8 @@ def measured(dataset: Dataset, epsilon: float, seeds: int) -> list[dict[str, Any
         for name, given in GIVEN.items():
             model = ours(dataset, epsilon, DELTA, "replace_one", n, seed).set_params(**given)
             add(name, model.fit(X, y))
-            if epsilon == EPSILONS[1] and not given.keys().isdisjoint(("alpha", "coef_norm")):
-                add(f"reference of {name}", reference(dataset, X, y, **given))
+            if epsilon == EPSILONS[1] and "alpha" in given:
+                add(f"reference of {name}", public(dataset, given["alpha"], len(y)).fit(X, y))
     means = {name: np.mean(found, axis=0) for name, found in scores.items()}
     missing = np.full(2, math.nan)
     return [
@@ -107,21 +106,6 @@ def measured(dataset: Dataset, epsilon: float, seeds: int) -> list[dict[str, Any
         }
         for name in GIVEN
     ]  # fmt: skip
-
-
-def reference(dataset: Dataset, X: Any, y: Any, alpha: float = 0.0, coef_norm: Any = None) -> Any:
-    """Fit scikit-learn's model with a penalty, or with the least one for a norm."""
-
-    def fitted(log_alpha: float) -> Any:
-        return public(dataset, math.exp(log_alpha), len(y)).fit(X, y)
-
-    def excess(log_alpha: float) -> float:
-        return math.log(float(np.linalg.norm(fitted(log_alpha).coef_)) / coef_norm)
-
-    least, most = math.log(1e-8), math.log(1e4)
-    if coef_norm is None:
-        return fitted(math.log(alpha))
-    return fitted(brentq(excess, least, most, xtol=0.01) if excess(least) > 0.0 else least)
 
 
 def scored(model: Any, X: Any, y: Any) -> tuple[float, float]:
@@ -161,17 +145,17 @@ MARK = "prepared"
 def page(table: pd.DataFrame) -> str:
     """Return the scores at epsilon = 1."""
     table = table[table["epsilon"] == EPSILONS[1]]
-    alphas, norms = (f"alpha {a:g}" for a in ALPHAS[1:]), (f"norm {c:g}" for c in NORMS[1:])
-    named = [*alphas, *norms]
+    named = [f"alpha {alpha:g}" for alpha in ALPHAS[1:]]
     rows = []
     for (data, n, d), part in table.groupby(["data", "n", "d"], sort=False):
         found = part.set_index("given")
         solved = found["score"].filter(like="solver ")
-        cells = [found["score"]["default"], solved.min(), solved.max(), found["score"]["printed"]]
+        default, published = (found["score"][name] for name in ("default", "as published"))
+        cells = [default, solved.min(), solved.max(), published]
         pairs = [(found["score"][name], found["reference"][name]) for name in named]
         rows.append([
             data, n, d, *(f"{cell:.3f}" for cell in cells),
             *(f"{ours:.3f} / {theirs:.3f}" for ours, theirs in pairs),
         ])  # fmt: skip
-    head = ["data", "n", "d", "default", "solvers, worst", "best", "printed output", *named]
+    head = ["data", "n", "d", "default", "solvers, worst", "best", "as published", *named]
     return "\n".join(tables.markdown(head, rows))

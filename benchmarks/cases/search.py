@@ -19,6 +19,7 @@ from sklearn.model_selection import ParameterGrid, train_test_split
 
 from benchmarks import data, tables
 from skdp import DPLogisticRegression, DPRidge, DPSearchCV
+from skdp.methods import OutputPerturbation
 from skdp.privacy.selection import DrawsName
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
@@ -26,7 +27,7 @@ PENALTIES = [1e-4, 1e-2, 1.0]
 GRID = [
     {"method": ["gradient"]},
     {"method": ["statistics"]},
-    {"method": ["output"], "alpha": PENALTIES, "preparation": [None]},
+    {"method": [OutputPerturbation(alpha=alpha) for alpha in PENALTIES]},
 ]
 LAWS: tuple[DrawsName, ...] = ("poisson", "geometric")
 SHOWN = ["data", "epsilon", "search", "geometric", "random", "best", "behind"]

@@ -228,7 +228,7 @@ def automatic(logistic: bool) -> tuning_baselines.Baseline:
 
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         seed = int(rng.integers(2**31))
-        shared: dict[str, Any] = {"method": "output", "random_state": seed}
+        shared: dict[str, Any] = {"method": "output_perturbation", "random_state": seed}
         model: Any = DPRidge(epsilon, delta, target_range=(-1.0, 1.0), **shared)
         if logistic:
             model = DPLogisticRegression(epsilon, delta, classes=(0, 1), **shared)

@@ -102,14 +102,12 @@ def california(path: str) -> Data:
 
 def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
     shared = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "classes": [0, 1]}
-    mode: dict[str, Any] = {"group_mode": "public"}
-    if data.name != "california":
-        mode = {"group_mode": "proportions", "group_proportions": data.shares}
+    known = "public" if data.name == "california" else data.shares
 
     def grouped(kind: Any) -> Callable[[int], Any]:
-        return lambda seed: kind(**shared, **mode, group_names=data.names, random_state=seed).fit(
-            data.X, data.y, groups=data.groups
-        )
+        return lambda seed: kind(
+            **shared, group_proportions=known, group_names=data.names, random_state=seed
+        ).fit(data.X, data.y, groups=data.groups)
 
     found = {
         "DPLogisticRegression": lambda seed: DPLogisticRegression(**shared, random_state=seed).fit(
@@ -119,7 +117,7 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
     }
     for method in ("phased", "rgda"):
         if method == "rgda" or len(data.X) <= FEW:
-            own = partial(DPMaxGroupLossClassifier, method=method, preparation=None)
+            own = partial(DPMaxGroupLossClassifier, method=method)
             found[f"DPMaxGroupLossClassifier, {method}"] = grouped(own)
     return found | {"DP-RGDA: DPMaxGroupLossMLPClassifier": grouped(DPMaxGroupLossMLPClassifier)}
 
@@ -239,7 +237,7 @@ def numbers(n: int, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
         for seed in range(seeds):
             model = DPMaxGroupLossRegressor(
                 epsilon, DELTA, loss=loss, method=method, data_norm=1.0, target_range=(-3.0, 3.0),
-                preparation=None, group_names=[0, 1], group_proportions=[0.8, 0.2],
+                group_names=[0, 1], group_proportions=[0.8, 0.2],
                 random_state=seed,
             ).fit(X, y, groups=groups)  # fmt: skip
             losses.append(max(model.group_losses(*test).values()))

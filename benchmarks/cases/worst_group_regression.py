@@ -9,7 +9,7 @@ range of the targets. Data sets, of new records or another split for every seed:
 - ``income`` with ``--california PATH``: its quarters by the published median income.
 
 ``plain`` is ``DPRidge``, ``gradient`` and ``phased`` are ``DPMaxGroupLossRegressor`` at its
-defaults and with ``method="phased", preparation=None``, ``no privacy`` minimises the largest loss
+defaults and with ``method="phased"``, ``no privacy`` minimises the largest loss
 of a group in the training records. Budgets are (epsilon, 1e-6) under replace-one neighbours, sizes
 of groups private.
 ``--page docs/benchmarks/worst_group.md`` writes the table into the page.
@@ -124,9 +124,7 @@ def losses(data: Data, epsilon: float, seed: int) -> dict[str, float]:
     shared |= {"target_range": (-1.0, 1.0), "random_state": seed}
     models = {PLAIN: DPRidge(**shared).fit(data.X, data.y)}
     for name, method in ((OURS, "auto"), (PHASED, "phased")):
-        model = DPMaxGroupLossRegressor(
-            **shared, method=method, preparation=None, group_names=data.names
-        )
+        model = DPMaxGroupLossRegressor(**shared, method=method, group_names=data.names)
         models[name] = model.fit(data.X, data.y, groups=data.groups)
     return {name: worst_loss(data, model.predict(data.X_test)) for name, model in models.items()}
 

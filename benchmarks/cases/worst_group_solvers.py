@@ -35,7 +35,7 @@ SHARES = {
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
     "stages": {"solver": "lbfgs"},
-    "saddle": {"method": "phased", "preparation": None},
+    "saddle": {"method": "phased"},
 }
 SCORES = ("worst_log_loss", "worst_accuracy", "log_loss")
 

@@ -12,6 +12,7 @@ GROUPS = {
     "Estimators": (
         "skdp",
         "skdp.linear_model",
+        "skdp.methods",
         "skdp.tabular",
         "skdp.robust",
         "skdp.model_selection",

@@ -3,7 +3,7 @@
 A :class:`Plan` is made before a record is read. It is frozen and holds public numbers only, so
 that an accountant can pay for its event first. :meth:`Plan.run` reads the records and returns a
 :class:`Result`, all of whose parts have been released. Tables of methods
-(:mod:`skdp.algorithms.methods`) make plans by name.
+(:mod:`skdp.methods.choice`) make plans by name.
 """
 
 from __future__ import annotations

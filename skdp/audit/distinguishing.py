@@ -128,11 +128,12 @@ def audit_estimator(
     >>> import numpy as np
     >>> from skdp.audit import audit_estimator
     >>> from skdp.linear_model import DPRidge
+    >>> from skdp.methods import OutputPerturbation
     >>> X, y = np.ones((20, 1)), np.ones(20)
     >>> changed = np.append(-1.0, np.ones(19))
     >>> model = DPRidge(
-    ...     2.0, delta=0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1),
-    ...     fit_intercept=False, preparation=None,
+    ...     2.0, delta=0, method=OutputPerturbation(alpha=100.0), data_norm=1.0,
+    ...     target_range=(-1, 1), fit_intercept=False,
     ... )
     >>> result = audit_estimator(model, (X, y), (X, changed), n_runs=200, random_state=0)
     >>> bool(0.5 < result.epsilon_lower_bound < result.claimed_epsilon == 2.0)

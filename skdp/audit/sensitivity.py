@@ -69,7 +69,7 @@ def worst_case_sensitivity(
         Of this or of another package; None: `solution` alone. Without `solution`, both neighbours
         are fitted with the same `random_state`: where noise is added to a solution, and its scale
         does not depend on the data, it cancels in the difference. Fix what noise decides (the
-        penalty, a large ball, ``preparation=None``).
+        penalty, a large ball).
     n, d : int
         Numbers of records and of features.
     solution : callable ``(X, y) -> ndarray``, optional
@@ -106,9 +106,10 @@ def worst_case_sensitivity(
     --------
     >>> from skdp.audit import worst_case_sensitivity
     >>> from skdp.linear_model import DPLogisticRegression
+    >>> from skdp.methods import OutputPerturbation
     >>> model = DPLogisticRegression(
-    ...     method="output", alpha=5.0, data_norm=1.0, classes=[0, 1], fit_intercept=False,
-    ...     coef_norm=1e6, preparation=None,
+    ...     method=OutputPerturbation(alpha=5.0, coef_norm=1e6), data_norm=1.0, classes=[0, 1],
+    ...     fit_intercept=False,
     ... )
     >>> search = worst_case_sensitivity(model, n=10, d=1, n_starts=2, n_steps=10, random_state=0)
     >>> bool(0.4 * search.claimed < search.distance <= search.claimed)

@@ -230,7 +230,7 @@ def plan_fit(
         Of classifiers. None: those of `classes`, or 2.
     n_groups : int or None, default=None
         Of models for the worst group. None: those of `group_names`; the classes of a classifier and
-        one group of a regressor if there are none. With ``group_mode="public"``, whose noise
+        one group of a regressor if there are none. With ``group_proportions="public"``, whose noise
         depends on the sizes of the groups, they are taken to be equal.
     n_users : int or None, default=None
         Number of persons of a fit with `user_ids`, which takes the place of `n_samples` in all
@@ -257,10 +257,10 @@ def plan_fit(
     >>> from skdp.inspection import plan_fit
     >>> from skdp.linear_model import DPRidge
     >>> bounds = {"data_norm": 1.0, "target_range": (-1, 1)}
-    >>> model = DPRidge(epsilon=1.0, method="output", preparation=None, **bounds)
+    >>> model = DPRidge(epsilon=1.0, method="output_perturbation", **bounds)
     >>> few, many = (plan_fit(model, n, n_features=10) for n in (1000, 100_000))
     >>> few.method, round(few.total_epsilon, 3)
-    ('output', 1.0)
+    ('output_perturbation', 1.0)
     >>> bool(few.prediction_noise > many.prediction_noise)
     True
     """

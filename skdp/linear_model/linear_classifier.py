@@ -37,7 +37,7 @@ class DPLinearClassifier(DPLinearClassification):
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
     public numbers, and nothing has to be tuned. `delta` = 0, `solver` and `method` select another
-    private algorithm.
+    private algorithm; without delta `alpha` may, too.
 
     Parameters
     ----------

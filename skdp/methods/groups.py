@@ -123,9 +123,10 @@ class SaddleOutputPerturbation(Grouped, Published):
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
     calibration : {"analytic", "paper"}, default="analytic"
-        "paper": the published constants, errata corrected, for equal or declared proportions and
-        ``epsilon < 2``; it spends half of the budget.
+        "paper", of :class:`PhasedSaddle` alone: the published constants, errata corrected, for
+        declared or public proportions and ``epsilon < 2``; it spends half of the budget.
     intercept_scaling : float, default=0.1
+        As in :class:`OutputPerturbation`.
     solver : str, SaddleSolver or callable, default="auto"
         "auto", a name of `skdp.solvers.SADDLE_SOLVERS`, a `skdp.solvers.SaddleSolver`, or a
         callable ``(problem, accuracy) -> (x, y)``.
@@ -177,12 +178,26 @@ class SaddleOutputPerturbation(Grouped, Published):
         """Raise a ValueError for what is no solver of saddle problems."""
         resolve_solver(solver, saddle=True)
 
+    def _check_published(
+        self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring
+    ) -> None:
+        if self._n_phases is not None:
+            raise ValueError(f"method={name!r}: calibration='paper' is for PhasedSaddle.")
+        super()._check_published(name, budget, neighbouring)
+
 
 class PhasedSaddle(SaddleOutputPerturbation):
     """Phased output perturbation of saddle points, as published.
 
     Saddle problems on disjoint blocks of records, each around the noisy solution of the one before;
-    with few records one phase, as in :class:`SaddleOutputPerturbation`. The parameters are those.
+    with few records one phase, as in :class:`SaddleOutputPerturbation`.
+
+    Parameters
+    ----------
+    alpha, coef_norm, max_group_weight, histogram_share, release_group_weights : object
+        As in :class:`SaddleOutputPerturbation`.
+    clip_groups, population, calibration, intercept_scaling, solver : object
+        As in :class:`SaddleOutputPerturbation`.
 
     References
     ----------

@@ -242,6 +242,7 @@ class PhasedOutputPerturbation(Published):
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published constants, errata corrected; for ``epsilon < 1``.
     intercept_scaling : float, default=0.1
+        As in :class:`OutputPerturbation`.
     solver : str, Solver or callable, default="auto"
         As in :class:`OutputPerturbation`.
 
@@ -352,6 +353,7 @@ class ExponentialMechanism(Published):
     population : bool, default=False
         As in :class:`OutputPerturbation`.
     intercept_scaling : float, default=0.1
+        As in :class:`OutputPerturbation`.
     solver : str, Solver or callable, default="auto"
         Of a solve that narrows the ball first, where it does.
 

@@ -1,4 +1,4 @@
-"""A method is a plan and a row in METHODS: a toy one reaches the estimators through the table."""
+"""A method is a class with a plan: estimators take a user's object, which is in no table."""
 
 import json
 import math
@@ -6,19 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp.algorithms import METHODS, Method, Plan, Result
+from skdp.algorithms import Plan, Result
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
+from skdp.methods import Method
+from skdp.methods.choice import METHODS
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Objective
 
 NAMES = (
-    "output",
-    "phased",
     "gradient",
+    "output",
     "statistics",
     "objective",
+    "output_perturbation",
+    "phased",
     "exponential",
     "mirror_descent",
 )
@@ -30,6 +34,7 @@ class ToyPlan(Plan):
 
     objective: Objective
     mechanism: AdditiveMechanism
+    scale: float = 1.0
 
     @property
     def releases(self):
@@ -38,7 +43,7 @@ class ToyPlan(Plan):
         return (self.mechanism.describe("coefficients", size, n, "toy", relation),)
 
     def to_dict(self):
-        return {"alpha": self.objective.alpha, "radius": self.objective.radius}
+        return {"alpha": self.objective.alpha, "scale": self.scale}
 
     def run(self, data, run):
         loss, n = self.objective.risk.loss, self.objective.design.n_records
@@ -46,25 +51,49 @@ class ToyPlan(Plan):
         gradient = data.total(
             lambda block: block.pull_back(loss.derivative(block.margins(start), block.targets))
         )
-        return Result(point=self.mechanism.release(-gradient.ravel() / n, run.noise), plan=self)
+        point = self.mechanism.release(-gradient.ravel() / n, run.noise)
+        return Result(point=self.scale * point, plan=self)
 
 
-def toy(bound=None, **row):
-    """A row; a bound is for the comparison by "auto"."""
+class Toy(Method):
+    """Of a user; its parameter is a step length."""
 
-    def plan(objective, budget):
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def plan(self, objective, budget):
         design = objective.design
         moved = 2.0 * objective.risk.loss.lipschitz(design.feature_norm, 0.0) / design.n_records
-        return ToyPlan(objective, calibrated_mechanism(budget, moved * (1 + 1e-9)))
-
-    if bound is not None:
-        row["candidate"] = lambda *public: (bound, lambda: plan(*public))
-    return Method(plan=plan, is_bounded=True, **row)
+        mechanism = calibrated_mechanism(budget, moved * (1 + 1e-9))
+        return ToyPlan(objective, mechanism, self.scale)
 
 
-@pytest.fixture
-def register(monkeypatch):
-    return lambda method: monkeypatch.setitem(METHODS, "toy", method)
+class Bounded(Toy):
+    """With a bound for the comparison by "auto", and a solver as those have."""
+
+    def __init__(self, scale=1.0, bound=1.0, solver="auto"):
+        super().__init__(scale)
+        self.bound = bound
+        self.solver = solver
+
+    def candidate(self, objective, budget):
+        return self.bound, lambda: self.plan(objective, budget)
+
+
+class Penalised(Toy):
+    takes_alpha = True
+
+
+class Pure(Toy):
+    is_pure = True
+
+
+class Approximate(Toy):
+    needs_delta = True
+
+
+class Wide(Toy):
+    relations = RECORD_RELATIONS
 
 
 def fit(estimator, n=2000, n_classes=2, **parameters):
@@ -83,93 +112,98 @@ def fit(estimator, n=2000, n_classes=2, **parameters):
 @pytest.mark.parametrize(
     ("estimator", "n_classes"), [(DPLogisticRegression, 2), (DPLogisticRegression, 3), (DPRidge, 2)]
 )
-def test_a_registered_method_is_fitted_and_reported(register, estimator, n_classes, delta):
-    register(toy())
-    model = fit(estimator, method="toy", delta=delta, n_classes=n_classes, alpha=0.25, coef_norm=2)
+def test_an_object_is_fitted_and_reported(estimator, n_classes, delta):
+    model = fit(estimator, method=Toy(2.0), delta=delta, n_classes=n_classes)
     report = model.privacy_
-    assert (report.method, report.epsilon, report.delta) == ("toy", 1.0, delta)
+    assert (report.method, report.epsilon, report.delta) == ("Toy", 1.0, delta)
     assert report.neighbouring is Neighbouring.REPLACE_ONE
     (release,) = report.releases
     assert release.mechanism == ("gaussian" if delta else "spherical_laplace")
     assert release.dimension == (n_classes - 1) * 4 and release.n_records == 2000
-    assert model.alpha_ == 0.25 and report.plan["radius"] == 2.0
+    assert model.alpha_ == 0.0 and report.plan["scale"] == 2.0
     assert "method_bounds" not in report.plan
-    assert "toy" in str(report) and json.dumps(report.to_dict())
+    assert "Toy" in str(report) and json.dumps(report.to_dict())
     assert np.isfinite(model.coef_).all()
-    again = fit(estimator, method="toy", delta=delta, n_classes=n_classes, alpha=0.25, coef_norm=2)
+    again = fit(estimator, method=Toy(2.0), delta=delta, n_classes=n_classes)
     assert np.array_equal(model.coef_, again.coef_)
 
 
 @pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
-def test_the_solution_is_that_of_the_plan(register, estimator):
+def test_the_solution_is_that_of_the_plan(estimator):
     """With hardly any noise, the coefficients are minus the mean gradient at zero."""
-    register(toy())
-    model = fit(estimator, method="toy", epsilon=1e9, delta=0.0, fit_intercept=False)
+    model = fit(estimator, method=Toy(), epsilon=1e9, delta=0.0, fit_intercept=False)
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 3))
     targets = (X[:, 0] > 0) - 0.5 if estimator is DPLogisticRegression else X[:, 0]
     assert np.allclose(model.coef_, X.T @ targets / 2000, atol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
-def test_auto_takes_the_smallest_bound(register, estimator):
-    def chosen():
-        report = fit(estimator, solver="newton", preparation=None).privacy_
-        return report.method, report.plan.get("method_bounds", {})
-
-    before, bounds = chosen()
-    assert "toy" not in bounds
-    register(toy())  # by name only
-    assert chosen() == (before, bounds)
-    register(toy(1e-9))
-    method, compared = chosen()
-    assert method == "toy" and compared == bounds | {"toy": 1e-9}
-    register(toy(1e9))
-    assert chosen() == (before, bounds | {"toy": 1e9})
-    register(toy(math.inf))
-    assert chosen() == (before, bounds)
+def test_its_parameters_are_parameters_of_the_estimator():
+    model = DPRidge(method=Toy(3.0))
+    assert model.get_params()["method__scale"] == 3.0
+    twin = clone(model).set_params(method__scale=5.0)
+    assert (twin.method.scale, model.method.scale) == (5.0, 3.0)
+    assert repr(model) == "DPRidge(method=Toy(scale=3.0))"
+    with pytest.raises(ValueError, match="Invalid parameter 'n_steps'"):
+        model.set_params(method__n_steps=2)
+    with pytest.raises(ValueError, match="'phased' is a name, which has no parameters to set"):
+        DPRidge(method="phased").set_params(method__alpha=1.0)
 
 
 @pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("method", "parameters", "message"),
     [
-        ({"neighbouring": "add_remove"}, "method='toy' is proven for neighbouring='replace_one'"),
-        ({"calibration": "paper"}, "method='toy' has no calibration='paper'"),
-        ({"tilt": 1.0}, "the tilted loss is no mean over records"),
+        (Toy(), {"neighbouring": "add_remove"}, r"method=Toy\(\) is proven for .*'replace_one'"),
+        (Toy(), {"alpha": 0.1}, r"method=Toy\(\) has no penalty: alpha must be 'auto'"),
+        (Toy(), {"solver": "newton"}, r"method=Toy\(\) has no solver: solver must be 'auto'"),
+        (Bounded(), {"solver": "newton"}, r"Bounded\(solver=...\) has the solver"),
+        (Bounded(solver="simplex"), {}, "solver == 'simplex'"),
+        (Pure(), {}, r"method=Pure\(\) gives pure privacy: delta must be 0"),
+        (Approximate(), {"delta": 0.0}, r"method=Approximate\(\) needs delta > 0"),
     ],
 )
-def test_what_a_row_does_not_cover_is_refused(register, estimator, parameters, message):
-    register(toy())
+def test_what_a_class_does_not_cover_is_refused(estimator, method, parameters, message):
     with pytest.raises(ValueError, match=message):
-        fit(estimator, method="toy", **parameters)
+        fit(estimator, method=method, **parameters)
 
 
-def test_a_row_widens_what_is_covered(register):
-    register(toy(is_pure=True))
-    with pytest.raises(ValueError, match="method='toy' gives pure privacy: delta must be 0"):
-        fit(DPRidge, method="toy")
-    assert fit(DPRidge, method="toy", delta=0.0).privacy_.delta == 0.0
-    register(toy(published=toy().plan, published_epsilon=1.0))
-    with pytest.raises(ValueError, match="proven for epsilon < 1 and delta > 0 only"):
-        fit(DPRidge, method="toy", calibration="paper", epsilon=2.0)
-    assert fit(DPRidge, method="toy", calibration="paper", epsilon=0.5).privacy_.method == "toy"
-    register(toy(relations=RECORD_RELATIONS))
-    report = fit(DPRidge, method="toy", neighbouring="add_remove", n_public=2000).privacy_
+def test_attributes_widen_what_is_covered():
+    assert fit(DPRidge, method=Pure(), delta=0.0).privacy_.delta == 0.0
+    assert fit(DPRidge, method=Penalised(), alpha=0.25).alpha_ == 0.25
+    report = fit(DPRidge, method=Wide(), neighbouring="add_remove", n_public=2000).privacy_
     assert report.neighbouring is Neighbouring.ADD_REMOVE
 
 
-def test_estimators_of_other_losses_and_an_unknown_name(register):
-    register(toy())
-    assert fit(DPLinearClassifier, method="toy", loss="squared_hinge").privacy_.method == "toy"
-    with pytest.raises(ValueError, match="toy"):  # among the names that there are
-        fit(DPRidge, method="no such method")
+def test_estimators_of_other_losses_an_unknown_name_and_a_class():
+    assert fit(DPLinearClassifier, method=Toy(), loss="squared_hinge").privacy_.method == "Toy"
+    with pytest.raises(ValueError, match=r"method == 'toy'.*'gradient'"):  # among those there are
+        fit(DPRidge, method="toy")
+    with pytest.raises(TypeError, match=r"pass an object, Toy\(\), not the class"):
+        fit(DPRidge, method=Toy)
+
+
+def test_auto_takes_the_smallest_bound(monkeypatch):
+    """A row of the table is compared where it has a bound; no object outside of it is."""
+
+    def chosen():
+        report = fit(DPLinearClassifier, loss="squared_hinge", solver="newton", delta=0.0).privacy_
+        return report.method, report.plan.get("method_bounds", {})
+
+    before, bounds = chosen()
+    monkeypatch.setitem(METHODS, "toy", Toy())  # by name only
+    assert chosen() == (before, bounds)
+    monkeypatch.setitem(METHODS, "toy", Bounded(bound=1e-9))
+    method, compared = chosen()
+    assert method == "toy" and compared == bounds | {"toy": 1e-9}
+    monkeypatch.setitem(METHODS, "toy", Bounded(bound=1e9))
+    assert chosen() == (before, bounds | {"toy": 1e9})
+    monkeypatch.setitem(METHODS, "toy", Bounded(bound=math.inf))
+    assert chosen() == (before, bounds)
 
 
 def test_a_plan_without_a_bound_is_never_the_smallest():
     assert Plan.bound(ToyPlan(None, None)) == math.inf
 
 
-def test_the_table_is_restored():
+def test_the_names_of_the_table():
     assert tuple(METHODS) == NAMES
-    with pytest.raises(ValueError, match="method == 'toy'"):
-        fit(DPRidge, method="toy")

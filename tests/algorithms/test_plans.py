@@ -7,7 +7,6 @@ import pytest
 from plain_noise import PlainNoise
 
 from skdp.algorithms import (
-    METHODS,
     dp_bilevel,
     output_perturbation,
     plan_bilevel,
@@ -16,10 +15,10 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.methods import choose
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.mechanisms import NoiseSource
+from skdp.methods.choice import METHODS, choose
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.events import RECORD_RELATIONS, flatten_event
 from skdp.problems import (
@@ -59,7 +58,7 @@ def plans():
         huber = Objective(EmpiricalRisk(huber_loss(1.0, 0.5)), design)
         plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta))
         yield f"objective, delta {delta:g}", plan
-    for name in ("output", "phased", "exponential"):
+    for name in ("output", "output_perturbation", "phased", "exponential"):
         method = METHODS[name]
         for alpha in (0.0, 1.0):
             objective = Objective(EmpiricalRisk(LOSS), design, alpha=alpha, coef_norm=1.0)
@@ -67,7 +66,7 @@ def plans():
     public = Objective(
         EmpiricalRisk(LOSS), Design.of(records(), 40), neighbouring=Neighbouring.ADD_REMOVE
     )
-    for name in ("output", "statistics"):
+    for name in ("output", "output_perturbation", "statistics"):
         yield f"{name}, add/remove", METHODS[name].plan(public, pure)
     objective = GroupObjective(EmpiricalRisk(LOSS), design, weights=GroupWeights((2.0, 2.0)))
     for share in (0.0, 0.1):

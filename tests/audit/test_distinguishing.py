@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from skdp.audit import audit_estimator, distinguishing
 from skdp.audit.distinguishing import epsilon_lower_bound, mu_lower_bound
 from skdp.linear_model import DPRidge
+from skdp.methods import OutputPerturbation
 
 #: Neighbours: one target of 20 is changed.
 X = np.ones((20, 1))
@@ -147,8 +148,8 @@ def test_false_claims_are_found():
 @pytest.mark.audit
 def test_fits_of_this_package_and_less_noise(monkeypatch):
     model = DPRidge(
-        2.0, delta=0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1),
-        fit_intercept=False, preparation=None,
+        2.0, delta=0, method=OutputPerturbation(alpha=100.0), data_norm=1.0, target_range=(-1, 1),
+        fit_intercept=False,
     )  # fmt: skip
     options = {"n_runs": 300, "random_state": 0}
     result = audit_estimator(model, D, D_PRIME, **options)

@@ -16,6 +16,7 @@ from sklearn.linear_model import Ridge
 from skdp.audit import audit_estimator, worst_case_sensitivity
 from skdp.data import ArrayRecords
 from skdp.linear_model import DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.problems import ProblemConstants
 
 CONFIDENCE = 1.0 - 1e-6
@@ -30,8 +31,8 @@ POWER = {
 NAMES = (
     "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
     "DPAdversarialClassifier, gradient",
-    "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, histogram",
-    "DPMaxGroupLossClassifier, mirror_descent, histogram",
+    "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, private",
+    "DPMaxGroupLossClassifier, mirror_descent, private",
     "DPRidgeCV, gradient", "DPLogisticRegressionCV, gradient",
     "DPRidgeCV, hypergradient", "DPRidgeCV, bilevel_minibatch", "DPStandardScaler",
     "private_ranges", "dp_cross_validate", "DPSyntheticData, mirror_descent",
@@ -93,10 +94,8 @@ def test_half_of_the_noise_for_persons_is_found(case, part, monkeypatch):
 
 
 def ridge(**options):
-    return DPRidge(
-        4.0, 0, method="output", alpha=100.0, data_norm=1.0, target_range=(-1, 1), coef_norm=1e6,
-        preparation=None, **options,
-    )  # fmt: skip
+    method = OutputPerturbation(alpha=100.0, coef_norm=1e6, intercept_scaling=1.0)
+    return DPRidge(4.0, 0, method=method, data_norm=1.0, target_range=(-1, 1), **options)
 
 
 def test_a_sensitivity_without_the_factor_2_is_found(monkeypatch):
@@ -114,16 +113,16 @@ class Unpenalised(DPRidge):
 
     def fit(self, X, y):
         super().fit(X, y)
-        exact = Ridge(alpha=self.alpha).fit(X, y)
+        exact = Ridge(alpha=self.method.alpha).fit(X, y)
         self.coef_, self.intercept_ = exact.coef_, exact.intercept_
         return self
 
 
 def test_an_intercept_without_a_penalty_is_found():
     options = {"n": 6, "d": 1, "n_starts": 1, "n_steps": 5, "random_state": 0}
-    model = ridge(intercept_scaling=1.0).set_params(epsilon=1e4)
+    model = ridge().set_params(epsilon=1e4)
     assert not worst_case_sensitivity(model, **options).refutes
-    assert worst_case_sensitivity(Unpenalised(**model.get_params()), **options).refutes
+    assert worst_case_sensitivity(Unpenalised(**model.get_params(deep=False)), **options).refutes
 
 
 class OnChunks(DPRidge):
@@ -159,7 +158,7 @@ class OneSeed(DPRidge):
 def test_a_seed_that_fits_share_is_found():
     X, y = np.ones((4, 1)), np.array([1.0, -1.0, 1.0, -1.0])
     pair = (X, y), (X, np.where(np.arange(4) == 0, -1.0, y))
-    model = OneSeed(**ridge(fit_intercept=False).get_params())
+    model = OneSeed(**ridge(fit_intercept=False).get_params(deep=False))
     assert audit_estimator(model.set_params(epsilon=1.0), *pair, 100, random_state=0).refutes
     unseeded = ridge(fit_intercept=False)
     assert len({float(unseeded.fit(X, y).coef_[0]) for _ in range(5)}) == 5

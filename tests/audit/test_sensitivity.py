@@ -7,13 +7,13 @@ import pytest
 
 from skdp.audit import worst_case_sensitivity
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 
 
 def logistic(**options):
-    return DPLogisticRegression(
-        method="output", alpha=5.0, data_norm=1.0, classes=[0, 1], fit_intercept=False,
-        coef_norm=1e6, preparation=None, **options,
-    )  # fmt: skip
+    method = OutputPerturbation(alpha=5.0, coef_norm=1e6)
+    declared = {"data_norm": 1.0, "classes": [0, 1], "fit_intercept": False}
+    return DPLogisticRegression(method=method, **declared, **options)
 
 
 def test_mean_of_rows():
@@ -35,10 +35,8 @@ def test_estimators_of_this_package():
     assert search.n_fits == 2 * 2 * 31
     assert 0.9 * search.claimed < search.distance <= search.claimed
     assert not search.refutes
-    ridge = DPRidge(
-        method="output", alpha=100.0, data_norm=1.0, target_range=(-3, 3), fit_intercept=False,
-        coef_norm=1e6, preparation=None,
-    )  # fmt: skip
+    method = OutputPerturbation(alpha=100.0, coef_norm=1e6)
+    ridge = DPRidge(method=method, data_norm=1.0, target_range=(-3, 3), fit_intercept=False)
     search = worst_case_sensitivity(ridge, 10, 1, n_starts=1, n_steps=10, random_state=0)
     assert 0.8 * search.claimed < search.distance <= search.claimed
     assert set(np.abs(search.D[1])) == {3.0}
@@ -55,7 +53,7 @@ class Careless(DPLogisticRegression):
 
 
 def test_sensitivities_that_are_stated_too_small_are_found():
-    model = Careless(**{**logistic().get_params(), "epsilon": 1e4})
+    model = Careless(**{**logistic().get_params(deep=False), "epsilon": 1e4})
     search = worst_case_sensitivity(model, 10, 2, n_starts=1, n_steps=10, random_state=0)
     assert search.refutes
 
@@ -79,8 +77,8 @@ def test_what_is_refused(options):
 @pytest.mark.parametrize("epsilon", [0.1, 1e4])
 def test_a_ball_that_cuts_the_noise_is_said(epsilon, recwarn):
     model = DPRidge(
-        epsilon, method="output", alpha=0.5, coef_norm=2.0, data_norm=1.0, target_range=(-1, 1),
-        fit_intercept=False, preparation=None,
+        epsilon, method=OutputPerturbation(alpha=0.5, coef_norm=2.0), data_norm=1.0,
+        target_range=(-1, 1), fit_intercept=False,
     )  # fmt: skip
     search = worst_case_sensitivity(model, n=10, d=1, n_starts=3, n_steps=20, random_state=0)
     said = [str(w.message) for w in recwarn if "boundary of a ball" in str(w.message)]

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.methods import OutputPerturbation
 from skdp.privacy import GaussianEvent, PureEvent
 from skdp.privacy.gaussian_dp import gaussian_epsilon
 
@@ -181,7 +182,7 @@ def test_special_repetition_laws(baselines):
 def test_base_fits_are_those_of_the_estimators(baselines, logistic):
     data = fits(baselines, logistic)
     found = data.solution(0.1)
-    shared = {"alpha": 0.1, "method": "output", "preparation": None, "random_state": 0}
+    shared = {"method": OutputPerturbation(alpha=0.1), "random_state": 0}
     model, exact = (DPRidge(e, DELTA, **shared) for e in (1.0, 1e12))
     y = data.targets
     if logistic:

@@ -10,8 +10,9 @@ from fit_cases import CASES, METHOD_TABLES, supported
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 
 import skdp
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.algorithms.tuning.methods import TUNING_METHODS
+from skdp.methods import Method
+from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.privacy import AccountedMixin
 from skdp.privacy.events import RECORD_RELATIONS
 
@@ -44,6 +45,19 @@ def test_every_estimator_has_cases_and_an_accountant():
         assert inspect.signature(kind).parameters["accountant"].default is None, kind
         if "method" in inspect.signature(kind).parameters:
             assert {name for table in TABLES.values() for name in table} >= set(METHOD_TABLES[kind])
+
+
+def subclasses(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def test_every_method_of_the_package_is_in_a_table():
+    """So that it has cases; but for bases, which plan nothing."""
+    methods = {kind for kind in subclasses(Method) if kind.__module__.startswith("skdp.")}
+    planning = {kind for kind in methods if not hasattr(kind.plan, "__isabstractmethod__")}
+    assert planning == {type(row) for row in ROWS.values() if isinstance(row, Method)}
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -13,17 +13,21 @@ No test here depends on chance.
 import json
 import os
 import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from fit_cases import CASES
+from fit_cases import CASES, Case
 from kept_order import modules_with_orders
 from laboratory import Laboratory
 from recorded_fits import every_case, record, recorded
 
-from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
+from skdp.algorithms import Plan, Result, dp_localized_gd, dp_sgd, dp_sgda
 from skdp.algorithms.worst_group import margin_fits
-from skdp.mechanisms import NoiseSource, random_order
+from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import GaussianMechanism, NoiseSource, calibrated_mechanism, random_order
+from skdp.methods import Method
+from skdp.privacy import tightest_epsilon
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -33,7 +37,16 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import PrivacyReport, Release
-from skdp.problems import Ball, BilinearProblem, FiniteSumProblem, LogisticLoss, Records
+from skdp.problems import (
+    ROUNDING_SLACK,
+    Ball,
+    BilinearProblem,
+    FiniteSumProblem,
+    LogisticLoss,
+    Objective,
+    Records,
+)
+from skdp.problems.loss_sums import GradientSum
 from skdp.synthetic import DPSyntheticData
 
 SEED = 0
@@ -120,9 +133,9 @@ def parts_of(fitted, laboratory):
         for k in range(2):
             pairs.append((releases[k], [steps[i] for i in np.flatnonzero(number == k)]))
         draws, releases = draws[sum(counts) :], releases[2:]
-    if report.method == "mirror_descent":
+    drawn = [draw for draw in draws if draw.kind == "vertices"]
+    if drawn:
         of_vertices = [release for release in releases if release.mechanism == "exponential"]
-        drawn = [draw for draw in draws if draw.kind == "vertices"]
         for k, release in enumerate(of_vertices):
             uniform, *charged = drawn[k :: len(of_vertices)]  # blocks by turns
             assert not uniform.value.any()
@@ -152,8 +165,14 @@ def test_draws_are_those_of_the_report(name):
     """Kinds, numbers, dimensions, scales and multipliers of all draws."""
     case = CASES[name]
     fitted, laboratory = first_run(name)
+    sizes = fitted.privacy_.plan.get("block_sizes", [0])
+    assert not case.n_phases or len(sizes) == case.n_phases
+    check_draws(fitted, laboratory)
+
+
+def check_draws(fitted, laboratory):
+    """All draws of a fit, of any method, against its report."""
     report = fitted.privacy_
-    assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
     if isinstance(report, PrivacyReport):
         plain = json.loads(json.dumps(report.to_dict()))
         assert json.loads(json.dumps(PrivacyReport.from_dict(plain).to_dict())) == plain
@@ -325,7 +344,7 @@ def check_batches(fitted, laboratory):
 def neighbours(case, records):
     """Data sets with one record replaced (or removed): other features, label and group."""
     wild = case.records(SEED + 1, "wild")
-    is_public = case.parameters.get("group_mode") == "public"
+    is_public = case.parameters.get("group_proportions") == "public"
     for i in np.random.default_rng(SEED).permutation(case.n_units)[:N_NEIGHBOURS]:
         if not case.relation.is_replaced:
             yield records.without(i)
@@ -377,8 +396,11 @@ def test_no_record_costs_more_than_the_budget(name):
     What a record moves under objective perturbation is the linear term that goes with a minimiser
     (tests/algorithms/objective/test_perturbation.py).
     """
-    case = CASES[name]
-    fitted, laboratory = first_run(name)
+    check_costs(CASES[name], *first_run(name))
+
+
+def check_costs(case, fitted, laboratory):
+    """The draws of a fit that a record moves, against the budget."""
     report = fitted.privacy_
     plain, costs = case.records(SEED), []
     for records in neighbours(case, plain):
@@ -472,6 +494,72 @@ def local_epsilon(report, draw):
         pair for pair in leaves(report.event) if isinstance(pair[0], ExponentialMechanismEvent)
     )
     return leaf.epsilon
+
+
+# -------------------------------------------------------------- methods from outside of the package
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlan(Plan):
+    """One noisy gradient step from zero, by other noise than the stated one."""
+
+    objective: Objective
+    stated: GaussianMechanism
+    drawn: GaussianMechanism
+
+    @property
+    def releases(self):
+        size, n = self.objective.dimension, self.objective.design.n_records
+        return (self.stated.describe("coefficients", size, n, "a test"),)
+
+    def to_dict(self):
+        return {"alpha": 0.0}
+
+    def run(self, data, run):
+        loss = self.objective.risk.loss
+        gradient = data.total(GradientSum(loss, np.zeros((loss.n_outputs, data.width))))
+        step = -gradient.ravel() / data.n_records
+        return Result(point=self.drawn.release(step, run.noise), plan=self)
+
+
+class NoisyStep(Method):
+    """Draws a `part` of the noise that it states."""
+
+    def __init__(self, part=1.0):
+        self.part = part
+
+    def plan(self, objective, budget):
+        design, loss = objective.design, objective.risk.loss
+        moved = loss.gradient_diameter(design.feature_norm, 0.0) / design.n_records
+        stated = calibrated_mechanism(budget, moved * ROUNDING_SLACK)
+        drawn = replace(stated, noise_multiplier=self.part * stated.noise_multiplier)
+        return StepPlan(objective=objective, stated=stated, drawn=drawn)
+
+
+def fit_of(method):
+    case = Case("own", DPLogisticRegression, {"method": method, "delta": 0.01}, n_classes=2)
+    return case, record(case, case.records(SEED))
+
+
+def test_a_method_of_a_user_is_charged_and_reported():
+    case, fit = fit_of(NoisyStep())
+    report = fit.model.privacy_
+    assert case.row is case.parameters["method"]
+    assert report.method == "NoisyStep" and report.plan["alpha"] == fit.model.alpha_ == 0.0
+    assert [release.name for release in report.releases] == ["coefficients"]
+    assert [flatten_event(event) for event in fit.paid] == [flatten_event(report.event)]
+    assert tightest_epsilon(report.event, 0.01) == pytest.approx(report.epsilon, rel=1e-6)
+    check_draws(fit.model, fit.laboratory)
+    check_costs(case, fit.model, fit.laboratory)
+
+
+def test_a_method_of_a_user_that_states_twice_its_noise_is_found():
+    """By what is drawn, whatever the method and its releases are called."""
+    case, fit = fit_of(NoisyStep(part=0.5))
+    with pytest.raises(AssertionError):
+        check_draws(fit.model, fit.laboratory)
+    with pytest.raises(AssertionError):
+        check_costs(case, fit.model, fit.laboratory)
 
 
 # ---------------------------------------------------------------------------------- algorithms

@@ -8,13 +8,22 @@ from fit_cases import CASES, TableCase, TabularCase
 
 from skdp._checks import LARGEST_UNIT
 from skdp.linear_model import DPLinearRegressor, DPRidge
+from skdp.methods import MirrorDescent, OutputPerturbation
+
+
+def has_units(method):
+    """Whether an object has a penalty, a ball or published constants."""
+    defaults = {"alpha": "auto", "coef_norm": None, "calibration": "analytic"}
+    return any(getattr(method, name, default) != default for name, default in defaults.items())
+
 
 #: Whose other parameters are in no units, so that every bound suits them.
 FREE = [
     name
     for name, case in CASES.items()
     if not isinstance(case, TableCase | TabularCase)
-    and not {"alpha", "alphas", "coef_norm", "radius", "calibration"} & set(case.parameters)
+    and not {"alpha", "alphas"} & set(case.parameters)
+    and not has_units(case.parameters.get("method"))
     and not case.is_slow
     and case.parameters.get("method") != "rgda"  # its bounds are those of its own
 ]
@@ -25,13 +34,16 @@ FREE = [
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of much noise; others are errors
 def test_fits_at_the_ends_are_finite(name):
     case = CASES[name]
-    records, bound = case.records(0), "feature_bound" if case.draws_vertices else "data_norm"
+    records = case.records(0)
     groups = {} if records.groups is None else {"groups": records.groups}
     ends = 1.0 / LARGEST_UNIT, LARGEST_UNIT
     for unit in ends:
         for width in (1.0,) if case.n_classes else ends:
             declared = {} if case.n_classes else {"target_range": (-width, width)}
-            model = case.make(**{bound: unit}, **declared)
+            bound = {"data_norm": unit}
+            if case.draws_vertices:
+                bound = {"method": type(case.row)(feature_bound=unit)}
+            model = case.make(**bound, **declared)
             y = records.y if case.n_classes else width * records.y
             model.fit(unit * records.X, y, **groups)
             scores = getattr(model, "decision_function", model.predict)(unit * records.X)
@@ -44,10 +56,14 @@ def test_fits_at_the_ends_are_finite(name):
 def test_bounds_beyond_the_ends_are_refused(factor):
     end = LARGEST_UNIT * factor if factor > 1 else factor / LARGEST_UNIT
     X, y = np.zeros((4, 2)), np.zeros(4)
-    for name in ("data_norm", "coef_norm", "weight_bound", "huber_threshold", "feature_bound"):
+    given = {name: {name: end} for name in ("data_norm", "weight_bound", "huber_threshold")}
+    given["coef_norm"] = {"method": OutputPerturbation(coef_norm=end)}
+    for name in ("feature_bound", "coef_norm_l1"):
+        given[name] = {"method": MirrorDescent(**{name: end})}
+    for name, parameters in given.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pytest.raises(ValueError, match=f"{name} == .* must be in"):
-                DPLinearRegressor(loss="huber", **{name: end}).fit(X, y)
+                DPLinearRegressor(loss="huber", **parameters).fit(X, y)
     with pytest.raises(ValueError, match="target_range"):
         DPRidge(target_range=(0.0, end), data_norm=1.0).fit(X, y)

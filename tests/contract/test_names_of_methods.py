@@ -1,6 +1,7 @@
-"""A report names the method that was asked for, or the one that "auto" took."""
+"""A report names the method that was asked for, or its class, or the one that "auto" took."""
 
 import inspect
+import itertools
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from skdp.linear_model import (
     DPLogisticRegression,
     DPRidge,
 )
+from skdp.methods import Method
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -29,14 +31,15 @@ KINDS = (
     DPRidgeCV, DPMaxGroupLossClassifier, DPMaxGroupLossRegressor, DPAdversarialClassifier,
     DPAdversarialRegressor,
 )  # fmt: skip
-ONE_PHASE = "method='phased' came to one phase"
+ONE_PHASE = "came to one phase"
 
 
 def report_of(kind, **given):
     """The report of a fit; None where the method is refused."""
     known = inspect.signature(kind).parameters
     declared = {name: value for name, value in DECLARED.items() if name in known}
-    if declared.get("data_norm") and given["method"] == "mirror_descent":
+    method = given["method"]
+    if getattr(kind._methods.get(method, method), "is_entrywise", False):
         del declared["data_norm"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -46,24 +49,26 @@ def report_of(kind, **given):
             return None
 
 
+def objects(row):
+    """An object with the defaults of a row, of tables whose rows are objects."""
+    return [type(row)()] if isinstance(row, Method) else []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_names_the_method(kind):
     found = set()
-    printed = [{}]
-    if "preparation" in inspect.signature(kind).parameters:
-        printed.append({"preparation": None})
-    for method in kind._methods:
-        if method == "bilevel_minibatch":  # takes seconds, and is the same class as "bilevel"
+    for name, row in kind._methods.items():
+        if name == "bilevel_minibatch":  # takes seconds, and is the same class as "bilevel"
             continue
-        for delta in (1e-6, 0.0):
-            for preparation in printed:
-                report = report_of(kind, method=method, delta=delta, **preparation)
-                if report is not None:
-                    assert report.method == method
-                    found.add(method)
-                    sizes = report.plan.get("block_sizes", [len(X)])
-                    says = any(ONE_PHASE in text for text in report.remarks)
-                    assert says == (method == "phased" and len(sizes) == 1)
+        for delta, method in itertools.product((1e-6, 0.0), {name, *objects(row)}):
+            report = report_of(kind, method=method, delta=delta)
+            if report is not None:
+                called = name if method == name else type(row).__name__
+                assert report.method == called
+                found.add(name)
+                sizes = report.plan.get("block_sizes", [len(X)])
+                says = any(f"{called!r} {ONE_PHASE}" in text for text in report.remarks)
+                assert says == (name == "phased" and len(sizes) == 1)
     # "objective" needs the log loss
     assert found >= set(kind._methods) - {"bilevel_minibatch", "objective"}
     automatic = report_of(kind, method="auto")
@@ -73,7 +78,7 @@ def test_a_report_names_the_method(kind):
 def test_one_phase_and_several():
     """Of records that are few or many."""
     many = np.tile(X, (20, 1)), np.tile(Y, 20)
-    shared = {**DECLARED, "preparation": None, "method": "phased", "epsilon": 20.0}
+    shared = {**DECLARED, "method": "phased", "epsilon": 20.0}
     del shared["classes"]
     counts = []
     for records in ((X[:50], Y[:50]), many):

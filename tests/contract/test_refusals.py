@@ -9,14 +9,44 @@ from refusals import one_at_a_time
 
 from skdp.inspection import check_pipeline
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.methods import (
+    GroupMirrorDescent,
+    MirrorDescent,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+    Statistics,
+)
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
 
 NAN, INF = math.nan, math.inf
 LINEAR = (DPLogisticRegression, DPRidge, DPLinearClassifier, DPLinearRegressor)
 LOSSES = (DPLinearClassifier, DPLinearRegressor)
 ADVERSARIAL = (DPAdversarialClassifier, DPAdversarialRegressor)
+GROUPED = (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor)
 TUNED = (DPRidgeCV, DPLogisticRegressionCV)
+
+
+PENALTIES = [-1.0, NAN, "best", None, 1e199]
+#: What the algorithms as published refuse.
+PARAMETERS = {
+    "alpha": PENALTIES, "coef_norm": [0.0, -1], "calibration": ["tight", None],
+    "population": ["train", 1], "intercept_scaling": [0, NAN], "solver": ["sgd"],
+}  # fmt: skip
+
+
+def own(kind, values):
+    """Objects with one wrong parameter after the other, for a table of what is refused."""
+    bounds = {"data_norm": None} if kind.is_entrywise else {}
+    return [({"method": kind(**wrong), **bounds}, name) for wrong, name in one_at_a_time(**values)]
 
 
 #: Estimators and what each of them refuses: parameters, and a part of the message.
@@ -25,7 +55,7 @@ FAMILIES = {
         ESTIMATORS,
         one_at_a_time(
             epsilon=[0, -1.0, NAN, INF, "1", True, 1e-99], delta=[-0.1, 1.0, NAN],
-            data_norm=[-1.0, 0, NAN, INF, "auto", "1"], intercept_scaling=[0], fit_intercept=[1],
+            data_norm=[-1.0, 0, NAN, INF, "auto", "1"], fit_intercept=[1],
             neighbouring=["add", "both"], random_state=[-1, "seed"],
         ),
     ),
@@ -51,16 +81,30 @@ FAMILIES = {
         LINEAR,
         [
             *one_at_a_time(
-                alpha=[-1.0, NAN, "best", None, 1e199], coef_norm=[0.0, -1], method=["phase"],
-                calibration=["tight"], solver=["sgd"], objective=["train"],
-                tilt=[-1.0, "much"],
+                alpha=[-1.0, NAN, "best", None, 1e199], solver=["sgd"],
+                method=["phase", None, 1, OutputPerturbation, Statistics],
             ),
-            ({"tilt": INF}, "A tilt is of use below .* take a DPMaxGroupLoss model"),
-            ({"alpha": 0, "preparation": None}, "coef_norm"),
-            ({"preparation": "none"}, "preparation"),
-            ({"method": "exponential"}, "For delta > 0 take method=|delta must be 0"),
+            *own(OutputPerturbation, PARAMETERS | {"tilt": [-1.0, "much"]}),
+            *own(PhasedOutputPerturbation, PARAMETERS),
+            *own(ObjectivePerturbation, {"alpha": PENALTIES, "coef_norm": [0.0, -1]}),
+            *own(MirrorDescent, {
+                "variant": ["boosted", None], "feature_bound": [0.0, -1, "1"],
+                "coef_norm_l1": [0.0, INF], "alpha": [-1.0, 0, "best", None],
+            }),
+            ({"method": OutputPerturbation(tilt=INF)},
+             "A tilt is of use below .* take a DPMaxGroupLoss model"),
+            ({"method": OutputPerturbation(alpha=0)}, "alpha == 0 needs coef_norm"),
+            ({"method": OutputPerturbation(), "alpha": 0.1}, "has a penalty of its own"),
+            ({"method": MirrorDescent(), "alpha": 0.1, "data_norm": None}, "penalty of its own"),
+            ({"method": OutputPerturbation(), "solver": "lbfgs"}, "has the solver"),
+            ({"method": "gradient", "solver": "lbfgs"}, "has no solver"),
+            ({"method": MirrorDescent(feature_bound=1.0)}, "data_norm is for methods"),
+            ({"method": "exponential"}, "delta must be 0"),
             ({"method": "phased", "neighbouring": "add_remove"}, "replace_one"),
-            ({"calibration": "paper", "neighbouring": "add_remove"}, "replace_one"),
+            ({"method": OutputPerturbation(calibration="paper"), "neighbouring": "add_remove"},
+             "replace_one"),
+            ({"method": OutputPerturbation(tilt=0.1), "neighbouring": "add_remove"}, "replace_one"),
+            ({"alpha": 0, "delta": 0.0}, "alpha == 0 needs delta > 0"),
             ({"n_public": 10}, "add_remove"),
             *[
                 ({"neighbouring": "add_remove", "n_public": size}, "n_public")
@@ -83,6 +127,22 @@ FAMILIES = {
         ),
     ),
     "stochastic solvers": (ADVERSARIAL, [({"solver": "svrg"}, "records")]),
+    "grouped": (
+        GROUPED,
+        [
+            *one_at_a_time(
+                group_proportions=[None, "histogram", [0.5, 0.6]], method=["exponential"]
+            ),
+            *own(SaddleOutputPerturbation, PARAMETERS | {
+                "max_group_weight": [0.5, "much", INF], "histogram_share": [0.0, 1.0],
+                "release_group_weights": [1], "clip_groups": ["yes"],
+            }),
+            *own(GroupMirrorDescent, {"variant": ["anytime"], "max_group_weight": [0.5]}),
+            ({"method": PhasedSaddle(clip_groups=True), "group_proportions": "public"},
+             "clip_groups=True is for group_proportions='private'"),
+            ({"group_proportions": "public", "neighbouring": "add_remove"}, "replace_one"),
+        ],
+    ),
     "tuned": (
         TUNED,
         [
@@ -95,7 +155,7 @@ FAMILIES = {
                     1.0, (1.0,), (1.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, INF), (NAN, 1.0),
                     ("a", "b"), "12", {1: 2, 3: 4}, (1e-300, 1.0), (1e-3, 1e200),
                 ],
-                method=["grid"], tune_share=[1.0],
+                method=["grid"], tune_share=[1.0], intercept_scaling=[0],
                 alphas=[[], 1.0, "a", [0.0], [-1.0], [1.0, INF], [NAN], [[1.0]], [10**400]],
                 inner=["sgd", 1],
             ),

@@ -32,6 +32,15 @@ from skdp import (
     DPTabularRegressor,
     PrivacyLeakWarning,
 )
+from skdp.methods import (
+    ExponentialMechanism,
+    GroupMirrorDescent,
+    MirrorDescent,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    PhasedSaddle,
+    SaddleOutputPerturbation,
+)
 from skdp.privacy.accounted import AccountedMixin
 from skdp.utils import expected_failed_checks
 
@@ -44,23 +53,24 @@ OF_RANDOM_TRANSFORMERS = {
     "check_transformer_general",
 }
 INF = np.inf
+PUBLISHED = OutputPerturbation(calibration="paper", coef_norm=3.0)
 LINEAR = [
     DPLogisticRegression(delta=0),
     DPLogisticRegression(neighbouring="add_remove", solver="lbfgs", fit_intercept=False),
-    DPLogisticRegression(10.0, calibration="paper", coef_norm=3.0),
+    DPLogisticRegression(10.0, method=PUBLISHED),
     DPRidge(delta=0),
     DPRidge(neighbouring="add_remove", solver="accelerated_gradient", fit_intercept=False),
     DPLogisticRegression(method="phased"),
-    DPRidge(method="phased", delta=0, objective="population"),
+    DPRidge(method=PhasedOutputPerturbation(population=True), delta=0),
     DPRidge(method="statistics"),
     DPRidge(method="statistics", alpha=0.1, neighbouring="add_remove"),
     DPLogisticRegression(method="statistics"),
     DPLogisticRegression(method="statistics", delta=0, neighbouring="add_remove"),
-    DPRidge(method="exponential", delta=0, coef_norm=1.0),
+    DPRidge(method=ExponentialMechanism(coef_norm=1.0), delta=0),
     DPLogisticRegression(method="objective"),
     DPLogisticRegression(method="objective", delta=0, neighbouring="add_remove", solver="lbfgs"),
     DPLinearRegressor(method="objective", loss="huber"),
-    DPLogisticRegression(method="exponential", delta=0, coef_norm=1.0),
+    DPLogisticRegression(method=ExponentialMechanism(coef_norm=1.0), delta=0),
     *[
         DPLinearClassifier(loss=loss)
         for loss in ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
@@ -70,12 +80,14 @@ LINEAR = [
         for loss in ("squared_error", "huber", "absolute_error", "quantile")
     ],
     DPLogisticRegression(method="mirror_descent"),
-    DPRidge(method="mirror_descent", delta=0, coef_norm_l1=2.0, fit_intercept=False),
-    DPLogisticRegression(tilt=0.5),
-    DPRidge(tilt=0.5),
-    DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),
+    DPRidge(method=MirrorDescent(coef_norm_l1=2.0), delta=0, fit_intercept=False),
+    DPLogisticRegression(method=OutputPerturbation(tilt=0.5)),
+    DPRidge(method=OutputPerturbation(tilt=0.5)),
+    DPLinearClassifier(
+        10.0, loss="hinge", method=OutputPerturbation(tilt=0.5, coef_norm=1.0, population=True)
+    ),
     DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
-    DPLogisticRegression(calibration="paper"),
+    DPLogisticRegression(method=OutputPerturbation(calibration="paper")),
     DPLinearClassifier(fit_intercept=False),
 ]
 ADVERSARIAL = [
@@ -83,28 +95,35 @@ ADVERSARIAL = [
         delta=0, loss="hinge", attack_norm=INF, fit_intercept=False, attack_radius=0.02
     ),
     DPAdversarialClassifier(10.0, loss="squared_hinge", neighbouring="add_remove", solver="lbfgs"),
-    DPAdversarialClassifier(10.0, calibration="paper", coef_norm=3.0, attack_norm=INF),
+    DPAdversarialClassifier(10.0, method=PUBLISHED, attack_norm=INF),
     DPAdversarialRegressor(delta=0, attack_norm=INF, fit_intercept=False),
     DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
-    DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
+    DPAdversarialRegressor(10.0, method=PUBLISHED),
 ]
 GROUPED = [
-    DPMaxGroupLossClassifier(delta=0, loss="hinge", group_mode="public", method="output"),
+    DPMaxGroupLossClassifier(delta=0, loss="hinge", group_proportions="public", method="saddle"),
     DPMaxGroupLossClassifier(
-        10.0, loss="squared_hinge", group_mode="histogram", release_group_weights=True
+        10.0, loss="squared_hinge", method=PhasedSaddle(release_group_weights=True)
     ),
-    DPMaxGroupLossClassifier(group_mode="floored", loss="smoothed_hinge", fit_intercept=False),
-    DPMaxGroupLossClassifier(0.5, calibration="paper", method="phased"),
+    DPMaxGroupLossClassifier(
+        loss="smoothed_hinge", fit_intercept=False, method=PhasedSaddle(clip_groups=True)
+    ),
+    DPMaxGroupLossClassifier(
+        0.5, method=PhasedSaddle(calibration="paper"), group_proportions="public"
+    ),
     DPMaxGroupLossClassifier(loss="hinge"),
     DPMaxGroupLossClassifier(solver="extragradient"),
-    DPMaxGroupLossClassifier(method="mirror_descent", feature_bound=1.0),
-    DPMaxGroupLossRegressor(delta=0, loss="huber", group_mode="histogram", method="phased"),
+    DPMaxGroupLossClassifier(method=GroupMirrorDescent(feature_bound=1.0)),
+    DPMaxGroupLossRegressor(delta=0, loss="huber", method="phased"),
     DPMaxGroupLossRegressor(
-        loss="quantile", group_mode="floored", release_group_weights=True, method="output"
+        loss="quantile",
+        method=SaddleOutputPerturbation(clip_groups=True, release_group_weights=True),
     ),
-    DPMaxGroupLossRegressor(0.5, calibration="paper", loss="absolute_error"),
-    DPMaxGroupLossRegressor(group_mode="public", objective="population", alpha=0.1),
-    DPMaxGroupLossRegressor(method="mirror_descent", feature_bound=1.0),
+    DPMaxGroupLossRegressor(0.5, loss="absolute_error", method=PhasedSaddle(calibration="paper")),
+    DPMaxGroupLossRegressor(
+        group_proportions="public", method=PhasedSaddle(alpha=0.1, population=True)
+    ),
+    DPMaxGroupLossRegressor(method=GroupMirrorDescent(feature_bound=1.0)),
     DPMaxGroupLossMLPClassifier(hidden_units=4, n_steps=5),
 ]
 TUNED = [
@@ -170,12 +189,13 @@ def every_variant():
     Of few draws of vertices, scores of classes tie, which rounding decides: more draws.
     """
     for kind in WITH_METHODS:
-        for variant in kind._mirror_variants[1:]:
-            more = {"group_mode": "public"} if variant == "boosted" else {}
+        method = type(kind._methods["mirror_descent"])
+        for variant in method.variants[1:]:
+            more = {"group_proportions": "public"} if variant == "boosted" else {}
             if variant == "bias_reduced" and kind is DPMaxGroupLossClassifier:
                 more = {"epsilon": 100.0}
             if variant != "boosted" or kind is not DPMaxGroupLossRegressor:  # there is one group
-                yield kind(method="mirror_descent", mirror_variant=variant, **more)
+                yield kind(method=method(variant=variant), **more)
 
 
 OTHERS = [*every_method(), *every_variant()]

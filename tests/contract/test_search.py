@@ -30,7 +30,7 @@ def failure(seed):
         return f"{described}{said}"
     if error:  # it must be about public numbers, as for any records
         plain = case.records(0)
-        if case.parameters.get("group_mode") == "public":
+        if case.parameters.get("group_proportions") == "public":
             plain = plain._replace(groups=records.groups, y=records.y)
         if error[0] is not ValueError or outcome(case, plain, sparse)[0] != error:
             return f"{described}{error}"

@@ -54,7 +54,7 @@ FITS = {
 }  # fmt: skip
 #: Fits that read some numbers which no other of the family does.
 SPECIAL = {
-    "exponential": {"pure logistic": "BOUND_FACTOR FAST_LIMIT"},
+    "exponential": {"pure hinge": "BOUND_FACTOR FAST_LIMIT"},
     "output": {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
@@ -77,7 +77,6 @@ SPECIAL = {
         "LEAST_PRIOR LINE_SHARE",
         "several stages": "LOOK_SOLVES",
         "classes": "CLASS_PRICE",
-        "given share": "LARGEST_SHARE",
         "groups of hinges": "LARGEST_HINGE",
         "phases of hinges": "LEAST_MARGIN_SPREAD",
         "vertices, max-group classifier, delta 0": "FEWEST_ROUNDS MOST_ROUNDS HALVINGS",
@@ -93,14 +92,12 @@ CHANGES = {
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
     "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
-    "pure logistic": ("logistic, output, alpha 0, delta 0", {"method": "auto"}),
+    "pure hinge": ("hinge, output, delta 0", {"method": "auto", "epsilon": 0.01}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
     "groups of hinges": (
         "max-group classifier, gradient, histogram", {"epsilon": 1e4, "loss": "hinge"}),
-    "given share": (
-        "max-group classifier, gradient, histogram", {"epsilon": 1e4, "histogram_share": 0.1}),
     "several looks": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
     "several stages": ("max-group regressor, output, histogram", {"epsilon": 1e6}),
     "classes": (

@@ -13,9 +13,11 @@ from functools import partial
 import numpy as np
 import pytest
 from every_fit import kinds_of_fits, make, records
+from fit_cases import CASES
 from sklearn.linear_model import LogisticRegression
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.preprocessing import private_ranges
 from skdp.privacy import BudgetAccountant, budget_accountant
@@ -34,7 +36,6 @@ WARNINGS = (
     "data_norm was not declared",
     "feature_bound was not declared",
     "target_range was not declared",
-    "group_proportions were not declared",
     "The class labels were inferred",
     "The groups were inferred",
     "The categories were inferred",
@@ -55,11 +56,9 @@ LATE = ("The noise is of the size of the margins",)
 SITUATIONS = {
     "nothing declared": {
         "data_norm": None,
-        "feature_bound": None,
         "target_range": None,
         "classes": None,
         "group_names": None,
-        "group_proportions": None,
         "categories": "auto",
     },
     "mostly noise": {"epsilon": 1e-6},
@@ -80,10 +79,10 @@ def in_situation(name, situation):
     changed = {key: value for key, value in SITUATIONS[situation].items() if key in known}
     if situation == "a large delta" and not estimator.delta > 0:
         return None
-    if changed.get("feature_bound", 0) is None and estimator.feature_bound is None:
-        del changed["feature_bound"]
     if "data_norm" in changed and estimator.data_norm is None:
         del changed["data_norm"]  # it has a bound on the entries
+        if situation == "nothing declared":
+            changed["method"] = type(CASES[name].row)()
     return make(name, **changed) if changed else None
 
 
@@ -200,7 +199,11 @@ SINGLE = {
     "data_norm was not declared": (DPRidge, {}, {}),
     "target_range was not declared": (DPRidge, {}, {}),
     "The class labels were inferred": (DPLogisticRegression, {}, {}),
-    "The noise has a length": (DPRidge, {"objective": "population", "epsilon": 1e-3}, {}),
+    "The noise has a length": (
+        DPRidge,
+        {"method": OutputPerturbation(population=True), "epsilon": 1e-3},
+        {},
+    ),
     "method='auto' is": (DPRidge, {"solver": "newton"}, {}),
     "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
@@ -215,11 +218,6 @@ SINGLE = {
         {},
     ),
     "The groups were inferred": (DPMaxGroupLossClassifier, {}, {"groups": np.arange(60) % 2}),
-    "group_proportions were not declared": (
-        DPMaxGroupLossClassifier,
-        {"group_mode": "proportions"},
-        {"groups": np.arange(60) % 2},
-    ),
     "The solver holds a fitted estimator": (
         DPLogisticRegression,
         {
@@ -238,7 +236,7 @@ SINGLE = {
         {"epsilon": 1e-3, "hidden_units": 2, "n_steps": 3},
         {},
     ),
-    "tilt == ": (DPLogisticRegression, {"method": "output", "tilt": 100.0}, {}),
+    "tilt == ": (DPLogisticRegression, {"method": OutputPerturbation(tilt=100.0)}, {}),
     "delta == ": (DPLogisticRegression, {"delta": 0.1}, {}),
 }
 

@@ -20,6 +20,7 @@ from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError,
 from skdp.data.sources import merge_tree
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
+from skdp.methods import OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.privacy import BudgetAccountant
 from skdp.privacy.budget_accountant import BudgetExceededError
@@ -334,9 +335,12 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
         (DPLogisticRegression(method="phased", **LOGISTIC), "'phased' needs all records in memory"),
         (
             DPLogisticRegression(delta=0.0, method="exponential", **LOGISTIC),
-            "for a source: 'output'",
+            "for a source: 'gradient', 'output'",
         ),
-        (DPLogisticRegression(tilt=0.1, **LOGISTIC), "tilt > 0 needs all records"),
+        (
+            DPLogisticRegression(method=OutputPerturbation(tilt=0.1), **LOGISTIC),
+            "tilt > 0 needs all records",
+        ),
         (DPLogisticRegression(solver="svrg", **LOGISTIC), "SVRG works on batches of records"),
         (DPLogisticRegressionCV(solver="saga", **LOGISTIC), "SAGA .*all records in memory"),
         (
@@ -344,10 +348,15 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             "SklearnSolver .*all records in memory",
         ),
         (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
-        (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "'output' needs all.*: 'gradient'"),
+        (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "attacked rows needs all records"),
+        (DPAdversarialClassifier(method="output", **LOGISTIC), "attacked rows needs all records"),
         (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
-        (DPMaxGroupLossClassifier(group_mode="public", **LOGISTIC), "'public' needs all records"),
+        (
+            DPMaxGroupLossClassifier(group_proportions="public", **LOGISTIC),
+            "'public' needs all records",
+        ),
+        (DPMaxGroupLossClassifier(method="phased", **LOGISTIC), "'phased' needs all records"),
     ],
 )
 def test_what_needs_all_records_is_refused_before_reading(model, message):

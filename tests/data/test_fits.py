@@ -25,7 +25,7 @@ from skdp.robust import (
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 N, D = 3000, 4
-SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
+SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 1.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
 GROUPS = {"group_names": ["east", "south", "west"]}
 ADDED = {"neighbouring": "add_remove", "n_public": N - 100}
@@ -211,7 +211,7 @@ def test_auto_chooses_among_the_methods_for_sources():
     assert {"exponential", "phased"} & set(bounds)
     found = hinge.fit(chunked((X, y), [0, 1000, N])).privacy_
     left = found.plan["method_bounds"]
-    assert left == {name: bounds[name] for name in ("output", "objective")}
+    assert left == {name: bounds[name] for name in ("output_perturbation", "objective")}
     assert found.method == min(left, key=left.get)
 
 

@@ -32,14 +32,14 @@ from skdp.privacy import BudgetAccountant
 from skdp.robust import DPMaxGroupLossClassifier
 
 N, D = 4000, 3
-SHARED = {"epsilon": 40.0, "data_norm": 1.0, "random_state": 0}
+SHARED = {"epsilon": 1.0, "data_norm": 1.0, "random_state": 0}
 MODELS = {
     "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
     "squares": lambda: DPRidge(target_range=(-1, 2), **SHARED),
     "tuned": lambda: DPRidgeCV(method="sufficient_statistics", target_range=(-1, 2), **SHARED),
     # few passes: there is one look at the losses of the groups
     "groups": lambda: DPMaxGroupLossClassifier(
-        classes=[0, 1], group_names=[0, 1, 2], **SHARED | {"epsilon": 2.0}
+        classes=[0, 1], group_names=[0, 1, 2], **SHARED
     ),
 }
 

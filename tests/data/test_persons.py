@@ -19,7 +19,7 @@ from skdp.tabular import DPTabularClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PERSONS = 1200
-SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 40.0}
+SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 1.0}
 TWO, THREE, NUMBERS = {"classes": [0, 1]}, {"classes": [0, 1, 2]}, {"target_range": (-2, 3)}
 GROUPS = {"group_names": ["east", "west"]}
 ADDED = {"neighbouring": "add_remove", "n_public": PERSONS - 100}

@@ -18,6 +18,13 @@ from skdp._model import PrivateModel
 from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import GaussianMechanism
+from skdp.methods import (
+    GroupMirrorDescent,
+    MirrorDescent,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    PhasedSaddle,
+)
 from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import Neighbouring
@@ -43,7 +50,9 @@ def cases():
 def build(kind, method, delta, **parameters):
     chosen = {} if method == "default" else {"method": method}
     if method == "mirror_descent":
-        parameters |= {"data_norm": None, "feature_bound": 1.0}
+        is_grouped = kind in (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor)
+        mirror = GroupMirrorDescent if is_grouped else MirrorDescent
+        chosen = {"method": mirror(feature_bound=1.0), "data_norm": None}
     return declared(kind, **chosen, delta=delta, **parameters)
 
 
@@ -93,27 +102,27 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
 @pytest.mark.parametrize(
     "model",
     [
-        DPLogisticRegression(method="output", data_norm=2.0, classes=range(3), preparation=None),
-        DPRidge(method="output", delta=0.0, preparation=None, data_norm=1.0, target_range=(0, 5)),
+        DPLogisticRegression(method="output_perturbation", data_norm=2.0, classes=range(3)),
+        DPRidge(method="output_perturbation", delta=0.0, data_norm=1.0, target_range=(0, 5)),
         DPLinearClassifier(loss="hinge", method="phased", data_norm=1.0, classes=[0, 1, 2]),
         DPLinearRegressor(
-            method="objective", loss="huber", data_norm=1.0, target_range=(-1, 1), alpha=0.5
+            loss="huber",
+            method=ObjectivePerturbation(alpha=0.5),
+            data_norm=1.0,
+            target_range=(-1, 1),
         ),
         DPMaxGroupLossClassifier(
-            method="phased",
-            preparation=None,
-            group_mode="proportions",
+            method=PhasedSaddle(coef_norm=1.0),
+            group_proportions={0: 0.2, 1: 0.3, 2: 0.5},
             data_norm=1.0,
             classes=range(3),
-            coef_norm=1.0,
         ),
         DPLogisticRegression(
-            method="output",
+            method="output_perturbation",
             neighbouring="add_remove",
             n_public=190,
             data_norm=1.0,
             classes=range(3),
-            preparation=None,
         ),
     ],
     ids=repr,
@@ -131,13 +140,12 @@ def test_all_numbers_are_those_of_the_report(model):
 
 
 @pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize("mode", ["auto", "public", "proportions"])
+@pytest.mark.parametrize("shares", ["private", "public", [0.25] * 4], ids=str)
 @pytest.mark.parametrize("method", ["auto", "phased"])
 @pytest.mark.parametrize("kind", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
-def test_groups(kind, method, mode):
+def test_groups(kind, method, shares):
     names = ["a", "b", "c", "d"]
-    shares = {"group_proportions": [0.25] * 4} if mode == "proportions" else {}
-    model = declared(kind, group_names=names, method=method, group_mode=mode, **shares)
+    model = declared(kind, group_names=names, method=method, group_proportions=shares)
     X, y = records(kind, N, D)
     planned = plan_fit(model, N, D)
     with plan_of_fit() as plans:
@@ -171,8 +179,8 @@ def test_the_domain_is_what_all_records_together_can_move(relation, moves):
 
 def test_numbers_of_the_noise():
     """The expected norm, in records and of the domain, and the noise of a prediction."""
-    public = {"data_norm": 1.0, "target_range": (-1, 1), "preparation": None}
-    model = DPRidge(method="output", alpha=0.1, coef_norm=2.0, **public)
+    method = OutputPerturbation(alpha=0.1, coef_norm=2.0)
+    model = DPRidge(method=method, data_norm=1.0, target_range=(-1, 1))
     planned = plan_fit(model, 1000, 4)
     (each,) = planned.releases
     norm = each.release.noise_scale * chi.mean(5)
@@ -204,9 +212,8 @@ def test_draws_have_no_noise_norm_and_gradients_no_prediction_noise():
 
 
 def test_readable_and_json():
-    planned = plan_fit(
-        declared(DPLinearClassifier, loss="hinge", coef_norm=3.0, preparation=None), N, D
-    )
+    model = declared(DPLinearClassifier, loss="hinge", delta=0.0, classes=[0, 1, 2])
+    planned = plan_fit(model, N, D)
     assert isinstance(planned, FitPlan)
     assert "smallest bound on the excess loss" in planned.reason
     values = json.loads(json.dumps(planned.to_dict()))
@@ -214,7 +221,7 @@ def test_readable_and_json():
     text = str(planned)
     assert f"DPLinearClassifier on {N} records of {D} features" in text
     assert "of the domain" in text and "noise in a prediction" in text
-    few = plan_fit(declared(DPRidge, method="output", preparation=None), 5, 3)
+    few = plan_fit(declared(DPRidge, method="output_perturbation"), 5, 3)
     assert "mostly noise" in str(few)
 
 
@@ -253,7 +260,7 @@ NOISE_KNOWN = {
     "logistic": DPLogisticRegression(data_norm=1.0, classes=[0, 1]),
     "three classes": DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2]),
     "output": DPRidge(method="output", data_norm=1.0, target_range=(-1, 1)),
-    "printed": DPRidge(method="output", preparation=None, data_norm=1.0, target_range=(-1, 1)),
+    "printed": DPRidge(method="output_perturbation", data_norm=1.0, target_range=(-1, 1)),
     "objective": DPLogisticRegression(method="objective", data_norm=1.0, classes=[0, 1]),
     "tuned": DPRidgeCV(data_norm=1.0, target_range=(-1, 1)),
     "statistics": DPRidge(method="statistics", alpha=0.02, data_norm=1.0, target_range=(-1, 1)),

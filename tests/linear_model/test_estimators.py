@@ -15,8 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.methods import OutputPerturbation
 
-HUGE = {"epsilon": 1e9, "random_state": 0, "preparation": None}  # next to no noise
+HUGE = {"epsilon": 1e9, "random_state": 0}  # next to no noise
+PENALISED = {"method": OutputPerturbation(alpha=0.01)}
 
 
 def classification(n=400, d=3, k=2, seed=0):
@@ -40,7 +42,7 @@ def regression(n=400, d=3, seed=0):
 def test_large_epsilon_gives_scikit_learns_solution(k, sparse):
     X, y = classification(k=k)
     X = sp.csr_matrix(X) if sparse else X
-    ours = DPLogisticRegression(**HUGE, alpha=0.01, fit_intercept=False, classes=range(k))
+    ours = DPLogisticRegression(**HUGE, **PENALISED, fit_intercept=False, classes=range(k))
     ours.fit(X, y)
     theirs = LogisticRegression(C=1 / (400 * 0.01), fit_intercept=False, tol=1e-10).fit(X, y)
     assert ours.coef_.shape == theirs.coef_.shape
@@ -52,9 +54,8 @@ def test_large_epsilon_gives_scikit_learns_solution(k, sparse):
 
 def test_intercept_is_a_penalised_constant_feature():
     X, y = classification()
-    ours = DPLogisticRegression(
-        **HUGE, alpha=0.01, intercept_scaling=0.5, data_norm=2.0, classes=[0, 1]
-    ).fit(X, y)
+    method = OutputPerturbation(alpha=0.01, intercept_scaling=0.5)
+    ours = DPLogisticRegression(**HUGE, method=method, data_norm=2.0, classes=[0, 1]).fit(X, y)
     extended = np.column_stack([X, np.full(400, 0.5 * 2.0)])
     theirs = LogisticRegression(C=1 / (400 * 0.01), fit_intercept=False, tol=1e-10)
     theirs.fit(extended, y)
@@ -64,15 +65,16 @@ def test_intercept_is_a_penalised_constant_feature():
 
 def test_ridge_limit_in_the_users_units():
     X, y = regression()
-    ours = DPRidge(**HUGE, alpha=0.01, fit_intercept=False).fit(X, y)
+    ours = DPRidge(**HUGE, **PENALISED, fit_intercept=False).fit(X, y)
     theirs = Ridge(alpha=400 * 0.01, fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
     assert ours.coef_.shape == (3,) and ours.intercept_ == 0.0
     # dollars instead of [-1, 1], centimetres instead of metres: the same model
-    scaled = DPRidge(**HUGE, alpha=0.01 * 1e4, data_norm=100.0, target_range=(1000.0, 3000.0)).fit(
+    method = OutputPerturbation(alpha=0.01 * 1e4)
+    scaled = DPRidge(**HUGE, method=method, data_norm=100.0, target_range=(1000.0, 3000.0)).fit(
         100 * X, 2000 + 1000 * y
     )
-    plain = DPRidge(**HUGE, alpha=0.01).fit(X, y)
+    plain = DPRidge(**HUGE, **PENALISED).fit(X, y)
     # the same noise, and each solution within the plan's accuracy
     tolerance = 1000 * 1.01 * 2 * plain.privacy_.plan["accuracy"]
     np.testing.assert_allclose(
@@ -83,7 +85,8 @@ def test_ridge_limit_in_the_users_units():
 
 def test_constrained_ridge_lies_on_the_sphere_and_is_optimal():
     X, y = regression()
-    model = DPRidge(**HUGE, alpha=1e-3, coef_norm=0.2, fit_intercept=False).fit(X, y)
+    method = OutputPerturbation(alpha=1e-3, coef_norm=0.2)
+    model = DPRidge(**HUGE, method=method, fit_intercept=False).fit(X, y)
     assert np.linalg.norm(model.coef_) == pytest.approx(0.2, rel=1e-4)
     # the same as ridge with the multiplier of the constraint
     gradient = X.T @ (X @ model.coef_ - y) / 400
@@ -98,7 +101,7 @@ def test_constrained_ridge_lies_on_the_sphere_and_is_optimal():
 def test_add_remove_needs_less_noise_and_names_its_caveat():
     X, y = classification()
     for estimator, ratio in ((DPLogisticRegression(classes=[0, 1]), 0.75), (DPRidge(), 0.85)):
-        estimator.set_params(alpha=0.1, preparation=None)
+        estimator.set_params(method=OutputPerturbation(alpha=0.1))
         one = clone(estimator).fit(X, y).privacy_
         estimator.set_params(neighbouring="add_remove", n_public=400)
         other = estimator.fit(X, y).privacy_
@@ -121,9 +124,11 @@ def test_inferred_classes_warn_and_declared_ones_do_not():
 
 def test_alpha_zero_uses_a_public_penalty():
     X, y = regression()
-    model = DPRidge(coef_norm=0.5, preparation=None).fit(X, y)
-    zero = DPRidge(alpha=0, coef_norm=0.5, preparation=None)
-    assert zero.fit(X, y).alpha_ == model.alpha_ > 0
+    model, zero = (
+        DPRidge(method=OutputPerturbation(alpha=alpha, coef_norm=0.5)).fit(X, y)
+        for alpha in ("auto", 0)
+    )
+    assert zero.alpha_ == model.alpha_ > 0
 
 
 def test_single_class_with_declared_classes():

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from linear_models import CLASSIFIER_LOSSES, EXACT, data, estimator, every_loss, regression
 
 from skdp import DPLinearClassifier, DPLinearRegressor
+from skdp.methods import ExponentialMechanism, OutputPerturbation, PhasedOutputPerturbation
 
 # --- penalties, methods and plans ------------------------------------------------------------
 
@@ -21,15 +22,11 @@ SAMPLED = ("log_loss", "squared_error")
 def test_population_penalises_at_least_as_much(loss):
     for n, epsilon, coef_norm in ((300, 1.0, None), (300, 100.0, None), (3000, 10.0, 1.0)):
         X, y = data(loss, n=n)
+        shared = {"epsilon": epsilon, "coef_norm": coef_norm, "random_state": 0}
         alphas = [
-            estimator(
-                loss, epsilon=epsilon, coef_norm=coef_norm, objective=objective, method="output",
-                random_state=0,
-            )
-            .fit(X, y)
-            .alpha_
-            for objective in ("empirical", "population")
-        ]  # fmt: skip
+            estimator(loss, population=population, **shared).fit(X, y).alpha_
+            for population in (False, True)
+        ]
         assert alphas[0] <= alphas[1] * (1 + 2e-3)  # to the accuracy of the search
     assert alphas[0] < alphas[1]
 
@@ -37,26 +34,25 @@ def test_population_penalises_at_least_as_much(loss):
 @every_loss
 def test_alpha_zero(loss):
     X, y = data(loss)
-    for method in ("auto", "output"):
-        with pytest.raises(ValueError, match="alpha == 0 needs coef_norm"):
-            estimator(loss, alpha=0, method=method).fit(X, y)
-    output = estimator(loss, alpha=0, method="output", coef_norm=1.0, random_state=0).fit(X, y)
-    auto = estimator(loss, alpha="auto", method="output", coef_norm=1.0, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="alpha == 0 needs coef_norm"):
+        estimator(loss, alpha=0).fit(X, y)
+    with pytest.raises(ValueError, match="alpha == 0 needs delta > 0"):
+        estimator(loss, alpha=0, method="auto", delta=0.0).fit(X, y)
+    output = estimator(loss, alpha=0, coef_norm=1.0, random_state=0).fit(X, y)
+    auto = estimator(loss, alpha="auto", coef_norm=1.0, random_state=0).fit(X, y)
     assert output.alpha_ == auto.alpha_ > 0
     np.testing.assert_array_equal(output.coef_, auto.coef_)
-    phased = estimator(loss, alpha=0, method="phased", random_state=0).fit(X, y)
+    phased = estimator(loss, alpha=0, method=PhasedOutputPerturbation, random_state=0).fit(X, y)
     assert phased.alpha_ == 0
-    assert phased.privacy_.method == "phased"
+    assert phased.privacy_.method == "PhasedOutputPerturbation"
     assert np.isfinite(phased.coef_).all()
-    chosen = estimator(loss, alpha=0, coef_norm=1.0, random_state=0).fit(X, y)
-    assert chosen.privacy_.method in ("output", "phased")
 
 
 @every_loss
 def test_smoothing_is_reported_and_small(loss):
     """The bias of the envelope is a small part of what the noise costs; the width is public."""
     X, y = data(loss)
-    model = estimator(loss, alpha=0.1, method="output", random_state=0).fit(X, y)
+    model = estimator(loss, alpha=0.1, random_state=0).fit(X, y)
     plan, release = model.privacy_.plan, model.privacy_.releases[0]
     kinked = loss in ("hinge", "absolute_error", "quantile")
     assert ("smoothing" in plan) == kinked
@@ -74,8 +70,8 @@ def test_smoothing_is_reported_and_small(loss):
 def test_a_tilt_that_is_too_large_warns(loss):
     X, y = data(loss, n=50)
     silent = estimator(loss, tilt=1e-3, coef_norm=0.1, random_state=0).fit(X, y)
-    plain = estimator(loss, method="output", coef_norm=0.1, random_state=0).fit(X, y)
-    assert silent.privacy_.method == "output"
+    plain = estimator(loss, coef_norm=0.1, random_state=0).fit(X, y)
+    assert silent.privacy_.method == "OutputPerturbation"
     assert silent.coef_ == pytest.approx(plain.coef_, abs=0.5)
     model = estimator(loss, tilt=1e3, coef_norm=1.0, random_state=0)
     with pytest.warns(
@@ -90,8 +86,6 @@ def test_a_tilt_that_is_too_large_warns(loss):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "phased"}, "tilt > 0 needs method='output'"),
-        ({"method": "exponential", "delta": 0.0}, "tilt > 0 needs method='output'"),
         ({"neighbouring": "add_remove"}, "tilt > 0 is proven for neighbouring='replace_one' only"),
         ({"solver": "svrg"}, "SVRG (needs|works on batches of) records"),
     ],
@@ -123,13 +117,13 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
 def test_exponential_mechanism_needs_pure_privacy(loss):
     X, y = data(loss, d=1, n=40)
     for delta in (1e-6, 0.1):
-        with pytest.raises(ValueError, match="For delta > 0 take method="):
-            estimator(loss, method="exponential", delta=delta, coef_norm=0.5).fit(X, y)
+        with pytest.raises(ValueError, match="gives pure privacy: delta must be 0"):
+            estimator(loss, method=ExponentialMechanism, delta=delta, coef_norm=0.5).fit(X, y)
     parameters = {} if loss in SAMPLED else {"alpha": 0.5}
     model = estimator(
-        loss, method="exponential", delta=0.0, coef_norm=0.5, random_state=0, **parameters
+        loss, method=ExponentialMechanism, delta=0.0, coef_norm=0.5, random_state=0, **parameters
     ).fit(X, y)
-    assert model.privacy_.method == "exponential"
+    assert model.privacy_.method == "ExponentialMechanism"
     assert model.alpha_ == parameters.get("alpha", 0.0)
     intercept = model.intercept_ - (0.0 if loss in CLASSIFIER_LOSSES else 5.0)
     assert np.hypot(np.ravel(model.coef_)[0], np.ravel(intercept)[0] / 0.1) <= 0.5 * (1 + 1e-9)
@@ -138,7 +132,7 @@ def test_exponential_mechanism_needs_pure_privacy(loss):
             ValueError,
             match="classes declares 3 labels, but method='exponential' supports two only",
         ):
-            estimator(loss, 3, method="exponential", delta=0.0, coef_norm=0.5).fit(X, y)
+            estimator(loss, 3, method="exponential", delta=0.0).fit(X, y)
 
 
 # --- layouts -----------------------------------------------------------------------------------
@@ -151,9 +145,7 @@ def test_layouts_and_precisions(loss, tilt):
     X, y = data(loss)
     X = np.round(X, 2) * (np.random.default_rng(0).random(X.shape) < 0.7)
     models = [
-        estimator(loss, alpha=0.1, tilt=tilt, coef_norm=1.0, method="output", random_state=0).fit(
-            layout, y
-        )
+        estimator(loss, alpha=0.1, tilt=tilt, coef_norm=1.0, random_state=0).fit(layout, y)
         for layout in (
             X,
             np.asfortranarray(X),
@@ -173,19 +165,19 @@ def test_layouts_and_precisions(loss, tilt):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("method", "budget", "message"),
     [
-        ({"method": "phased", "calibration": "paper"}, "epsilon < 1"),
-        ({"method": "phased", "calibration": "paper", "epsilon": 0.5, "delta": 0}, "delta > 0"),
-        ({"method": "exponential", "calibration": "paper", "delta": 0}, "calibration"),
-        ({"solver": "svrg", "tilt": 0.5}, "batches"),
+        (PhasedOutputPerturbation(calibration="paper"), {}, "epsilon < 1"),
+        (PhasedOutputPerturbation(calibration="paper"), {"epsilon": 0.5, "delta": 0}, "delta > 0"),
+        (PhasedOutputPerturbation(calibration="printed"), {}, "calibration == 'printed'"),
+        (OutputPerturbation(solver="svrg", tilt=0.5), {}, "batches"),
     ],
 )
-def test_impossible_combinations_are_refused_before_the_data_are_looked_at(parameters, message):
+def test_impossible_combinations_are_refused_before_the_data_are_looked_at(method, budget, message):
     X = np.full((5, 2), np.nan)
     for model in (DPLinearClassifier(classes=[0, 1]), DPLinearRegressor()):
         with pytest.raises(ValueError, match=message):
-            model.set_params(**parameters).fit(X, [0, 1, 0, 1, 0])
+            model.set_params(method=method, **budget).fit(X, [0, 1, 0, 1, 0])
 
 
 def test_reports_do_not_depend_on_earlier_fits():

@@ -23,13 +23,14 @@ from skdp import (
     DPRidge,
     PrivacyLeakWarning,
 )
+from skdp.methods import ExponentialMechanism, OutputPerturbation, PhasedOutputPerturbation
 
 # --- the same as others ----------------------------------------------------------------------
 
 
 def fitted_alike(kinds, X, y, **parameters):
     """The two estimators, which release the same."""
-    delta = 0.0 if parameters["method"] == "exponential" else 1e-6
+    delta = 0.0 if parameters["method"].is_pure else 1e-6
     ours, theirs = (kind(delta=delta, random_state=3, **parameters).fit(X, y) for kind in kinds)
     np.testing.assert_array_equal(ours.coef_, theirs.coef_)
     np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
@@ -37,30 +38,33 @@ def fitted_alike(kinds, X, y, **parameters):
     return ours, theirs
 
 
-LOG_LOSSES = [
-    (2, "output", 0.0), (3, "output", 0.0), (2, "output", 0.5), (3, "output", 0.5),
-    (2, "phased", 0.0), (3, "phased", 0.0), (2, "exponential", 0.0),
-]  # fmt: skip
+def in_a_ball(coef_norm, tilt):
+    """Return the methods that have a ball."""
+    return [
+        OutputPerturbation(coef_norm=coef_norm),
+        OutputPerturbation(coef_norm=coef_norm, tilt=tilt),
+        PhasedOutputPerturbation(coef_norm=coef_norm),
+        ExponentialMechanism(coef_norm=coef_norm),
+    ]
 
 
-@pytest.mark.parametrize(("k", "method", "tilt"), LOG_LOSSES)
-def test_log_loss_is_logistic_regression(k, method, tilt):
+@pytest.mark.parametrize(
+    ("k", "method"),
+    [(k, each) for k in (2, 3) for each in in_a_ball(1.0, 0.5) if k == 2 or not each.is_binary],
+    ids=str,
+)
+def test_log_loss_is_logistic_regression(k, method):
     X, y = classification(k=k, d=2)
-    ours, theirs = fitted_alike(
-        (DPLinearClassifier, DPLogisticRegression), X, y,
-        method=method, tilt=tilt, coef_norm=1.0, classes=range(k),
-    )  # fmt: skip
+    kinds = (DPLinearClassifier, DPLogisticRegression)
+    ours, theirs = fitted_alike(kinds, X, y, method=method, classes=range(k))
     np.testing.assert_array_equal(ours.predict_proba(X), theirs.predict_proba(X))
     np.testing.assert_array_equal(ours.predict_log_proba(X), theirs.predict_log_proba(X))
 
 
-@pytest.mark.parametrize(
-    ("method", "tilt"), [("output", 0.0), ("output", 0.05), ("phased", 0.0), ("exponential", 0.0)]
-)
-def test_squared_error_is_ridge(method, tilt):
+@pytest.mark.parametrize("method", in_a_ball(3.0, 0.05), ids=str)
+def test_squared_error_is_ridge(method):
     X, y = regression(d=2)
-    kinds = (DPLinearRegressor, DPRidge)
-    fitted_alike(kinds, X, y, method=method, tilt=tilt, coef_norm=3.0, target_range=RANGE)
+    fitted_alike((DPLinearRegressor, DPRidge), X, y, method=method, target_range=RANGE)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -103,10 +107,8 @@ def test_quantiles(quantile):
     model = DPLinearRegressor(
         loss="quantile",
         quantile=quantile,
-        alpha=1e-4,
         target_range=(-2.0, 2.0),
-        intercept_scaling=1.0,
-        preparation=None,
+        method=OutputPerturbation(alpha=1e-4, intercept_scaling=1.0),
         **EXACT,
     ).fit(X, y)
     assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.02)
@@ -156,7 +158,7 @@ def test_units_of_the_targets():
 @every_loss
 def test_probabilities_exist_for_log_loss_only(loss):
     X, y = data(loss)
-    model = estimator(loss, random_state=0)
+    model = estimator(loss, method="auto", random_state=0)
     for name in ("predict_proba", "predict_log_proba"):
         assert hasattr(model, name) == (loss == "log_loss")
     model.fit(X, y)

@@ -13,6 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import KFold, cross_val_predict
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation, SaddleOutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor, DPMaxGroupLossClassifier
@@ -243,10 +244,9 @@ def test_integers_that_are_too_long(name, exponent):
 
 
 def test_a_calibration_that_is_an_array():
-    """The mode of the groups depends on it before it is checked."""
     X, y = records(DPMaxGroupLossClassifier, n=10)
-    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], group_mode="auto")
-    model.set_params(calibration=np.array(["analytic", "paper"]), method="gradient")
+    method = SaddleOutputPerturbation(calibration=np.array(["analytic", "paper"]))
+    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], method=method)
     assert "calibration ==" in message_of(model, X, y, groups=np.resize(["a", "b"], 10))
 
 
@@ -259,14 +259,6 @@ def test_targets_with_nan_are_not_to_be_filled():
     X, y = np.full((20, 2), 0.1), np.full(20, np.nan)
     message = message_of(DPRidge(target_range=(0, 1), data_norm=1.0), X, y)
     assert message == "Input y contains NaN. Leave such records out."
-
-
-@pytest.mark.parametrize("bounds", [{"feature_bound": 1.0}, {"coef_norm_l1": 2.0}])
-@pytest.mark.parametrize("model", [DPRidge(target_range=(0, 1)), DPLogisticRegression()])
-def test_bounds_of_another_geometry_are_not_ignored(model, bounds):
-    X, y = np.full((20, 2), 0.1), np.arange(20) % 2
-    model = sklearn.base.clone(model).set_params(data_norm=1.0, **bounds)
-    assert "are for method='mirror_descent'" in message_of(model, X, y)
 
 
 def test_groups_need_one_name_per_record():
@@ -358,11 +350,16 @@ def test_ends_of_ranges_that_are_no_doubles_are_refused(kind, ends):
 
 
 @pytest.mark.parametrize("alpha", [5e-324, 1e-310, 1e-200])
-@pytest.mark.parametrize("kind", [DPRidge, DPAdversarialRegressor])
-def test_tiny_penalties_are_fitted_or_refused(kind, alpha):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(DPRidge, "output"), (DPRidge, None), (DPAdversarialRegressor, "auto"),
+     (DPAdversarialRegressor, None)],
+)  # fmt: skip
+def test_tiny_penalties_are_fitted_or_refused(kind, name, alpha):
     """Squares of the radius of solutions are beyond all doubles."""
     X, y = records(kind, n=50)
-    model = declared(kind, alpha=alpha, method="output")
+    own = {"method": OutputPerturbation(alpha=alpha)}
+    model = declared(kind, **({"method": name, "alpha": alpha} if name else own))
     with contextlib.suppress(ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert np.isfinite(model.fit(X, y).coef_).all()

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.privacy import PrivacyLeakWarning
 
 
@@ -65,7 +66,7 @@ def test_declared_labels_of_dtype_object_are_numbers_and_targets_are_refused(lab
 def test_clones_share_the_noise_of_a_seed_and_the_report_says_so(state):
     """The noise of two folds cancels in their difference: no total covers such fits."""
     X, y = records(DPRidge, n=400)
-    model = declared(DPRidge, random_state=state, method="output", alpha=1.0, preparation=None)
+    model = declared(DPRidge, random_state=state, method=OutputPerturbation(alpha=1.0))
     folds = cross_validate(model, X, y, cv=2, return_estimator=True)["estimator"]
     exact = [clone(model).set_params(epsilon=1e9, random_state=1) for _ in folds]
     exact = [

@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.methods import MirrorDescent
 from skdp.privacy import tightest_epsilon
 
-METHOD = {"method": "mirror_descent", "feature_bound": 1.0, "random_state": 0}
+METHOD = {"method": MirrorDescent(feature_bound=1.0), "random_state": 0}
 
 
 def data(n=4000, d=30, seed=0):
@@ -79,7 +80,8 @@ def test_three_classes_are_learnt(loss, relation):
 )
 def test_variants_learn_within_budget_and_ball(variant, algorithm):
     X, y = data(n=3000)
-    model = DPLogisticRegression(60.0, classes=[0, 1], mirror_variant=variant, **METHOD).fit(X, y)
+    method = MirrorDescent(variant, feature_bound=1.0)
+    model = DPLogisticRegression(60.0, classes=[0, 1], method=method, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.85
     assert math.fsum(np.abs(model.coef_[0])) + abs(model.intercept_[0]) <= 3.0
     assert model.privacy_.plan["algorithm"] == algorithm
@@ -90,8 +92,9 @@ def test_variants_learn_within_budget_and_ball(variant, algorithm):
 
 def test_entries_are_clipped_in_fit_and_prediction():
     X, y = data()
+    method = MirrorDescent(feature_bound=0.5)
     fit = DPLinearClassifier(
-        loss="squared_hinge", classes=[0, 1], **METHOD | {"feature_bound": 0.5}
+        loss="squared_hinge", classes=[0, 1], method=method, random_state=0
     ).fit
     wild, tame = fit(X, y), None
     scores = wild.decision_function(X)
@@ -128,42 +131,43 @@ def test_sparse_matrices_are_not_made_dense():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "message"),
+    ("estimator", "parameters", "message"),
     [
-        (DPLogisticRegression(data_norm=1.0), "clips the entries of X"),
-        (
-            DPLogisticRegression(
-                neighbouring="add_remove", mirror_variant="bias_reduced", classes=[0, 1]
-            ),
-            "replace_one",
+        (DPLogisticRegression(data_norm=1.0), {}, "clips the entries of X"),
+        *(
+            (
+                DPLogisticRegression(neighbouring="add_remove", classes=[0, 1]),
+                {"variant": variant},
+                "replace_one",
+            )
+            for variant in ("bias_reduced", "variance_reduced")
         ),
-        (
-            DPLogisticRegression(
-                neighbouring="add_remove", mirror_variant="variance_reduced", classes=[0, 1]
-            ),
-            "replace_one",
-        ),
-        (DPLogisticRegression(coef_norm=1.0, classes=[0, 1]), "has no ball and no solver"),
-        (DPLogisticRegression(alpha=1e12, classes=[0, 1]), "too large"),
-        (DPLogisticRegression(coef_norm_l1=0.0), "coef_norm_l1 == 0"),
-        (DPLogisticRegression(feature_bound=-1.0), "feature_bound == -1"),
-        (DPLinearClassifier(loss="hinge", classes=[0, 1]), "smooth losses"),
-        (DPLinearRegressor(loss="quantile"), "smooth losses"),
-        (DPLogisticRegression(mirror_variant="boosted", classes=[0, 1]), "mirror_variant"),
+        (DPLogisticRegression(alpha=1.0), {}, r"MirrorDescent\(alpha=...\) in place of alpha"),
+        (DPLogisticRegression(solver="newton"), {}, "has no solver"),
+        (DPLogisticRegression(classes=[0, 1]), {"alpha": 1e12}, "too large"),
+        (DPLogisticRegression(), {"alpha": 0.0}, "alpha == 0"),
+        (DPLogisticRegression(), {"coef_norm_l1": 0.0}, "coef_norm_l1 == 0"),
+        (DPLogisticRegression(), {"feature_bound": -1.0}, "feature_bound == -1"),
+        (DPLinearClassifier(loss="hinge", classes=[0, 1]), {}, "smooth losses"),
+        (DPLinearRegressor(loss="quantile"), {}, "smooth losses"),
+        (DPLogisticRegression(classes=[0, 1]), {"variant": "boosted"}, "variant == 'boosted'"),
     ],
     ids=str,
 )
-def test_mistakes_are_refused(estimator, message):
+def test_mistakes_are_refused(estimator, parameters, message):
     X, y = data(n=40)
+    method = MirrorDescent(**{"feature_bound": 1.0, **parameters})
     with pytest.raises(ValueError, match=message):
-        estimator.set_params(**METHOD | {"feature_bound": estimator.feature_bound or 1.0}).fit(X, y)
+        estimator.set_params(method=method).fit(X, y)
 
 
 @pytest.mark.slow
 def test_a_penalty_shrinks_the_coefficients():
     X, y = data(n=20_000)
     free, held = (
-        DPLogisticRegression(alpha=alpha, classes=[0, 1], **METHOD).fit(X, y)
+        DPLogisticRegression(
+            method=MirrorDescent(feature_bound=1.0, alpha=alpha), classes=[0, 1], random_state=0
+        ).fit(X, y)
         for alpha in ("auto", 1.0)
     )
     assert (free.alpha_, held.alpha_) == (0.0, 1.0)
@@ -182,7 +186,7 @@ def test_more_records_give_a_better_fit():
 
 def test_an_undeclared_bound_warns():
     X, y = data(n=200)
-    model = DPLogisticRegression(classes=[0, 1], **METHOD | {"feature_bound": None})
+    model = DPLogisticRegression(classes=[0, 1], method="mirror_descent", random_state=0)
     with pytest.warns(UserWarning, match="feature_bound was not declared"):
         model.fit(X, y)
     assert model.privacy_.plan["feature_bound"] == 1.0

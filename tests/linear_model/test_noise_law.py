@@ -16,6 +16,7 @@ from scipy import stats
 from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
+from skdp.methods import OutputPerturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss, ball_problem
 from skdp.solvers import Newton
@@ -41,11 +42,9 @@ def estimator(model, **kwargs):
     n_classes, fit_intercept = MODELS[model]
     kwargs = {
         "epsilon": 4.0,
-        "alpha": ALPHA,
-        "preparation": None,
+        "method": OutputPerturbation(alpha=ALPHA, intercept_scaling=SCALING),
         "data_norm": DATA_NORM,
         "fit_intercept": fit_intercept,
-        "intercept_scaling": SCALING,
         **kwargs,
     }
     if n_classes:

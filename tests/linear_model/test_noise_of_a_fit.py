@@ -69,7 +69,7 @@ CASES = {
     "three classes": (DPLogisticRegression(data_norm=1.0), 3, {"n": 1000, "d": 30}),
     "ridge, output": (DPRidge(method="output", **NUMBERS), "numbers", {}),
     "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {"d": 40}),
-    "output, printed": (DPRidge(method="output", preparation=None, **NUMBERS), "numbers", {}),
+    "output, printed": (DPRidge(method="output_perturbation", **NUMBERS), "numbers", {}),
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
     "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
     "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
@@ -104,7 +104,7 @@ def test_predicted_noise_is_that_of_fits_on_the_same_records(name):
 
 def test_of_printed_output_perturbation_it_is_that_of_its_release():
     X, y = table("numbers", 500, 4)
-    fitted = DPRidge(method="output", preparation=None, random_state=0, **NUMBERS).fit(X, y)
+    fitted = DPRidge(method="output_perturbation", random_state=0, **NUMBERS).fit(X, y)
     (release,) = fitted.privacy_.releases
     np.testing.assert_allclose(fitted.coef_noise_, release.noise_scale, rtol=1e-12)
     assert fitted.intercept_noise_ == pytest.approx(0.1 * release.noise_scale)

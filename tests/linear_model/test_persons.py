@@ -4,6 +4,7 @@ import itertools
 import pickle
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,13 @@ from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_roun
 from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
+from skdp.methods import (
+    ExponentialMechanism,
+    MirrorDescent,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+    SaddleOutputPerturbation,
+)
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -71,10 +79,9 @@ MODELS = {
     "groups, squares": GroupedRegressor(target_range=(-1, 1), group_names=[0, 1]),
 }
 #: Further methods. A penalty that outweighs the curvature of the others lets a person move far.
-WITH_OUTPUT = {"method": "output", "preparation": None, "alpha": 10.0}
-SADDLE = {
-    "classes": [0, 1], "group_names": [0, 1], "preparation": None, "alpha": 1.0, "coef_norm": 0.3
-}  # fmt: skip
+WITH_OUTPUT = {"method": OutputPerturbation(alpha=10.0)}
+GROUPS = {"classes": [0, 1], "group_names": [0, 1]}
+SADDLE = partial(SaddleOutputPerturbation, alpha=1.0, coef_norm=0.3)
 STRONG = {"alpha_bounds": (5.0, 20.0)}
 METHODS = {
     "output": DPLogisticRegression(classes=[0, 1], **WITH_OUTPUT),
@@ -103,17 +110,21 @@ METHODS_IF_REPLACED = {
     "moments, two classes": DPLogisticRegressionCV(classes=[0, 1], method="newton"),
     "hypergradient": DPLogisticRegressionCV(classes=[0, 1], method="hypergradient", **STRONG),
     "exponential, tuning": DPLogisticRegressionCV(classes=[0, 1], method="exponential", **STRONG),
-    "phased": DPLogisticRegression(classes=[0, 1], method="phased", alpha=10.0, coef_norm=0.1),
-    "mirror descent": DPLogisticRegression(
-        classes=[0, 1], method="mirror_descent", coef_norm_l1=0.1
+    "phased": DPLogisticRegression(
+        classes=[0, 1], method=PhasedOutputPerturbation(alpha=10.0, coef_norm=0.1)
     ),
-    "saddle, groups": GroupedClassifier(method="output", group_proportions=[0.5, 0.5], **SADDLE),
-    "saddle, groups, histogram": GroupedClassifier(method="output", max_group_weight=3.0, **SADDLE),
+    "mirror descent": DPLogisticRegression(
+        classes=[0, 1], method=MirrorDescent(feature_bound=1.0, coef_norm_l1=0.1)
+    ),
+    "saddle, groups": GroupedClassifier(method=SADDLE(), group_proportions=[0.5, 0.5], **GROUPS),
+    "saddle, groups, histogram": GroupedClassifier(method=SADDLE(max_group_weight=3.0), **GROUPS),
     "public rule": DPRidgeCV(target_range=(0, 1), method="public", **STRONG),
 }
 #: Proven for persons whose number is public, and for weights that add up to 1.
 METHODS_OF_FULL_PERSONS = {
-    "tilted": DPLogisticRegression(classes=[0, 1], tilt=0.5, coef_norm=1.0, **WITH_OUTPUT),
+    "tilted": DPLogisticRegression(
+        classes=[0, 1], method=OutputPerturbation(alpha=10.0, tilt=0.5, coef_norm=1.0)
+    ),
 }
 MODELS |= METHODS | METHODS_IF_REPLACED
 WEIGHTED = [
@@ -126,7 +137,7 @@ WEIGHTED = [
 #: Long ones.
 SEARCHED = {
     "saddle, groups, floored": GroupedClassifier(
-        method="output", max_group_weight=3.0, group_mode="floored", **SADDLE
+        method=SADDLE(max_group_weight=3.0, clip_groups=True), **GROUPS
     ),
     "bilevel": DPLogisticRegressionCV(classes=[0, 1], method="bilevel", **STRONG),
     "bilevel, steps": DPRidgeCV(
@@ -180,8 +191,8 @@ ORDERED = [
 def declared(model, relation="replace_one", epsilon=20.0):
     given = (MODELS | SEARCHED)[model] if isinstance(model, str) else model
     model = clone(given).set_params(epsilon=epsilon, neighbouring=relation, random_state=0)
-    is_entrywise = getattr(model, "method", "") == "mirror_descent"
-    model.set_params(**{"feature_bound" if is_entrywise else "data_norm": 1.0})
+    if not isinstance(model.method, MirrorDescent):
+        model.set_params(data_norm=1.0)
     return model.set_params(n_public=N_PERSONS) if relation == "add_remove" else model
 
 
@@ -318,7 +329,8 @@ def test_no_weight_below_1_moves_a_release_by_more(name, relation, monkeypatch):
 def test_densities_of_draws_hide_a_person(is_slack):
     """The exponent moves by an oscillation of at most epsilon over the ball."""
     rng, found = np.random.default_rng(0), []
-    given = DPLogisticRegression(classes=[0, 1], method="exponential", delta=0.0, coef_norm=2.0)
+    method = ExponentialMechanism(coef_norm=2.0)
+    given = DPLogisticRegression(classes=[0, 1], method=method, delta=0.0)
     model = declared(given, epsilon=1.0)
     points = rng.normal(size=(300, D + 1))
     points *= 2.0 / np.linalg.norm(points, axis=1, keepdims=True)
@@ -430,8 +442,8 @@ def test_no_release_of_partitions_moves_by_more(name, relation, monkeypatch, on_
 
 def test_phases_have_persons(monkeypatch):
     """One phase changes, by one person; phases by the rank of the id all change."""
-    given = {"method": "phased", "calibration": "paper", "alpha": 10.0, "coef_norm": 0.1}
-    model = declared(DPLogisticRegression(classes=[0, 1], **given), epsilon=0.9)
+    method = PhasedOutputPerturbation(coef_norm=0.01)
+    model = declared(DPLogisticRegression(classes=[0, 1], method=method), epsilon=1000.0)
     tables = [neighbours(np.random.default_rng(k), "replace_one") for k in range(4)]
     found = [moves(model, each, monkeypatch) for each in tables]
     assert max(map(max, found)) <= 1.0

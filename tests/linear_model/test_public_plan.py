@@ -12,9 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from linear_models import made
 
 import skdp.algorithms.output.kernel
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.problems import MAX_SIZE_RATIO
 
 LOW, HIGH = -1.0, 3.0
@@ -24,10 +26,10 @@ every_model = pytest.mark.parametrize("model", MODELS)
 
 
 def estimator(model, **kwargs):
-    kwargs = {"preparation": None, **kwargs}
+    method, kwargs = made(OutputPerturbation, kwargs)
     if model == "ridge":  # the plan of "gradient" has a number that was released
-        kwargs = {"method": "output", **kwargs}
-        return DPRidge(target_range=(LOW, HIGH), **kwargs)
+        return DPRidge(target_range=(LOW, HIGH), method=method, **kwargs)
+    kwargs["method"] = "auto" if method.alpha == "auto" else method
     return DPLogisticRegression(classes=range(MODELS[model]), **kwargs)
 
 

@@ -5,6 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from every_estimator import ESTIMATORS, REGRESSORS, declared, records
+from fit_cases import METHOD_TABLES
+
+from skdp.methods import OutputPerturbation
 
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
 
@@ -79,9 +82,8 @@ def test_a_result_that_is_mostly_noise_warns(kind, delta):
     elif kind.__name__.endswith("CV"):
         options["method"] = "newton" if "Logistic" in kind.__name__ else "sufficient_statistics"
     else:
-        options["method"] = "output"
-        if "preparation" in kind().get_params():
-            options["preparation"] = None
+        names = "output_perturbation", "saddle", "output"
+        options["method"] = next(name for name in names if name in METHOD_TABLES[kind])
     X, y = records(kind, n=30)
     few = seen(declared(kind, epsilon=0.01, **options), X, y)
     assert any("the result is mostly noise" in text for _, text in few)
@@ -109,7 +111,7 @@ def test_the_length_of_the_noise_is_that_of_its_law(delta):
     """Spherical Laplace noise is far longer than Gaussian noise in many dimensions."""
     kind = ESTIMATORS[0]
     X, y = records(kind, n=2000, d=100)
-    model = declared(kind, delta=delta, method="output", preparation=None, alpha=0.01)
+    model = declared(kind, delta=delta, method=OutputPerturbation(alpha=0.01))
     said = any("mostly noise" in text for _, text in seen(model, X, y))
     release, plan = model.privacy_.releases[0], model.privacy_.plan
     mean = release.noise_scale * (101 if delta == 0 else 101**0.5)

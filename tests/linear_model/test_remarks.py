@@ -1,10 +1,10 @@
 """Remarks of reports: from public numbers, handed in by plans."""
 
 import numpy as np
-from sklearn.base import clone
 
-from skdp import DPMaxGroupLossClassifier, DPRidge
+from skdp import DPLinearClassifier, DPMaxGroupLossClassifier, DPRidge
 from skdp._estimator import noise_alarms
+from skdp.methods import PhasedSaddle
 from skdp.privacy import GaussianEvent, Neighbouring, Release
 
 RELATION = Neighbouring.REPLACE_ONE
@@ -22,17 +22,19 @@ def test_alarms_are_public_arithmetic():
 def test_a_report_tells_phases_bounds_and_rows():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (5000, 2)), rng.uniform(-1, 1, 5000)
-    printed = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), preparation=None)
-    report = clone(printed).set_params(solver="newton").fit(X, y).privacy_
+    report = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), method="phased").fit(X, y).privacy_
     plan, text = report.plan, str(report)
     sizes = ", ".join(map(str, plan["block_sizes"]))
     scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
     assert len(plan["block_sizes"]) > 1
     assert f"phases: {sizes} records with noise of scale {scales}" in text
-    assert f"output {plan['method_bounds']['output']:.3g}, phased " in text
     assert "rows are shortened to Euclidean norm 1\n" in text
-    alone = printed.set_params(method="output").fit(X, y)
-    assert "phases:" not in str(alone.privacy_) and "bound on" not in str(alone.privacy_)
+    assert "bound on" not in text
+    compared = DPLinearClassifier(1.0, 0.0, loss="hinge", data_norm=1.0, classes=[0, 1])
+    report = compared.fit(X, y > 0).privacy_
+    bound = report.plan["method_bounds"]["output_perturbation"]
+    assert f"output_perturbation {bound:.3g}, phased " in str(report)
+    assert "phases:" not in str(report)
 
 
 def test_a_report_tells_what_groups_weigh():
@@ -40,7 +42,7 @@ def test_a_report_tells_what_groups_weigh():
     X, y = rng.uniform(-0.5, 0.5, (2000, 2)), np.arange(2000) % 2
     model = DPMaxGroupLossClassifier(
         data_norm=1.0, classes=[0, 1], group_names=[0, 1], group_proportions=[0.95, 0.05],
-        max_group_weight=4.0, method="phased", preparation=None,
+        method=PhasedSaddle(max_group_weight=4.0),
     )  # fmt: skip
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text

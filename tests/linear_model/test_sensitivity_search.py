@@ -17,6 +17,7 @@ from plain_noise import Silent
 
 from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -111,7 +112,7 @@ def test_fit_on_duplicate_entries_is_fit_on_their_sums(estimator):
     """The estimators' own path bounds the true rows of a CSR matrix with duplicates."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
-    estimator.set_params(alpha=0.1, data_norm=0.5, random_state=3, preparation=None)
+    estimator.set_params(method=OutputPerturbation(alpha=0.1), data_norm=0.5, random_state=3)
     dense = estimator.fit(X, y).coef_.copy()
     tau = estimator.privacy_.plan["accuracy"]
     for container in (duplicated_csr, mislabelled_csr):
@@ -261,14 +262,10 @@ def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
     n, d, data_norm, alpha = 30, 2, 3.0, 0.7
     X, y = np.ones((n, d)), np.arange(n) % 2
     common = {
-        "alpha": alpha,
         "data_norm": data_norm,
-        "coef_norm": coef_norm,
         "fit_intercept": scaling > 0,
-        "intercept_scaling": scaling or 0.1,
         "neighbouring": relation,
-        "method": "output",
-        "preparation": None,
+        "method": OutputPerturbation(alpha, coef_norm, intercept_scaling=scaling or 0.1),
     }
     models = {
         LogisticLoss(): DPLogisticRegression(classes=[0, 1], **common),
@@ -300,10 +297,9 @@ def test_ridge_targets_stay_within_the_bound():
         weights = []
         for y in ([1e300, 7.0], [-1e300, 7.0]):
             model = DPRidge(
-                alpha=alpha,
+                method=OutputPerturbation(alpha=alpha),
                 target_range=(low, high),
                 fit_intercept=fit_intercept,
-                preparation=None,
             )
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(

@@ -12,10 +12,12 @@ import math
 
 import numpy as np
 import pytest
+from linear_models import made
 from scipy.special import expit, log_softmax, softmax
 
 from skdp.algorithms import plan_regularized_risk
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor
+from skdp.methods import OutputPerturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective, TiltedRisk
@@ -46,8 +48,8 @@ def estimator(model, **kwargs):
         parameters = {**parameters, "classes": range(n_classes)}
     else:
         parameters = {**parameters, "target_range": (-Y, Y)}
-    kwargs = {"fit_intercept": False, "method": "output", "preparation": None, **kwargs}
-    return kind(**parameters, **kwargs)
+    method, kwargs = made(OutputPerturbation, kwargs)
+    return kind(**parameters, method=method, fit_intercept=False, **kwargs)
 
 
 def plan_for(

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score
 from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
 from skdp.algorithms.core.means import plan_means
 from skdp.algorithms.legacy_solves.centering import plan_centering
+from skdp.methods import Output, OutputPerturbation
 from skdp.privacy.events import RECORD_RELATIONS
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
@@ -178,9 +180,9 @@ def test_solvers_with_batches(solver):
     """Weights and persons reach them; a certificate holds whatever they find."""
     X, y, weights = table(np.random.default_rng(9))
     given = {"sample_weight": weights, "user_ids": np.arange(N) // 3}
-    for options in ({"method": "output"}, {"method": "output", "preparation": None, "alpha": 0.1}):
+    for method in (Output, partial(OutputPerturbation, alpha=0.1)):
         models = [
-            declared("two classes", solver=each, **options).fit(X, y, **given)
+            declared("two classes", method=method(solver=each)).fit(X, y, **given)
             for each in ("newton", solver)
         ]
         noise = models[0].privacy_.releases[-1].noise_scale

@@ -25,7 +25,7 @@ from skdp.mechanisms.opendp_source import GROWTH, LOG_STEPS
 #: False alarms of each test of a law; their draws are not seeded.
 ALARM = 1e-6
 X = np.full((40, 2), 0.5)
-MODEL = DPRidge(1.0, 1e-6, method="output", preparation=None, data_norm=1.0, target_range=(-1, 1))
+MODEL = DPRidge(1.0, 1e-6, method="output_perturbation", data_norm=1.0, target_range=(-1, 1))
 
 
 class Counted(NoiseSource):

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp.linear_model import DPLogisticRegression
+from skdp.methods import OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 
 
@@ -135,10 +136,10 @@ def test_beats_every_public_alpha(n, d, signal, shift, kind):
     """Of output perturbation as it was printed."""
     X, y = planted(n + 10000, d, signal=signal, shift=shift, kind=kind)
     parts = X[:n], y[:n], X[n:], y[n:]
-    printed = DPLogisticRegression(method="output", preparation=None, classes=[0, 1])
+    printed = DPLogisticRegression(method=OutputPerturbation(), classes=[0, 1])
     ours = private_loss(cv(), 3, *parts)
     others = [
-        private_loss(clone(printed).set_params(alpha=alpha), 2, *parts)
+        private_loss(clone(printed).set_params(method__alpha=alpha), 2, *parts)
         for alpha in ("auto", 1e-3, 1e-2, 1e-1)
     ]
     assert ours < min(others)

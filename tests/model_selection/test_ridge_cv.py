@@ -116,7 +116,7 @@ def test_better_than_a_public_rule():
     tuned, fixed = [], []
     for seed in range(3):
         tuned.append(excess(ridge(random_state=seed).fit(X, y), X_test, clean))
-        printed = DPRidge(method="output", preparation=None, random_state=seed)
+        printed = DPRidge(method="output_perturbation", random_state=seed)
         fixed.append(excess(printed.fit(X, y), X_test, clean))
     zero = float(np.mean(clean**2))
     assert max(tuned) < 0.1 * min(fixed)

@@ -55,7 +55,7 @@ def test_an_accountant_recovers_the_claim_of_a_report():
 
 
 def test_report_is_plain_and_readable():
-    model = DPRidge(0.7, 1e-5, method="output", preparation=None)
+    model = DPRidge(0.7, 1e-5, method="output_perturbation")
     report = model.fit(np.eye(5), np.zeros(5)).privacy_
     plain = json.loads(json.dumps(report.to_dict()))
     assert plain["releases"][0]["event"]["type"] == "gaussian"

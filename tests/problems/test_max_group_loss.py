@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skdp.algorithms import GROUP_METHODS, GroupObjective, Run, plan_max_group_loss
+from skdp.algorithms import GroupObjective, Run, plan_max_group_loss
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.methods.choice import GROUP_METHODS
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
@@ -341,7 +342,7 @@ def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
         release_weights=joint,
         histogram_share=0.1,
     )
-    plan = GROUP_METHODS["output"].plan(objective, budget)
+    plan = GROUP_METHODS["saddle"].plan(objective, budget)
     result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
     assert result.plan.event == plan.event
     assert len(result.plan.proportions) == 3 and (result.weights is not None) == joint

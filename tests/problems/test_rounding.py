@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.output.one_shot import plan_output_perturbation
+from skdp.methods.choice import METHODS
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -181,7 +181,7 @@ def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_rounding_adds_at_most_3_percent_to_phases(epsilon, loss):
     objective = Objective(EmpiricalRisk(loss), Design(1.0, 50, 10**9))
-    plan = choose(METHODS, "phased", objective, PrivacyBudget(epsilon, 1e-10)).plan
+    plan = METHODS["phased"].plan(objective, PrivacyBudget(epsilon, 1e-10))
     for step in plan.phases:
         assert step.exact_sensitivity <= step.mechanism.sensitivity
         assert step.mechanism.sensitivity <= 1.03 * step.exact_sensitivity

@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
 from skdp import BudgetAccountant, DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.methods import OutputPerturbation
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 
 INF = math.inf
@@ -37,7 +38,14 @@ def planted(n, seed, d=20):
 
 
 @pytest.mark.parametrize(
-    "given", [{"delta": 0}, {"method": "output"}, {"alpha": 0.1}, {"loss": "hinge"}]
+    "given",
+    [
+        {"delta": 0},
+        {"method": "output"},
+        {"method": OutputPerturbation(alpha=0.1)},
+        {"alpha": 0.1},
+        {"loss": "hinge"},
+    ],
 )
 def test_several_classes_need_the_log_loss_and_noisy_gradients(given):
     with pytest.raises(ValueError, match="needs the log loss and noisy gradients"):
@@ -64,8 +72,9 @@ def test_sensitivity_is_the_proven_one(relation, norm):
     """Written down again for large coefficients, where the log loss has slopes up to 1."""
     n, d, a, alpha, bound, scaling = 50, 4, 0.7, 1e-4, 3.0, 0.2
     fitted = classifier(
-        attack_norm=norm, attack_radius=a, alpha=alpha, data_norm=bound, intercept_scaling=scaling,
-        neighbouring=relation, n_public=n if relation == "add_remove" else None, coef_norm=1e5,
+        method=OutputPerturbation(alpha=alpha, coef_norm=1e5, intercept_scaling=scaling),
+        attack_norm=norm, attack_radius=a, data_norm=bound,
+        neighbouring=relation, n_public=n if relation == "add_remove" else None,
     ).fit(np.eye(n, d), np.arange(n) % 2)  # fmt: skip
     lifted = bound + a * (1 if norm == 2 else 2)
     lipschitz = math.hypot(lifted, scaling * bound)
@@ -83,20 +92,16 @@ def test_sensitivity_is_the_proven_one(relation, norm):
 )
 def test_without_an_attack_it_is_the_plain_model(relation, calibration):
     X, y = planted(300, 0, d=3)
-    common = {"neighbouring": relation, "random_state": 0, "calibration": calibration}
-    if calibration == "paper":
-        common["coef_norm"] = 5.0
-    printed = {"method": "output", "preparation": None, **common}
+    coef_norm = 5.0 if calibration == "paper" else None
+    method = OutputPerturbation(calibration=calibration, coef_norm=coef_norm)
+    common = {"neighbouring": relation, "random_state": 0, "method": method}
     for robust, plain in [
+        (classifier(attack_radius=0, **common), DPLogisticRegression(classes=[0, 1], **common)),
         (
-            classifier(attack_radius=0, method="output", **common),
-            DPLogisticRegression(classes=[0, 1], **printed),
+            classifier(attack_radius=0, loss="hinge", **common),
+            DPLinearClassifier(classes=[0, 1], loss="hinge", **common),
         ),
-        (
-            classifier(attack_radius=0, loss="hinge", method="output", **common),
-            DPLinearClassifier(classes=[0, 1], loss="hinge", **printed),
-        ),
-        (regressor(attack_radius=0, method="output", **common), DPRidge(**printed)),
+        (regressor(attack_radius=0, **common), DPRidge(**common)),
     ]:
         robust.fit(X, y), plain.fit(X, y)
         reports = [model.privacy_.to_dict() for model in (robust, plain)]

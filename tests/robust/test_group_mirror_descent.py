@@ -14,6 +14,7 @@ from skdp.algorithms.mirror.linear import of_vertices
 from skdp.algorithms.worst_group.proportions import proportions_sensitivity
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.mechanisms import NoiseSource
+from skdp.methods import GroupMirrorDescent
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -29,18 +30,25 @@ from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearProblem
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
-METHOD = {"method": "mirror_descent", "feature_bound": 1.0, "random_state": 0}
 GROUPS = {"group_names": [0, 1], "group_proportions": [0.75, 0.25]}
-COUNTED = {"group_mode": "histogram", "group_proportions": None}
+COUNTED = {"group_proportions": "private"}
+ADDED = {"neighbouring": "add_remove", "n_public": 8000}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
-def classifier(**parameters):
-    return DPMaxGroupLossClassifier(**{"classes": [0, 1], **METHOD, **GROUPS, **parameters})
+def mirror(own):
+    """Mirror descent with parameters `own`."""
+    return {"method": GroupMirrorDescent(**{"feature_bound": 1.0, **own}), "random_state": 0}
 
 
-def regressor(**parameters):
-    return DPMaxGroupLossRegressor(**{"target_range": (-1, 1), **METHOD, **GROUPS, **parameters})
+def classifier(own=(), **parameters):
+    given = {"classes": [0, 1], **mirror(dict(own)), **GROUPS, **parameters}
+    return DPMaxGroupLossClassifier(**given)
+
+
+def regressor(own=(), **parameters):
+    given = {"target_range": (-1, 1), **mirror(dict(own)), **GROUPS, **parameters}
+    return DPMaxGroupLossRegressor(**given)
 
 
 def data(n=8000, d=12, seed=0):
@@ -82,14 +90,14 @@ def few_records(codes=(0, 1, 1, 1), value=1.0):
         {},
         {"delta": 0.0},
         COUNTED,
-        {"neighbouring": "add_remove", "n_public": 8000, **COUNTED},
+        {**ADDED, **COUNTED},
         {"classes": [0, 1, 2]},
     ],
     ids=str,
 )
 def test_both_groups_are_served_within_budget_and_ball(parameters):
     X, y, groups = data(8000)
-    model = classifier(epsilon=10.0, release_group_weights=True, **parameters)
+    model = classifier(epsilon=10.0, **parameters)
     model.fit(X, (y > 0).astype(int), groups=groups)
     if model.delta:  # without it, so few records give little
         assert max(model.group_losses(X, (y > 0).astype(int), groups).values()) < 0.66
@@ -99,14 +107,13 @@ def test_both_groups_are_served_within_budget_and_ball(parameters):
     assert report.neighbouring == model.neighbouring
     assert 9.0 < tightest_epsilon(report.event, model.delta) <= 10.0
     assert report.plan["n_draws"] == 2 * (report.plan["n_rounds"] - 1)
-    assert len(report.releases) == (3 if "group_mode" in parameters else 2)
-    if "group_mode" in parameters:
+    assert len(report.releases) == (3 if "group_proportions" in parameters else 2)
+    if "group_proportions" in parameters:
         unit = 1.0 if model.neighbouring == "add_remove" else math.sqrt(2.0)
         assert report.releases[0].sensitivity == pytest.approx(unit / 8000)
     assert model.group_weights_.sum() == pytest.approx(1.0)
     assert model.alpha_ == 0.0
     again = classifier(epsilon=10.0, **parameters).fit(X, (y > 0).astype(int), groups=groups)
-    assert not hasattr(again, "group_weights_")
     assert (again.coef_ == model.coef_).all()
 
 
@@ -114,7 +121,7 @@ def test_the_worst_group_gains_over_the_mean():
     X, y, groups = data()
     model = regressor(epsilon=3.0, fit_intercept=False).fit(X, y, groups=groups)
     plain = DPMaxGroupLossRegressor(
-        target_range=(-1, 1), epsilon=3.0, fit_intercept=False, **METHOD
+        target_range=(-1, 1), epsilon=3.0, fit_intercept=False, **mirror({})
     ).fit(X, y)
     losses = model.group_losses(X, y, groups)
     assert plain.privacy_.plan["n_draws"] == plain.privacy_.plan["n_rounds"] - 1  # one group
@@ -229,7 +236,7 @@ def test_csr_rows_stay_sparse(monkeypatch):
 def test_entries_are_clipped_in_fit_and_prediction():
     X, y, groups = data(600)
     wild, tame = (
-        classifier(feature_bound=0.5).fit(Z, (y > 0).astype(int), groups=groups)
+        classifier({"feature_bound": 0.5}).fit(Z, (y > 0).astype(int), groups=groups)
         for Z in (X, 0.5 * X)
     )
     assert (wild.coef_ == tame.coef_).all()
@@ -240,26 +247,17 @@ def test_entries_are_clipped_in_fit_and_prediction():
     ("model", "message"),
     [
         (classifier(data_norm=1.0), "clips the entries of X"),
-        *[
-            (classifier(neighbouring="add_remove", n_public=40, **more), "replace_one")
-            for more in (
-                {"group_mode": "public", "group_proportions": None},
-                {"mirror_variant": "boosted"},
-                {"mirror_variant": "bias_reduced"},
-            )
-        ],
-        (classifier(coef_norm=1.0), "has no ball and no solver"),
-        (classifier(group_mode="floored", group_proportions=None), "floored"),
+        (classifier(**ADDED, group_proportions="public"), "replace_one"),
+        (classifier({"variant": "boosted"}, **ADDED), "replace_one"),
+        (classifier({"variant": "bias_reduced"}, **ADDED), "replace_one"),
+        (classifier(solver="gda"), "has no solver"),
+        (classifier(alpha=0.1), "has no penalty"),
         (classifier(loss="hinge"), "smooth losses"),
-        (classifier(feature_bound=0.0), "feature_bound == 0"),
+        (classifier({"feature_bound": 0.0}), "feature_bound == 0"),
         (regressor(loss="quantile"), "smooth losses"),
-        (classifier(mirror_variant="anytime"), "mirror_variant"),
-        (
-            classifier(mirror_variant="boosted", group_mode="histogram", group_proportions=None),
-            "whole budget on each part",
-        ),
-        (regressor(coef_norm_l1=-1.0), "coef_norm_l1 == -1"),
-        (regressor(calibration="paper"), "has no calibration"),
+        (classifier({"variant": "anytime"}), "variant"),
+        (classifier({"variant": "boosted"}, **COUNTED), "whole budget on each part"),
+        (regressor({"coef_norm_l1": -1.0}), "coef_norm_l1 == -1"),
     ],
     ids=str,
 )

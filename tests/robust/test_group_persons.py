@@ -7,6 +7,7 @@ from group_models import GROUPS, NAMES, X, Y
 from laboratory import Laboratory
 
 from skdp import BudgetAccountant
+from skdp.methods import GroupMirrorDescent, PhasedSaddle, SaddleOutputPerturbation
 from skdp.problems import Design, GroupWeights, Records
 from skdp.problems.rounding import two_sums
 from skdp.robust import (
@@ -17,6 +18,11 @@ from skdp.robust import (
 
 IDS = np.arange(len(X)) // 3
 DECLARED = {"group_names": NAMES, "data_norm": 1.0, "random_state": 0}
+PAPER = {
+    "method": PhasedSaddle(calibration="paper"),
+    "epsilon": 0.5,
+    "group_proportions": [0.5, 0.5],
+}
 
 
 def classifier(**parameters):
@@ -38,30 +44,20 @@ def test_columns_of_ids_and_groups_are_no_features():
 
 
 def test_largest_weights_follow_from_the_number_of_persons():
-    _, weights = DPMaxGroupLossClassifier, classifier()
+    model = classifier()
     few, many = (Design(3, 1.0, n) for n in (len(set(IDS)), len(X)))
-    assert weights._weight_bound(few) < weights._weight_bound(many)
+    assert model._weight_bound(few) < model._weight_bound(many)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"group_mode": "public"}, "sizes of the groups"),
+        ({"group_proportions": "public"}, "sizes of the groups"),
         ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
+        ({"method": GroupMirrorDescent(), "data_norm": None}, "has no proof for user_ids"),
         ({"method": "rgda"}, "'rgda' has no proof"),
-        (
-            {
-                "calibration": "paper",
-                "method": "phased",
-                "epsilon": 0.5,
-                "group_proportions": [0.5, 0.5],
-            },
-            "'paper' has no proof for user_ids",
-        ),
-        (
-            {"method": "phased", "preparation": None, "neighbouring": "add_remove"},
-            "no proof for neighbouring='add_remove'",
-        ),
+        (PAPER, "single records only"),
+        ({"method": "phased", "neighbouring": "add_remove"}, "'replace_one' only"),
     ],
 )
 def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, message):
@@ -79,12 +75,11 @@ def test_networks_and_what_else_has_no_proof_for_weights():
         network.fit(X, Y, groups=GROUPS, user_ids=IDS)
     with pytest.raises(ValueError, match="no proof for sample_weight"):
         network.fit(X, Y, groups=GROUPS, sample_weight=weights)
-    paper = {"calibration": "paper", "method": "phased", "epsilon": 0.5}
     for given, message in (
-        ({"group_mode": "public"}, "sizes of the groups"),
+        ({"group_proportions": "public"}, "sizes of the groups"),
         ({"method": "rgda"}, "'rgda' has no proof for weights"),
         ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
-        (paper | {"group_proportions": [0.5, 0.5]}, "'paper' has no proof"),
+        (PAPER, "'paper' has no proof"),
     ):
         model = classifier(accountant=accountant, weight_bound=1.0).set_params(**given)
         with pytest.raises(ValueError, match=message):
@@ -97,8 +92,8 @@ def test_networks_and_what_else_has_no_proof_for_weights():
     [
         {},
         {"method": "output"},
-        {"method": "output", "preparation": None},
-        {"group_mode": "floored"},
+        {"method": "saddle"},
+        {"method": PhasedSaddle(clip_groups=True)},
     ],
 )
 def test_records_of_weight_0_are_as_good_as_absent(given):
@@ -118,13 +113,13 @@ def test_records_of_weight_0_are_as_good_as_absent(given):
     assert model.privacy_.unit == "record"
     if "group_proportions_" in vars(model):
         expected = np.mean(groups[~is_wrong] == "a")
-        if given.get("preparation", "auto") is None:  # in units of all records
+        if model.method == "saddle":  # in units of all records
             expected *= np.mean(~is_wrong)
         assert model.group_proportions_[0] == pytest.approx(expected, abs=0.02)
 
 
 def test_proportions_of_weights_have_the_rounding_of_their_sums():
-    model, ids = classifier(method="output", preparation=None, weight_bound=1.0), np.arange(len(X))
+    model, ids = classifier(method="saddle", weight_bound=1.0), np.arange(len(X))
     sensitivities = []
     for given in ({}, {"sample_weight": np.ones(len(X))}, {"user_ids": ids}):
         with Laboratory() as laboratory:
@@ -149,14 +144,17 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
     ("given", "shares"),
     [
         *(
-            ({"method": "output", **more}, shares)
-            for more in ({}, {"method": "phased"}, {"solver": "saga"})
-            for shares in (None, [0.6, 0.4])
+            (given, shares)
+            for given in (
+                {"method": "saddle"},
+                {"method": "phased"},
+                {"method": "saddle", "solver": "saga"},
+                {"delta": 0.0},
+            )
+            for shares in ("private", [0.6, 0.4])
         ),
-        ({"delta": 0.0}, None),
-        ({"delta": 0.0}, [0.6, 0.4]),
-        ({"method": "output", "group_mode": "floored"}, None),
-        ({"method": "phased", "group_mode": "floored"}, None),
+        ({"method": SaddleOutputPerturbation(clip_groups=True)}, "private"),
+        ({"method": PhasedSaddle(clip_groups=True)}, "private"),
     ],
 )
 def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):
@@ -164,7 +162,7 @@ def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):
     once, own, groups = (np.repeat(part, 1, axis=0) for part in (X, Y, GROUPS))
     thrice = tuple(np.repeat(part, 3, axis=0) for part in (X, Y, GROUPS))
     ids = np.arange(len(X))
-    model = classifier(preparation=None, group_proportions=shares, epsilon=20.0, **given)
+    model = classifier(group_proportions=shares, epsilon=20.0, **given)
     expected = model.fit(once, own, groups=groups, user_ids=ids).coef_.copy()
     model.fit(thrice[0], thrice[1], groups=thrice[2], user_ids=np.repeat(ids, 3))
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-3, atol=1e-4)

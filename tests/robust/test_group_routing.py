@@ -17,10 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from skdp.preprocessing import BoundedScaler
 from skdp.robust import DPMaxGroupLossClassifier
 
-#: Most fits here do not care how large the groups are.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:group_proportions were not declared", "ignore:Parts around a private fit"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:Parts around a private fit")
 
 
 # ----------------------------------------------------------------- frames, pipelines, and searches

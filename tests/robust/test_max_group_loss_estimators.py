@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from group_models import (
     FEW,
     GROUPS,
-    MODES,
     NAMES,
     X,
     Y,
@@ -29,25 +28,22 @@ from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.algorithms import MaxGroupLossPlan
+from skdp.methods import SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
-
-#: Most fits here do not care how large the groups are.
-pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not declared")
-
 
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
 @every_model
 def test_clone_pickle_and_repr(model):
-    fitted = model(
-        2.0, 1e-5, group_proportions={"most": 0.7, "few": 0.3}, release_group_weights=True
-    )
+    own = {"release_group_weights": True}
+    fitted = model(2.0, 1e-5, group_proportions={"most": 0.7, "few": 0.3}, own=own)
     fitted.fit(X, Y, groups=GROUPS)
-    assert clone(fitted).get_params() == fitted.get_params()
-    parameters = set(inspect.signature(type(fitted)).parameters)
-    assert set(fitted.get_params()) == parameters
+    parameters, copied = (each.get_params() for each in (fitted, clone(fitted)))
+    assert repr(parameters.pop("method")) == repr(copied.pop("method"))  # a copy of it
+    assert parameters == copied
+    assert set(fitted.get_params(deep=False)) == set(inspect.signature(type(fitted)).parameters)
     stored = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(stored.predict(X), fitted.predict(X))
     assert stored.privacy_ == fitted.privacy_
@@ -74,17 +70,21 @@ def pickled_fit(model):
 
 #: Parameters that are refused, and a part of the message.
 REFUSED = [
+    *one_at_a_time("max_group_weight", method__max_group_weight=[0.99, math.nan, math.inf, "10"]),
+    *one_at_a_time("histogram_share", method__histogram_share=[0.0, 1.0, True, "auto"]),
+    *one_at_a_time("release_group_weights", method__release_group_weights=["yes", None]),
+    *one_at_a_time("clip_groups", method__clip_groups=["yes", None]),
     *one_at_a_time(
-        group_mode=["private", None], max_group_weight=[0.99, math.nan, math.inf, "10"],
-        histogram_share=[0.0, 1.0, True], release_group_weights=["yes", None],
         neighbouring=["add_remove"], method=["exponential"], epsilon=[0.0], loss=["log"],
         group_names=[[], "most", [["most", "few"]], ["most"], [0, 1]],
         group_proportions=[
-            [1.0], 0.5, [0.5, 0.3, 0.2], [1.5, -0.5], [math.nan, 1.0], [math.inf, 0.0],
+            None, [1.0], 0.5, [0.5, 0.3, 0.2], [1.5, -0.5], [math.nan, 1.0], [math.inf, 0.0],
             ["0.5", "0.5"], "equal", [[0.5, 0.5]], {"most": 0.5, "few": None},
         ],
     ),
-    *one_at_a_time("newton", solver=["newton"]),
+    *one_at_a_time("newton", method__solver=["newton"]),
+    *one_at_a_time("has the solver", solver=["saga"]),
+    *one_at_a_time("penalty of its own", alpha=[0.1]),
     *one_at_a_time("twice", group_names=[["most", "few", "most"]]),
     *one_at_a_time(
         "group_names contains missing",
@@ -98,14 +98,14 @@ REFUSED = [
             {"most": 1.0}, {"most": 0.5, "few": 0.4, "else": 0.1}, {0: 0.5, 1: 0.5},
         ],
     ),
-    *[({"group_proportions": [0.5, 0.5], "group_mode": mode}, "proportions") for mode in MODES[1:]],
-    ({"method": "gradient", "group_mode": "floored"}, "floored"),
+    ({"method__clip_groups": True}, "clip_groups=True is for"),  # not for declared ones
     ({"method": "gradient", "delta": 0.0}, "delta > 0"),
-    ({"calibration": "paper", "method": "output"}, "calibration"),
-    ({"calibration": "paper", "release_group_weights": True}, "coefficients"),
-    ({"calibration": "paper", "group_mode": "histogram"}, "histogram"),
-    ({"calibration": "paper", "epsilon": 2.0}, "epsilon < 2"),
-    ({"calibration": "paper", "delta": 0.0}, "delta > 0"),
+    ({"method": "gradient", "alpha": 0.1}, "has no penalty"),
+    ({"method": SaddleOutputPerturbation(calibration="paper")}, "PhasedSaddle"),
+    ({"method__calibration": "paper", "method__release_group_weights": True}, "coefficients"),
+    ({"method__calibration": "paper", "group_proportions": "private"}, "histogram"),
+    ({"method__calibration": "paper", "epsilon": 2.0}, "epsilon < 2"),
+    ({"method__calibration": "paper", "delta": 0.0}, "delta > 0"),
 ]  # fmt: skip
 
 
@@ -113,12 +113,11 @@ REFUSED = [
 @pytest.mark.parametrize(("parameters", "words"), REFUSED, ids=str)
 def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
     fitted = pickle.loads(pickled_fit(model))
-    before = pickle.dumps({k: v for k, v in vars(fitted).items() if k not in parameters})
     fitted.set_params(**parameters)
+    before = pickle.dumps(vars(fitted))
     with pytest.raises((ValueError, TypeError), match=words):
         fitted.fit(X[:, :2], Y, groups=GROUPS)
-    after = pickle.dumps({k: v for k, v in vars(fitted).items() if k not in parameters})
-    assert after == before
+    assert pickle.dumps(vars(fitted)) == before
 
 
 # ------------------------------------------------------------------------------------- odd groups
@@ -220,16 +219,16 @@ def test_kinds_of_groups(model, groups, names):
 @every_model
 def test_inferred_group_names_are_a_leak(model):
     names = ["few", "most"]
-    declared = model(group_names=names, group_mode="floored").fit(X, Y, groups=GROUPS)  # silently
+    declared = model(group_names=names, mode="clipped").fit(X, Y, groups=GROUPS)  # silently
     with pytest.warns(PrivacyLeakWarning, match="`group_names`") as caught:
-        inferred = model(group_names=None, group_mode="floored").fit(X, Y, groups=GROUPS)
+        inferred = model(group_names=None, mode="clipped").fit(X, Y, groups=GROUPS)
     leaks = [warning for warning in caught if warning.category is PrivacyLeakWarning]
     assert len(leaks) == 1 and leaks[0].filename == __file__
     assert "group_names were inferred from groups" in inferred.privacy_.caveats
     assert inferred.group_names_.tolist() == declared.group_names_.tolist()
     np.testing.assert_array_equal(inferred.coef_, declared.coef_)
     assert not [text for text in declared.privacy_.caveats if "group" in text]
-    public = model(group_mode="public").fit(X, Y, groups=GROUPS)
+    public = model(mode="public").fit(X, Y, groups=GROUPS)
     assert any("not protected" in text for text in public.privacy_.caveats)
     assert "not protected" in str(public.privacy_)
 
@@ -238,7 +237,7 @@ def test_inferred_group_names_are_a_leak(model):
 @every_model
 @every_mode
 def test_empty_groups(model, mode):
-    fitted = model(group_mode=mode, group_names=[*NAMES, "none", "nobody"])
+    fitted = model(mode=mode, group_names=[*NAMES, "none", "nobody"])
     fitted.fit(X, Y, groups=GROUPS)
     scores = fitted.group_scores(X, Y, GROUPS)
     assert fitted.group_names_.tolist() == list(scores) == [*NAMES, "none", "nobody"]
@@ -250,13 +249,13 @@ def test_one_group_is_the_plain_model(mode):
     """As good as output perturbation for the mean, in every mode: there is nothing to estimate."""
     features, y, _ = conflicting(20000, 1, share=0.0)
     groups = np.zeros(len(y), dtype=int)
-    printed = {"method": "output", "preparation": None, "random_state": 0}
+    printed = {"method": "output_perturbation", "random_state": 0}
     plain = DPLogisticRegression(classes=[0, 1], **printed).fit(features, y)
-    robust = classifier(group_mode=mode, group_names=[0]).fit(features, y, groups=groups)
+    robust = classifier(mode=mode, group_names=[0]).fit(features, y, groups=groups)
     assert robust.score(features, y) == pytest.approx(plain.score(features, y), abs=0.02)
     target = 0.8 * features[:, 0]
     line = DPRidge(method="phased", random_state=0).fit(features, target)
-    robust = regressor(group_mode=mode, group_names=None, target_range=(-1, 1))
+    robust = regressor(mode=mode, group_names=None, target_range=(-1, 1))
     robust.fit(features, target)
     assert robust.group_names_.tolist() == [0]
     expected = line.score(features, target)
@@ -271,7 +270,7 @@ def test_one_group_is_the_plain_model(mode):
 def test_classes_are_the_default_groups(mode, names):
     sorted_names = np.sort(names)
     y = sorted_names[np.arange(120) % len(names)]
-    fitted = classifier(group_mode=mode, group_names=None, classes=names).fit(X, y)
+    fitted = classifier(mode=mode, group_names=None, classes=names).fit(X, y)
     np.testing.assert_array_equal(fitted.group_names_, fitted.classes_)
     explicit = clone(fitted).set_params(group_names=sorted_names).fit(X, y, groups=y)
     np.testing.assert_array_equal(fitted.coef_, explicit.coef_)
@@ -323,7 +322,8 @@ def test_order_of_proportions(model):
         np.testing.assert_array_equal(fitted.coef_, fits[names == ["few", "most"]].coef_)
     other = model(group_proportions=[0.2, 0.8]).fit(X, Y, groups=GROUPS)
     assert (other.coef_ != fits[0].coef_).any()
-    capped = model(group_proportions=[0.99, 0.01], max_group_weight=3.0).fit(X, Y, groups=GROUPS)
+    capped = model(group_proportions=[0.99, 0.01], own={"max_group_weight": 3.0})
+    capped.fit(X, Y, groups=GROUPS)
     assert capped.privacy_.plan["largest_group_weights"] == pytest.approx([1 / 0.99, 3.0])
     equal = model().fit(X, Y, groups=GROUPS)
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
@@ -331,9 +331,9 @@ def test_order_of_proportions(model):
 
 @every_model
 def test_group_weights_of_an_earlier_fit_are_gone(model):
-    fitted = model(release_group_weights=True).fit(X, Y, groups=GROUPS)
+    fitted = model(own={"release_group_weights": True}).fit(X, Y, groups=GROUPS)
     assert fitted.group_weights_.shape == (2,)
-    fitted.set_params(release_group_weights=False).fit(X, Y, groups=GROUPS)
+    fitted.set_params(method__release_group_weights=False).fit(X, Y, groups=GROUPS)
     assert not hasattr(fitted, "group_weights_")
 
 
@@ -376,23 +376,15 @@ def test_units_of_the_target(loss):
     np.testing.assert_array_equal(clipped.coef_, bounded.coef_)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"solver": "gda"}, "a solver"),
-        ({"alpha": 0.1, "preparation": None}, "alpha"),
-        ({"coef_norm": 1.0, "solver": "gda"}, "coef_norm and a solver"),
-    ],
-)
-def test_what_replaces_the_default_method_warns_and_names_both(given, words):
+def test_what_replaces_the_default_method_warns_and_names_both():
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(-0.3, 0.3, (300, 2)), np.arange(300) % 2
     shared = {"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1], "random_state": 0}
-    model = DPMaxGroupLossClassifier(**shared, **given)
-    text = f"'phased', since {words} was given. It is expected to predict worse than 'gradient'"
+    model = DPMaxGroupLossClassifier(**shared, solver="gda")
+    text = "'phased', since a solver was given. It is expected to predict worse than 'gradient'"
     with pytest.warns(UserWarning, match=text):
         model.fit(X, groups, groups=groups)
-    said = f"method='auto' is 'phased': {words} was given; without, it is 'gradient'"
+    said = "method='auto' is 'phased': a solver was given; without, it is 'gradient'"
     assert said in model.privacy_.remarks
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="method='auto' is")
@@ -403,7 +395,7 @@ def test_what_replaces_the_default_method_warns_and_names_both(given, words):
 @every_model
 @every_mode
 def test_storage_and_clipping_do_not_matter(model, mode):
-    fitted = model(group_mode=mode).fit(X, Y, groups=GROUPS)
+    fitted = model(mode=mode).fit(X, Y, groups=GROUPS)
     tolerance = 0.1 * max(fitted.privacy_.plan["noise_scales"])
     for other in (
         sp.csr_matrix(X), sp.csc_matrix(X), np.asfortranarray(X), X.astype(np.float32), X.tolist(),
@@ -415,18 +407,6 @@ def test_storage_and_clipping_do_not_matter(model, mode):
     np.testing.assert_allclose(longer.coef_, fitted.coef_, rtol=0, atol=tolerance)
     units = clone(fitted).set_params(data_norm=10.0).fit(10 * X, Y, groups=GROUPS)
     np.testing.assert_allclose(10 * units.coef_, fitted.coef_, rtol=0, atol=tolerance)
-
-
-@every_model
-def test_undeclared_proportions_warn(model):
-    with pytest.warns(UserWarning, match="group_proportions were not declared"):
-        model().fit(X, Y, groups=GROUPS)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="group_proportions")
-        model(group_proportions=[0.3, 0.7]).fit(X, Y, groups=GROUPS)
-        for mode in ("public", "histogram", "floored"):
-            model(group_mode=mode).fit(X, Y, groups=GROUPS)
-        model(group_names=None).fit(X, Y)  # the classes, or one group
 
 
 @every_model
@@ -458,10 +438,10 @@ def test_group_losses():
     rng = np.random.default_rng(0)
     several = rng.integers(0, 3, len(X))
     for loss in ("log_loss", "hinge"):
-        model = classifier(loss=loss, classes=[0, 1, 2], group_mode="floored")
+        model = classifier(loss=loss, classes=[0, 1, 2], mode="clipped")
         model.fit(X, several, groups=GROUPS)
         assert min(model.group_losses(X, several, GROUPS).values()) > 0.5
-    model = classifier(loss="log_loss", classes=[0, 1, 2], group_mode="floored")
+    model = classifier(loss="log_loss", classes=[0, 1, 2], mode="clipped")
     model.fit(X, several, groups=GROUPS)
     own = model.predict_log_proba(X)[np.arange(len(X)), several]
     expected = {name: -own[name == GROUPS].mean() for name in NAMES}
@@ -473,14 +453,14 @@ def test_report_names_the_groups():
     report = classifier(group_proportions=shares).fit(X, Y, groups=GROUPS).privacy_
     assert "most 1.02, few 10" in str(report)
     assert "group few counts for 0.2 of a group" in str(report)
-    classes = classifier(group_names=None, group_mode="public").fit(X, Y).privacy_
+    classes = classifier(group_names=None, mode="public").fit(X, Y).privacy_
     assert "the class of each record is taken as public" in str(classes)
-    paper = classifier(epsilon=0.5, calibration="paper", group_proportions=shares)
+    paper = classifier(epsilon=0.5, own={"calibration": "paper"}, group_proportions=shares)
     assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)
 
 
 @every_model
-@pytest.mark.parametrize("method", ["output", "phased"])
+@pytest.mark.parametrize("method", ["saddle", "phased"])
 def test_a_fit_plans_once(model, method, monkeypatch):
     plans, create = [], MaxGroupLossPlan.__init__
 
@@ -496,22 +476,23 @@ def test_a_fit_plans_once(model, method, monkeypatch):
 @every_model
 def test_report(model):
     features, y, groups = conflicting(3000, 1)
-    fitted = model(20.0, coef_norm=2.0).fit(features, y, groups=groups)
+    fitted = model(20.0, own={"coef_norm": 2.0}).fit(features, y, groups=groups)
     report, plan = fitted.privacy_, fitted.privacy_.plan
-    assert report.method == "phased" and len(plan["block_sizes"]) > 1
+    assert report.method == "PhasedSaddle" and len(plan["block_sizes"]) > 1
     assert sum(plan["block_sizes"]) == 3000 == report.releases[0].n_records
     assert fitted.alpha_ == 0.0
     printed = str(report)
     assert "phases: " + ", ".join(map(str, plan["block_sizes"])) in printed
     assert "replace-one" in printed
-    once = model(20.0, method="output", alpha=0.25).fit(features, y, groups=groups)
-    assert once.privacy_.method == "output"
+    own = {"kind": SaddleOutputPerturbation, "alpha": 0.25}
+    once = model(20.0, own=own).fit(features, y, groups=groups)
+    assert once.privacy_.method == "SaddleOutputPerturbation"
     assert once.alpha_ == 0.25 + once.privacy_.plan["regularisation"][0]
 
 
-@pytest.mark.parametrize("mode", ["proportions", "public", "floored"])
+@pytest.mark.parametrize("mode", ["declared", "public", "clipped"])
 @every_model
 def test_published_calibration_is_within_the_budget(model, mode):
-    report = model(0.5, calibration="paper", group_mode=mode).fit(X, Y, groups=GROUPS).privacy_
+    report = model(0.5, own={"calibration": "paper"}, mode=mode).fit(X, Y, groups=GROUPS).privacy_
     assert tightest_epsilon(report.event, report.delta) <= 0.5
-    assert report.method == "phased" and len(set(report.plan["block_sizes"])) <= 2
+    assert report.method == "PhasedSaddle" and len(set(report.plan["block_sizes"])) <= 2

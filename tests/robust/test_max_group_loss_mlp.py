@@ -276,8 +276,10 @@ def test_several_classes_and_probabilities():
         ({"delta": 0.0}, "delta"),
         ({"hidden_units": 0}, "hidden_units"),
         ({"balance": 0.0}, "balance"),
-        ({"group_mode": "floored"}, "group_mode"),
-        ({"group_mode": "public", "group_proportions": [1.0]}, "group_proportions"),
+        ({"max_group_weight": 0.5}, "max_group_weight"),
+        ({"group_proportions": "equal"}, "group_proportions"),
+        ({"group_proportions": None}, "group_proportions"),
+        ({"group_proportions": [1.0]}, "group_proportions"),
         ({"neighbouring": "add_remove"}, "neighbouring"),
     ],
 )
@@ -324,7 +326,7 @@ def test_undeclared_proportions_are_released_within_the_budget(make):
         y = (y > 0).astype(int)
     model = make(epsilon=1.0).fit(X, y, groups=groups)
     report = model.privacy_
-    assert report.plan["group_mode"] == "histogram"
+    assert any(remark.startswith("groups (private)") for remark in report.remarks)
     first, steps = report.releases
     assert (first.name, first.dimension) == ("group proportions", 2)
     number = report.plan["n_steps"]
@@ -339,7 +341,7 @@ def test_undeclared_proportions_are_released_within_the_budget(make):
     expected = np.minimum(1.0 / found, 10.0 if "hidden_units" in model.get_params() else 1e3)
     assert_allclose(report.plan["largest_group_weights"], expected, rtol=1e-12)
     declared = make(epsilon=1.0, group_proportions=[0.8, 0.2]).fit(X, y, groups=groups)
-    assert declared.privacy_.plan["group_mode"] == "proportions"
+    assert any(remark.startswith("groups (proportions)") for remark in declared.privacy_.remarks)
     assert [release.dimension for release in declared.privacy_.releases] == [steps.dimension]
     # the noise of a step is larger by what the proportions cost, and by no more
     ratio = report.plan["noise_multiplier_refresh"]
@@ -371,7 +373,6 @@ def test_proportions_of_empty_groups_are_noise():
         Design.of(records),
         weights=GroupWeights((10.0,) * n_groups),
         histogram_share=0.5,
-        plans_share=True,
     )
     made = plan_group_network(objective, PrivacyBudget(1.0, 1e-6))
     empty = []
@@ -464,7 +465,7 @@ def part_of(plan):
 @pytest.mark.parametrize("given", [False, True])
 def test_report_says_that_public_groups_are_not_protected(given):
     X, y, groups = conflict(60)
-    model = DPMaxGroupLossMLPClassifier(1.0, **FAST, classes=[0, 1], group_mode="public")
+    model = DPMaxGroupLossMLPClassifier(1.0, **FAST, classes=[0, 1], group_proportions="public")
     model.group_names = [0, 1] if given else None
     report = model.fit(X, y, groups=groups if given else None).privacy_
     what = "group" if given else "class"
@@ -494,7 +495,6 @@ def test_rgda_of_linear_models_is_asked_for_and_refuses_kinks():
     assert auto.fit(X, labels, groups=groups).privacy_.method != "rgda"
     for parameters, message in (
         ({"loss": "hinge"}, "smooth loss"),
-        ({"group_mode": "floored"}, "floored"),
         ({"alpha": 0.1}, "alpha"),
         ({"delta": 0.0}, "delta"),
         ({"neighbouring": "add_remove"}, "replace_one"),
@@ -509,17 +509,10 @@ def test_rgda_of_linear_models_is_asked_for_and_refuses_kinks():
         )
 
 
-def test_group_weights_of_linear_models_are_kept_if_asked_for():
+def test_group_weights_of_linear_models_are_kept():
     X, y, groups = sized(300)
-    found = []
-    for release in (False, True):
-        model = DPMaxGroupLossRegressor(
-            **LINEAR, target_range=(-1.0, 1.0), release_group_weights=release
-        ).fit(X, y, groups=groups)
-        assert hasattr(model, "group_weights_") == release
-        found.append(model)
-    assert found[1].group_weights_.sum() == pytest.approx(1.0)
-    assert_allclose(found[0].coef_, found[1].coef_, rtol=0, atol=0)  # they cost nothing more
+    model = DPMaxGroupLossRegressor(**LINEAR, target_range=(-1.0, 1.0)).fit(X, y, groups=groups)
+    assert model.group_weights_.sum() == pytest.approx(1.0)
 
 
 def test_parameters_of_linear_models_are_no_attributes():

@@ -9,10 +9,6 @@ from skdp import DPLogisticRegression, DPRidge
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.solvers import solve_certified
 
-#: Most fits here do not care how large the groups are.
-pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not declared")
-
-
 # --------------------------------------------------------------------------------------- usefulness
 
 
@@ -22,11 +18,16 @@ def worst_accuracy(model, data):
     return min(right[groups == name].mean() for name in NAMES)
 
 
+def known(mode):
+    """The proportions that are declared."""
+    return {"group_proportions": {"most": 0.85, "few": 0.15}} if mode == "declared" else {}
+
+
 @pytest.mark.slow
 def test_worst_group_does_better_than_without_groups():
     """At epsilon = 1: on fresh records, every one of five fits beats every plain one, by far.
 
-    100 000 records of :func:`conflicting`, a minority of 15 %, in d = 6; "proportions" knows the
+    100 000 records of :func:`conflicting`, a minority of 15 %, in d = 6; "declared" knows the
     proportions, the other modes need none.
     """
     train, test = conflicting(100_000, 1), conflicting(100_000, 2)
@@ -38,11 +39,7 @@ def test_worst_group_does_better_than_without_groups():
         for seed in range(5)
     ]
     for mode in MODES:
-        known = {"most": 0.85, "few": 0.15} if mode == "proportions" else None
-        fits = [
-            classifier(group_mode=mode, group_proportions=known, random_state=seed)
-            for seed in range(5)
-        ]
+        fits = [classifier(mode=mode, random_state=seed, **known(mode)) for seed in range(5)]
         robust = [worst_accuracy(fitted.fit(features, y, groups=groups), test) for fitted in fits]
         assert min(robust) > 0.69 > max(plain) + 0.05
         spread = max(np.ptp(plain), np.ptp(robust))
@@ -66,13 +63,8 @@ def test_worst_group_of_a_regression_does_better():
 
     plain = [worst_error(DPRidge(random_state=seed).fit(features, target)) for seed in range(5)]
     for mode in MODES:
-        known = {"most": 0.85, "few": 0.15} if mode == "proportions" else None
-        fits = [
-            regressor(
-                group_mode=mode, group_proportions=known, random_state=seed, target_range=(-1, 1)
-            )
-            for seed in range(5)
-        ]
+        given = {"target_range": (-1, 1), **known(mode)}
+        fits = [regressor(mode=mode, random_state=seed, **given) for seed in range(5)]
         robust = [worst_error(fitted.fit(features, target, groups=groups)) for fitted in fits]
         spread = max(np.ptp(plain), np.ptp(robust))
         assert max(robust) < min(plain) - 2 * spread
@@ -82,7 +74,7 @@ def test_worst_group_of_a_regression_does_better():
 def test_minimax_value_at_a_large_budget(model):
     """The largest loss of a group comes within 3 % of the least possible one."""
     features, y, groups = conflicting(4000, 3, d=4)
-    fitted = model(1e4, group_mode="public", coef_norm=3.0, fit_intercept=False)
+    fitted = model(1e4, mode="public", own={"coef_norm": 3.0}, fit_intercept=False)
     fitted.fit(features, y, groups=groups)
     plan = fitted.privacy_.plan
     problem = MaxGroupLossProblem(
@@ -115,23 +107,21 @@ def test_group_weights(model):
     rng = np.random.default_rng(0)
     y = np.where(groups == "few", rng.integers(0, 2, len(y)), features[:, 0] > 0)  # pure chance
     for mode in MODES:
-        fitted = model(1000.0, group_mode=mode, release_group_weights=True, coef_norm=2.0)
-        fitted.set_params(max_group_weight=10.0).fit(features, y, groups=groups)
+        own = {"release_group_weights": True, "coef_norm": 2.0}
+        fitted = model(1000.0, mode=mode, own=own).fit(features, y, groups=groups)
         weights = fitted.group_weights_
         assert weights.shape == (2,) and (weights >= 0).all()
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
-        if mode != "proportions":  # equal ones, which make the minority light
+        if mode != "declared":  # equal ones, which make the minority light
             # with noisy sizes the mean is 0.76 and a deviation 0.37: the mean of 40 is 4 of its
             # deviations above a half, that of 4 only 1.4
-            count, least = (40, 0.5) if mode == "histogram" else (4, 0.6)
+            count, least = (40, 0.5) if mode == "private" else (4, 0.6)
             others = [
                 clone(fitted).set_params(random_state=seed).fit(features, y, groups=groups)
                 for seed in range(1, count)
             ]
             assert np.mean([each.group_weights_[1] for each in (fitted, *others)]) > least
-        assert not hasattr(clone(fitted).set_params(release_group_weights=False), "group_weights_")
-    noisy = model(0.01, release_group_weights=True, group_names=["a", *NAMES]).fit(
-        X, Y, groups=GROUPS
-    )
+    own = {"release_group_weights": True}
+    noisy = model(0.01, own=own, group_names=["a", *NAMES]).fit(X, Y, groups=GROUPS)
     assert noisy.group_weights_.shape == (3,) and (noisy.group_weights_ >= 0).all()
     assert noisy.group_weights_.sum() == pytest.approx(1.0, abs=1e-12)

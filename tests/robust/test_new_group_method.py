@@ -1,4 +1,4 @@
-"""A group method is a plan and a row in GROUP_METHODS: a toy one reaches both estimators."""
+"""A method of groups is a class of the user's own: a toy one reaches both estimators."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdp import BudgetAccountant, DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
-from skdp.algorithms import GROUP_METHODS, Method
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.inspection import plan_fit
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
+from skdp.methods import Method
 from skdp.privacy import BudgetExceededError, tightest_epsilon
-from skdp.privacy.events import Neighbouring
 
 N, NAMES = 900, ["few", "many"]
 
@@ -24,6 +24,7 @@ class ToyPlan(GroupPlan):
     """The mean gradient of the weighted losses at zero, with noise."""
 
     mechanism: AdditiveMechanism
+    step: float
     proportions: tuple[float, ...] | None = None
 
     @property
@@ -47,29 +48,28 @@ class ToyPlan(GroupPlan):
                 factors[block.groups] * loss.derivative(block.margins(start), block.targets)
             )
         )
-        point = self.mechanism.release(-gradient.ravel() / data.n_records, run.noise)
+        point = self.step * self.mechanism.release(-gradient.ravel() / data.n_records, run.noise)
         return GroupResult(
             point=point,
             plan=replace(self, proportions=(0.25, 0.75)),
-            weights=np.array([0.75, 0.25]) if self.objective.release_weights else None,
+            weights=np.array([0.75, 0.25]),
             proportions=np.array([0.25, 0.75]),
             largest=weights.largest,
         )
 
 
-def plan_toy(objective, budget):
-    design = objective.design
-    lipschitz = objective.risk.loss.lipschitz(design.feature_norm, 0.0)
-    moved = 2.0 * objective.weights.bound * lipschitz / design.n_records
-    return ToyPlan(objective=objective, mechanism=calibrated_mechanism(budget, moved * (1 + 1e-9)))
+class ToyMethod(Method):
+    """One step along the weighted gradient; records of weights that are fixed before."""
 
+    def __init__(self, step=1.0):
+        self.step = step
 
-@pytest.fixture(params=[{}, {"clips_groups": True, "has_ball": False}, None])
-def row(request, monkeypatch):
-    monkeypatch.setattr(ToyPlan, "weighs_groups", request.param is None)
-    made = Method(plan=plan_toy, is_bounded=True, **(request.param or {}))
-    monkeypatch.setitem(GROUP_METHODS, "toy", made)
-    return made
+    def plan(self, objective, budget):
+        design, bound = objective.design, objective.weights.bound
+        lipschitz = objective.risk.loss.lipschitz(design.feature_norm, 0.0)
+        moved = 2.0 * bound * lipschitz / design.n_records
+        mechanism = calibrated_mechanism(budget, moved * (1 + 1e-9))
+        return ToyPlan(objective=objective, mechanism=mechanism, step=self.step)
 
 
 def records():
@@ -79,7 +79,8 @@ def records():
 
 
 def model(estimator=DPMaxGroupLossRegressor, **parameters):
-    shared = {"method": "toy", "data_norm": 1.0, "group_names": NAMES, "random_state": 0}
+    shared = {"data_norm": 1.0, "group_names": NAMES, "random_state": 0}
+    shared |= {"method": ToyMethod(), "group_proportions": [0.25, 0.75]}
     if estimator is DPMaxGroupLossRegressor:
         shared["target_range"] = (-1.0, 1.0)
     else:
@@ -87,26 +88,36 @@ def model(estimator=DPMaxGroupLossRegressor, **parameters):
     return estimator(**shared | parameters)
 
 
+@pytest.mark.parametrize("weighs_groups", [True, False])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("estimator", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
-def test_fit_plan_and_report(row, estimator, delta):
+def test_fit_plan_and_report(estimator, delta, weighs_groups, monkeypatch):
+    monkeypatch.setattr(ToyPlan, "weighs_groups", weighs_groups)
     X, y, groups = records()
     y = (y > 0).astype(int) if estimator is DPMaxGroupLossClassifier else y
-    fitted = model(estimator, delta=delta, release_group_weights=True).fit(X, y, groups=groups)
+    fitted = model(estimator, delta=delta).fit(X, y, groups=groups)
     report = fitted.privacy_
-    assert report.method == "toy" and fitted.alpha_ == report.plan["alpha"] == 0.125
+    assert report.method == "ToyMethod" and fitted.alpha_ == report.plan["alpha"] == 0.125
     assert fitted.group_weights_.tolist() == [0.75, 0.25]
     assert report.plan["group_proportions"] == fitted.group_proportions_.tolist() == [0.25, 0.75]
-    assert ("the weights of their records" in str(report)) == ToyPlan.weighs_groups
+    assert ("the weights of their records" in str(report)) == weighs_groups
     assert tightest_epsilon(report.event, delta) <= 1.0
     json.dumps(report.to_dict())
     planned = plan_fit(model(estimator, delta=delta), n_samples=N, n_features=3)
     assert tuple(each.release for each in planned.releases) == report.releases
-    hidden = model(estimator, delta=delta).fit(X, y, groups=groups)
-    assert not hasattr(hidden, "group_weights_")
+    assert planned.method == "ToyMethod"
 
 
-def test_spending(row):
+def test_its_parameters_are_those_of_an_estimator():
+    X, y, groups = records()
+    fitted = model().fit(X, y, groups=groups)
+    twice = clone(fitted).set_params(method__step=2.0).fit(X, y, groups=groups)
+    assert fitted.get_params()["method__step"] == 1.0
+    np.testing.assert_array_equal(twice.coef_, 2.0 * fitted.coef_)
+    assert "ToyMethod(step=2.0)" in repr(twice)
+
+
+def test_spending():
     X, y, groups = records()
     accountant = BudgetAccountant(1.0, 1e-6)
     fitted = model(accountant=accountant).fit(X, y, groups=groups)
@@ -115,13 +126,30 @@ def test_spending(row):
         model(accountant=accountant).fit(X, y, groups=groups)
 
 
-def test_the_row_says_where_the_proof_applies(row):
+class ToyWithDelta(ToyMethod):
+    """Proven for delta > 0 alone."""
+
+    needs_delta = True
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"neighbouring": "add_remove"}, "'replace_one' only"),
+        ({"method": ToyWithDelta(), "delta": 0.0}, r"ToyWithDelta\(\) needs delta > 0"),
+        ({"solver": "lbfgs"}, "has no solver"),
+        ({"alpha": 0.1}, "has no penalty"),
+        ({"method": ToyMethod}, r"pass an object, ToyMethod\(\)"),
+    ],
+)
+def test_the_class_says_where_the_proof_applies(given, message):
     X, y, groups = records()
-    floored = model(group_mode="floored")
-    if row.clips_groups:
-        floored.fit(X, y, groups=groups)
-    else:
-        with pytest.raises(ValueError, match="'toy' is not for group_mode='floored'"):
-            floored.fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'replace_one' only"):
-        model(neighbouring=Neighbouring.ADD_REMOVE.value).fit(X, y, groups=groups)
+    accountant = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model(accountant=accountant, **given).fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="has no proof for user_ids"):
+        model(accountant=accountant).fit(X, y, groups=groups, user_ids=np.arange(N))
+    with pytest.raises(ValueError, match="has no proof for weights"):
+        made = model(accountant=accountant, weight_bound=1.0)
+        made.fit(X, y, groups=groups, sample_weight=np.ones(N))
+    assert not accountant.entries

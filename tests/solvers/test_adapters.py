@@ -16,6 +16,7 @@ from sklearn.linear_model import (
 from sklearn.svm import LinearSVC
 
 from skdp.linear_model import DPLogisticRegression
+from skdp.methods import OutputPerturbation
 from skdp.privacy import PrivacyLeakWarning
 from skdp.problems import (
     Ball,
@@ -142,7 +143,7 @@ def test_a_fitted_estimator_is_taken_as_it_is():
 
 def test_adapters_in_an_estimator():
     y = BINARY.astype(int)
-    settings = {"classes": [0, 1], "random_state": 0, "preparation": None}
+    settings = {"classes": [0, 1], "random_state": 0, "method": "output_perturbation"}
     reference = DPLogisticRegression(**settings, solver="newton").fit(X, y)
     for solver in (
         ScipySolver("BFGS"),
@@ -155,12 +156,15 @@ def test_adapters_in_an_estimator():
         assert not hasattr(getattr(solver, "estimator", None), "coef_")
 
 
-def test_a_fitted_estimator_in_a_private_model_is_announced():
+@pytest.mark.filterwarnings("ignore:method='auto' is")
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_fitted_estimator_in_a_private_model_is_announced(is_own):
     """Also one that was fitted after the solver was made."""
     y = BINARY.astype(int)
     estimator = LogisticRegression()
-    settings = {"classes": [0, 1], "random_state": 0, "preparation": None}
-    model = DPLogisticRegression(**settings, solver=SklearnSolver(estimator))
+    solver = SklearnSolver(estimator)
+    given = {"method": OutputPerturbation(solver=solver)} if is_own else {"solver": solver}
+    model = DPLogisticRegression(classes=[0, 1], random_state=0, **given)
     assert not any("fitted estimator" in caveat for caveat in model.fit(X, y).privacy_.caveats)
     estimator.fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="fitted estimator") as caught:

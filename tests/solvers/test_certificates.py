@@ -637,14 +637,11 @@ SPOILED_FITS = {
     "logistic": (DPLogisticRegression, {"method": "output"}),
     "objective": (DPLogisticRegression, {"method": "objective"}),
     "phased": (DPLogisticRegression, {"method": "phased"}),
-    "as published": (DPLogisticRegression, {"method": "output", "preparation": None}),
+    "as published": (DPLogisticRegression, {"method": "output_perturbation"}),
     "hinge": (DPLinearClassifier, {"method": "output", "loss": "hinge"}),
     "squares": (DPRidge, {"method": "output", "target_range": (-1.0, 1.0)}),
     "groups": (DPMaxGroupLossClassifier, {"method": "output", "group_names": [0, 1]}),
-    "groups as published": (
-        DPMaxGroupLossClassifier,
-        {"method": "output", "preparation": None, "group_names": [0, 1]},
-    ),
+    "groups as published": (DPMaxGroupLossClassifier, {"method": "saddle", "group_names": [0, 1]}),
     "attacks": (DPAdversarialClassifier, {"method": "output"}),
 }
 

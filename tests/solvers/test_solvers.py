@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.methods import Output, OutputPerturbation
 from skdp.problems import (
     Ball,
     Box,
@@ -307,7 +308,7 @@ def sloppy(direction):
     return solve
 
 
-PRINTED = {"random_state": 0, "alpha": 0.05, "method": "output", "preparation": None}
+PRINTED = {"random_state": 0, "method": OutputPerturbation(alpha=0.05)}
 MODELS = [
     (DPLogisticRegression(classes=[0, 1], **PRINTED), "labels"),
     (DPLogisticRegression(classes=[0, 1, 2], **PRINTED), "labels"),
@@ -325,7 +326,7 @@ def test_swapping_the_solver_moves_the_release_by_no_more_than_the_accuracy(mode
     y = y if target == "labels" else X[:, 0]
     weights, statements = [], []
     for solver in (*SOLVERS, sloppy(+1.0), sloppy(-1.0)):
-        fitted = model.set_params(solver=solver).fit(X, y)
+        fitted = model.set_params(method__solver=solver).fit(X, y)
         coef, intercept = np.atleast_2d(fitted.coef_), np.reshape(fitted.intercept_, (-1, 1))
         weights.append(np.hstack([coef, intercept / 0.1]))
         statements.append(fitted.privacy_.to_dict())
@@ -395,11 +396,12 @@ class CannotBeCopied(Remembers):
 
 def test_what_a_solver_stores_in_itself_during_a_fit_is_not_kept():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
-    settings = {"classes": [0, 1], "method": "output"}
-    model = DPLogisticRegression(**settings, solver=Remembers()).fit(X, y)
+    model = DPLogisticRegression(classes=[0, 1], method="output", solver=Remembers()).fit(X, y)
     assert vars(model.solver) == {}
+    model = DPLogisticRegression(classes=[0, 1], method=Output(solver=Remembers())).fit(X, y)
+    assert vars(model.method.solver) == {}
     # what cannot be copied is used all the same
-    DPLogisticRegression(**settings, solver=CannotBeCopied()).fit(X, y)
+    model.set_params(method__solver=CannotBeCopied()).fit(X, y)
 
 
 def test_newton_copes_with_a_row_beyond_single_precision():

@@ -17,7 +17,10 @@ def kinds_of_fits():
     names = {}
     for case in CASES.values():
         parameters = {"delta": 1e-6, **case.parameters}
-        options = (parameters.get(key) for key in ("method", "group_mode", "neighbouring", "tilt"))
+        given = parameters.get("method")
+        own = (bool(getattr(given, name, False)) for name in ("tilt", "clip_groups"))
+        groups = str(parameters.get("group_proportions"))
+        options = case.row, parameters.get("neighbouring"), groups, *own
         key = case.estimator, parameters["delta"] > 0, case.n_classes > 2, *options
         # a slow calibration takes as long as all others; a function has no parameters of estimators
         is_array = case.place == "dense"

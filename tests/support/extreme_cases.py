@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 from fit_cases import Case, Records
 
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.methods import Method
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -68,18 +70,14 @@ def random_case(rng: np.random.Generator) -> Case:
             parameters["delta"] = 0.1
     else:
         parameters["alpha"] = one("auto", "auto", 1e-9, 1.0, 1e6, 0)
-        parameters["coef_norm"] = one(None, 1e-3, 1.0)
-        if parameters["alpha"] == 0 and parameters["coef_norm"] is None:
-            parameters["coef_norm"] = 1.0
-        parameters["objective"] = one("empirical", "population")
     if method in ("gradient", "rgda") and rng.random() < 0.9:  # else it is refused
         if "CV" not in name:
-            parameters |= {"alpha": "auto", "coef_norm": None, "objective": "empirical"}
+            parameters["alpha"] = "auto"
         parameters |= {"solver": "auto", "delta": one(1e-6, 0.1)}
         if rng.random() < 0.3:
             parameters |= {"neighbouring": "add_remove", "n_public": n}
     if method == "statistics" and rng.random() < 0.9:  # else it is refused
-        parameters |= {"coef_norm": None, "objective": "empirical", "solver": "auto"}
+        parameters["solver"] = "auto"
         if parameters["alpha"] == 0:
             parameters["alpha"] = "auto"
         n_classes = min(n_classes, 2)
@@ -96,20 +94,44 @@ def random_case(rng: np.random.Generator) -> Case:
         parameters["attack_norm"] = one(1, 2, np.inf)
         parameters["attack_radius"] = one(0.0, 0.1, 10.0)
     if "MaxGroup" in name:
-        parameters["group_mode"] = one("proportions", "public", "histogram", "floored")
-        n_groups = one(0, 2, 3)
-        parameters["release_group_weights"] = one(True, False)
+        n_groups, sizes = one(0, 2, 3), one("declared", "public", "private")
         parameters["solver"] = "auto"
         parameters["data_norm"] = 1.0
         parameters["epsilon"] = one(1e-3, 1.0, 30.0)
-        if parameters["group_mode"] == "proportions" and n_groups:
+        if sizes != "declared":
+            parameters["group_proportions"] = sizes
+        elif n_groups:
             parameters["group_proportions"] = [1.0 / n_groups] * n_groups
-    elif "CV" not in name and method in ("auto", "output"):
-        if rng.random() < 0.2 and "Adversarial" not in name:
-            parameters["tilt"] = one(0.1, 3.0)
-        elif rng.random() < 0.2:
-            parameters |= {"neighbouring": "add_remove", "n_public": n}
+    elif method in ("auto", "output", "output_perturbation") and rng.random() < 0.2:
+        parameters |= {"neighbouring": "add_remove", "n_public": n}
+    row = estimator._methods.get(method)
+    if isinstance(row, Method) and (row.is_entrywise or "alpha" in row.get_params()):
+        parameters |= {"method": _unusual(type(row), parameters, one), "solver": "auto"}
+        del parameters["alpha"]
+        if row.is_entrywise:
+            del parameters["data_norm"]
     return Case(name, estimator, parameters, n, d, n_classes, n_groups)
+
+
+def _unusual(kind: type, parameters: dict[str, Any], one: Any) -> Any:
+    """An object of a class of methods with unusual parameters, some in place of the model's."""
+    is_free = "neighbouring" not in parameters and "attack_norm" not in parameters
+    is_private = parameters.get("group_proportions", "private") == "private"
+    given = {
+        "alpha": parameters["alpha"],
+        "coef_norm": one(None, 1e-3, 1.0),
+        "population": one(True, False),
+        "solver": parameters["solver"],
+        "tilt": one(0.0, 0.0, 0.0, 0.1, 3.0) if is_free else 0.0,
+        "release_group_weights": one(True, False),
+        "clip_groups": is_private and one(True, False),
+        "feature_bound": one(1.0, 1e-3, 1e3),
+        "coef_norm_l1": one(None, 1e-3, 1.0),
+    }
+    if given["alpha"] == 0 and given["coef_norm"] is None:
+        given["coef_norm"] = 1.0
+    known = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in given.items() if name in known})
 
 
 def extreme_records(case: Case, rng: np.random.Generator) -> Records:
@@ -166,7 +188,7 @@ def _extreme_row(rng: np.random.Generator, d: int) -> np.ndarray:
 def neighbour(case: Case, records: Records, rng: np.random.Generator) -> Records:
     """The same records but one; what is public of that one stays."""
     i, other = int(rng.integers(case.n)), extreme_records(case, rng)
-    if case.parameters.get("group_mode") == "public":
+    if case.parameters.get("group_proportions") == "public":
         if records.groups is None:  # classes, or nothing, are the groups
             other = other._replace(y=records.y if case.n_classes else other.y)
         else:

@@ -148,11 +148,14 @@ class Case:
 
     @property
     def row(self) -> Any:
-        """The row of the method in the table of its estimator; None for "auto"."""
+        """The row of the method in the table of its estimator; None for "auto".
+
+        Of an object that of its class, or itself if it is none of the table.
+        """
         methods = METHOD_TABLES.get(self.estimator, {})
         method = self.parameters.get("method", FIXED.get(self.estimator))
         if isinstance(method, Method):
-            return next(row for row in methods.values() if type(row) is type(method))
+            return next((row for row in methods.values() if type(row) is type(method)), method)
         return methods.get(method)
 
     @property

@@ -18,7 +18,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from skdp import linear_model, model_selection, preprocessing, robust, synthetic
+from skdp.methods import Method
 from skdp.privacy import BudgetAccountant, BudgetExceededError
 
 __all__ = ["ESTIMATORS", "FuzzedFit", "fuzzed_fits", "problems_of", "tried"]
@@ -67,12 +68,12 @@ _VALUES: dict[str, list[Any]] = {
     "coef_norm": [None, 1e-6, 1.0, 1e6],
     "coef_norm_l1": [None, 1e-6, 1.0, 1e6],
     "feature_bound": [None, 1e-6, 1.0, 1e6],
-    "mirror_variant": ["plain", "anytime", "bias_reduced", "variance_reduced", "boosted"],
+    "variant": ["plain", "anytime", "bias_reduced", "variance_reduced", "boosted"],
     "intercept_scaling": [1e-6, 0.1, 1.0, 1e6],
     "classes": [None, [0, 1], [1, 0], [0, 1, 2], ["no", "yes"], [0], [0, 0], [False, True], "01"],
     "neighbouring": ["replace_one", "add_remove"],
     "n_public": [None, 1, 6, 10**6],
-    "objective": ["empirical", "population"],
+    "population": [True, False],
     "tilt": [0.0, 0.3, -0.3, 50.0],
     "solver": ["auto", "newton", "lbfgs", "sag", lambda *arguments: None],
     "calibration": ["analytic", "paper"],
@@ -84,11 +85,14 @@ _VALUES: dict[str, list[Any]] = {
     "quantile": [0.01, 0.5, 0.99],
     "attack_norm": [1, 2, np.inf, "2"],
     "attack_radius": [0, 0.1, 10.0],
-    "group_mode": ["auto", "proportions", "public", "histogram", "floored"],
     "group_names": [None, ["a", "b"], ["a", "b", "c"], ["a"], ["a", "a"], [0, 1]],
-    "group_proportions": [None, [0.5, 0.5], {"a": 0.3, "b": 0.7}, {"a": 1.0}, [0.9, 0.9], [0, 1]],
+    "group_proportions": [
+        None, "private", "public", [0.5, 0.5], {"a": 0.3, "b": 0.7}, {"a": 1.0}, [0.9, 0.9], [0, 1],
+    ],
     "max_group_weight": ["auto", 1.0, 2.0, 10.0, 1e9],
-    "histogram_share": ["auto", 0.1, 0.9],
+    "histogram_share": [0.1, 0.9],
+    "release_group_weights": [True, False],
+    "clip_groups": [True, False],
     "hidden_units": [1, 3],
     "balance": [0.1, 0.9],
     "n_steps": [1, 4],
@@ -127,7 +131,10 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class FuzzedFit:
-    """An estimator, its parameters, and the kind and the seed of the input."""
+    """An estimator, its parameters, and the kind and the seed of the input.
+
+    Odd parameters of a method that is an object are among `odd`.
+    """
 
     name: str
     parameters: dict[str, Any]
@@ -153,12 +160,22 @@ def _parameters(name: str) -> tuple[str, ...]:
     return tuple(ESTIMATORS[name]().get_params(deep=False))
 
 
+def _values_of(key: str, more: Iterable[Any] = ()) -> st.SearchStrategy[Any]:
+    """Values in and out of use for a parameter."""
+    value = st.sampled_from(_ODD)
+    if values := [*_VALUES.get(key, ()), *more]:
+        value = st.sampled_from(values) | value
+    if key in ("epsilon", "delta", "alpha", "data_norm", "coef_norm", "quantile", "tilt"):
+        value |= st.floats()
+    return value
+
+
 @st.composite
 def fuzzed_fits(draw: st.DrawFn) -> FuzzedFit:
     """Draw a case."""
     name = draw(st.sampled_from(sorted(ESTIMATORS)))
-    estimator, parameters = ESTIMATORS[name], _base(name)
-    methods = list(getattr(estimator, "_methods", ()))
+    table, parameters = getattr(ESTIMATORS[name](), "_methods", {}), _base(name)
+    methods = list(table)
     methods += ["auto"] * ("CV" not in name)
     # a calibration that takes seconds: seldom
     if "bilevel_minibatch" in methods and draw(st.integers(0, 20)):
@@ -167,21 +184,22 @@ def fuzzed_fits(draw: st.DrawFn) -> FuzzedFit:
         parameters["method"] = draw(st.sampled_from(methods))
         if parameters["method"] == "exponential" and "CV" not in name:
             parameters["delta"] = 0.0
-        if parameters["method"] == "mirror_descent" and "coef_norm_l1" in _parameters(name):
-            parameters |= {"coef_norm_l1": 1.0, "feature_bound": 1.0, "data_norm": None}
-    odd = draw(st.lists(st.sampled_from(_parameters(name)), max_size=3, unique=True))
+        if parameters["method"] == "mirror_descent" and "data_norm" in parameters:
+            parameters["data_norm"] = None
+    row = table.get(parameters.get("method"))
+    own: list[str] = []
+    if isinstance(row, Method) and name != "DPSyntheticData" and draw(st.booleans()):
+        known = sorted(row.get_params())
+        own = draw(st.lists(st.sampled_from(known), max_size=3, unique=True)) if known else []
+        given = {"coef_norm_l1": 1.0, "feature_bound": 1.0} if row.is_entrywise else {}
+        parameters["method"] = type(row)(**given | {key: draw(_values_of(key)) for key in own})
+    odd = draw(st.lists(st.sampled_from(_parameters(name)), max_size=3 - len(own), unique=True))
     for key in odd:
-        values = methods if key == "method" else _VALUES.get(key, [])
-        value = st.sampled_from(_ODD)
-        if values:
-            value = st.sampled_from(values) | value
-        if key in ("epsilon", "delta", "alpha", "data_norm", "coef_norm", "quantile", "tilt"):
-            value |= st.floats()
-        parameters[key] = draw(value)
+        parameters[key] = draw(_values_of(key, methods if key == "method" else ()))
     kinds = st.sampled_from(_GOOD_INPUT)
     if draw(st.integers(0, 2)) == 0:
         kinds = st.sampled_from(_BAD_INPUT)
-    return FuzzedFit(name, parameters, tuple(odd), draw(kinds), draw(st.integers(0, 999)))
+    return FuzzedFit(name, parameters, (*odd, *own), draw(kinds), draw(st.integers(0, 999)))
 
 
 def _input(case: FuzzedFit) -> tuple[Any, Any, dict[str, Any]]:
@@ -241,7 +259,7 @@ def _input(case: FuzzedFit) -> tuple[Any, Any, dict[str, Any]]:
     if kind == "read only":
         X.setflags(write=False)
         y.setflags(write=False)
-    if "group_mode" in _parameters(case.name) and kind != "groups missing":
+    if "group_names" in _parameters(case.name) and kind != "groups missing":
         more["groups"] = groups
     if kind == "unknown argument":
         more["no_such_argument"] = 1
@@ -336,7 +354,7 @@ def _problems_of_an_error(error: Exception, model: Any, case: FuzzedFit) -> list
         return [f"wrong kind of error: {described}"]
     if not _SPEAKING.search(last.filename) and "unexpected keyword argument" not in message:
         found.append(f"an accident: {described}")
-    words = list(_parameters(case.name))
+    words = [*_parameters(case.name), *case.odd]
     if case.kind not in _GOOD_INPUT or (case.kind == "sparse" and hasattr(model, "transform")):
         words += _WORDS
     if not any(re.search(rf"\b{word}", message) for word in words):

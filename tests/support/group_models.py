@@ -3,33 +3,36 @@
 import numpy as np
 import pytest
 
+from skdp.methods import PhasedSaddle
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
-MODES = ("proportions", "public", "histogram", "floored")
+#: The sizes of groups: declared ones, equal unless given; public; released; clipped.
+MODES = ("declared", "public", "private", "clipped")
 NAMES = ["most", "few"]
 
 every_mode = pytest.mark.parametrize("mode", MODES)
 
 
-#: Of the saddle methods; the method "gradient" has tests of its own.
-SADDLE = {
-    "method": "phased",
-    "preparation": None,
-    "group_mode": "proportions",
-    "max_group_weight": 10.0,
-    "histogram_share": 0.1,
-    "intercept_scaling": 0.1,
-}
+def saddle(mode, groups, kind=PhasedSaddle, **own):
+    """Parameters of a saddle method in a mode; the method "gradient" has tests of its own."""
+    method = kind(**{"max_group_weight": 10.0, "clip_groups": mode == "clipped", **own})
+    equal = {name: 1.0 / len(groups) for name in np.asarray(groups).tolist()}
+    shares = {"declared": equal, "public": "public"}.get(mode, "private")
+    return {"method": method, "group_proportions": shares}
 
 
-def classifier(*args, **kwargs):
-    defaults = {"classes": [0, 1], "group_names": NAMES, "random_state": 0, **SADDLE}
-    return DPMaxGroupLossClassifier(*args, **{**defaults, **kwargs})
+def classifier(*args, mode="declared", own=(), **kwargs):
+    """A classifier of the saddle method with parameters `own`."""
+    given = {"classes": [0, 1], "group_names": NAMES, "random_state": 0, **kwargs}
+    names = given["classes"] if given["group_names"] is None else given["group_names"]
+    return DPMaxGroupLossClassifier(*args, **{**saddle(mode, names, **dict(own)), **given})
 
 
-def regressor(*args, **kwargs):
-    defaults = {"group_names": NAMES, "target_range": (-1, 2), "random_state": 0, **SADDLE}
-    return DPMaxGroupLossRegressor(*args, **{**defaults, **kwargs})
+def regressor(*args, mode="declared", own=(), **kwargs):
+    """A regressor of the saddle method with parameters `own`."""
+    given = {"group_names": NAMES, "target_range": (-1, 2), "random_state": 0, **kwargs}
+    names = [0] if given["group_names"] is None else given["group_names"]
+    return DPMaxGroupLossRegressor(*args, **{**saddle(mode, names, **dict(own)), **given})
 
 
 MODELS = {"classifier": classifier, "regressor": regressor}

@@ -1,11 +1,13 @@
 """Linear models of every loss, and data for them."""
 
+import inspect
 import math
 
 import numpy as np
 import pytest
 
 from skdp import DPLinearClassifier, DPLinearRegressor
+from skdp.methods import OutputPerturbation
 
 CLASSIFIER_LOSSES = ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
 REGRESSOR_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
@@ -30,12 +32,20 @@ def regression(n=300, d=3, seed=0):
 RANGE = (2.0, 8.0)
 
 
-def estimator(loss, n_classes=2, **kwargs):
-    """Return the estimator of a loss; printed algorithms unless asked otherwise."""
-    kwargs = {"preparation": None, **kwargs}
+def estimator(loss, n_classes=2, method=OutputPerturbation, **kwargs):
+    """Return the estimator of a loss; if `method` is a class, keywords are first of its object."""
+    if isinstance(method, type):
+        method, kwargs = made(method, kwargs)
     if loss in CLASSIFIER_LOSSES:
-        return DPLinearClassifier(loss=loss, classes=range(n_classes), **kwargs)
-    return DPLinearRegressor(loss=loss, target_range=RANGE, **kwargs)
+        return DPLinearClassifier(loss=loss, classes=range(n_classes), method=method, **kwargs)
+    return DPLinearRegressor(loss=loss, target_range=RANGE, method=method, **kwargs)
+
+
+def made(method, given):
+    """Return an object of a class of methods with its own part of parameters, and the rest."""
+    own = given.keys() & inspect.signature(method).parameters
+    rest = {name: value for name, value in given.items() if name not in own}
+    return method(**{name: given[name] for name in own}), rest
 
 
 def data(loss, n=300, d=3, k=2, seed=0):

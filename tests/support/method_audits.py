@@ -43,6 +43,13 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.mechanisms.softmax import SoftmaxMechanism
+from skdp.methods import (
+    ExponentialMechanism,
+    GroupMirrorDescent,
+    MirrorDescent,
+    OutputPerturbation,
+    PhasedOutputPerturbation,
+)
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget
@@ -83,7 +90,7 @@ class Audited:
     ----------
     estimator : type
     method : str
-        Empty where there is only one.
+        Empty where there is only one. Its object, if it has parameters, is among those below.
     epsilon, delta : float
     parameters : dict
     kind : str
@@ -123,8 +130,9 @@ class Audited:
     @property
     def title(self) -> str:
         """The name in the table."""
-        mode = self.parameters.get("group_mode")
-        title = self.mechanism or self.name + (f", {mode}" if mode else "")
+        sizes = self.parameters.get("group_proportions")
+        sizes = sizes if isinstance(sizes, str | None) else "declared"
+        title = self.mechanism or self.name + (f", {sizes}" if sizes else "")
         return title + ", persons" * self.of_persons
 
     def __str__(self) -> str:
@@ -134,7 +142,7 @@ class Audited:
         """The estimator, unfitted."""
         options = dict(self.parameters)
         if self.method:
-            options["method"] = self.method
+            options.setdefault("method", self.method)
         return self.estimator(epsilon=self.epsilon, delta=self.delta, **options)
 
     def neighbours(self) -> list[tuple[Any, ...]]:
@@ -269,8 +277,8 @@ class _Scores(_StandIn):
 
     def fit(self, X, y):
         model = DPRidge(
-            1e-9, 0, method="output", data_norm=1.0, target_range=(-1, 1), coef_norm=1e-9,
-            fit_intercept=False, random_state=self.random_state,
+            1e-9, 0, method=OutputPerturbation(coef_norm=1e-9), data_norm=1.0,
+            target_range=(-1, 1), fit_intercept=False, random_state=self.random_state,
         )  # fmt: skip
         found = dp_cross_validate(
             model, X, y, cv=2, scoring="neg_mean_absolute_error", score_range=(-2, 0),
@@ -286,7 +294,15 @@ _CLASSES: dict[str, Any] = {"classes": [0, 1], "data_norm": 1.0, "fit_intercept"
 _TARGETS: dict[str, Any] = {"target_range": (-1.0, 1.0), "data_norm": 1.0, "fit_intercept": False}
 _GROUPS: dict[str, Any] = {"group_names": [0, 1]}
 _TABLE: dict[str, Any] = {"categories": [[0, 1]], "queries": "1-way"}
-_VERTICES = {"data_norm": None, "coef_norm_l1": 1.0, "feature_bound": 1.0}
+_VERTICES = {"coef_norm_l1": 1.0, "feature_bound": 1.0}
+#: Of methods whose defaults have too much noise, or take seconds.
+_OBJECTS: dict[str, dict[str, Any]] = {
+    "output_perturbation": {"method": OutputPerturbation(alpha=100.0)},
+    "mirror_descent": {"method": MirrorDescent(**_VERTICES), "data_norm": None},
+}
+#: The exponential mechanism has no fast sampler for a kinked loss and a small penalty.
+_OF_LOSSES = {**_OBJECTS, "exponential": {"method": ExponentialMechanism(alpha=100.0)}}
+_OF_GROUPS = {"mirror_descent": {"method": GroupMirrorDescent(**_VERTICES), "data_norm": None}}
 
 
 def _deltas(method: str) -> tuple[float, ...]:
@@ -307,27 +323,30 @@ def _listed() -> Iterator[Audited]:
         for method in estimator._methods:
             if method in missing:
                 continue
-            options = {**parameters, **(_VERTICES if method == "mirror_descent" else {})}
-            # the exponential mechanism has no fast sampler for a kinked loss and a small penalty
-            if method == "output" or (method == "exponential" and "loss" in parameters):
-                options |= {"alpha": 100.0}
+            objects = _OF_LOSSES if "loss" in parameters else _OBJECTS
+            options = {**parameters, **objects.get(method, {})}
             deltas = (0.0,) if method == "exponential" else _deltas(method)
+            if method == "output":
+                options |= {"alpha": 100.0}
+                deltas = deltas if estimator is DPRidge else (DELTA,)
             cells.append((estimator, method, options, "targets", deltas))
     for estimator, parameters in (
         (DPAdversarialClassifier, _CLASSES),
         (DPAdversarialRegressor, _TARGETS),
     ):
-        cells.append((estimator, "output", {**parameters, "alpha": 100.0}, "targets", (0.0, DELTA)))
+        options = {**parameters, **_OBJECTS["output_perturbation"]}
+        cells.append((estimator, "output", options, "targets", (0.0, DELTA)))
         cells.append((estimator, "gradient", parameters, "targets", (DELTA,)))
     for estimator, parameters in (
         (DPMaxGroupLossClassifier, _CLASSES),
         (DPMaxGroupLossRegressor, _TARGETS),
     ):
         for method in estimator._methods:
-            for mode in ("proportions", "histogram") if method != "phased" else ("proportions",):
-                vertices = _VERTICES if method == "mirror_descent" else {}
-                options = {**parameters, **vertices, **_GROUPS, "group_mode": mode}
-                cells.append((estimator, method, options, "groups", _deltas(method)))
+            for sizes in ([0.5, 0.5], "private") if method != "phased" else ([0.5, 0.5],):
+                options = {**parameters, **_GROUPS, **_OF_GROUPS.get(method, {})}
+                options["group_proportions"] = sizes
+                deltas = (DELTA,) if method == "output" else _deltas(method)
+                cells.append((estimator, method, options, "groups", deltas))
     network = {"classes": [0, 1], "data_norm": 1.0, "hidden_units": 1, "n_steps": 3, **_GROUPS}
     cells.append((DPMaxGroupLossMLPClassifier, "", network, "groups", (DELTA,)))
     for estimator, parameters in ((DPLogisticRegressionCV, _CLASSES), (DPRidgeCV, _TARGETS)):
@@ -347,9 +366,9 @@ def _listed() -> Iterator[Audited]:
 
 #: Every estimator and method at every claim.
 METHODS = tuple(_listed())
-_PHASED = {"alpha": 10.0, "coef_norm": 0.1}
-_PRINTED = {"alpha": 100.0, "preparation": None}
-_HISTOGRAM = {**_CLASSES, **_GROUPS, "group_mode": "histogram"}
+_PUBLISHED = {**_TARGETS, **_OBJECTS["output_perturbation"]}
+_PHASED = {**_CLASSES, "method": PhasedOutputPerturbation(alpha=10.0, coef_norm=0.1)}
+_PRIVATE = {**_CLASSES, **_GROUPS, "group_proportions": "private"}
 #: The same of persons, one audit for each way to what is released.
 PERSONS = tuple(
     Audited(estimator, method, 4.0, delta, parameters, kind, of_persons=True)
@@ -358,11 +377,11 @@ PERSONS = tuple(
         (DPLogisticRegression, "objective", _CLASSES, "targets", (0.0, DELTA)),
         (DPRidge, "gradient", _TARGETS, "targets", (DELTA,)),
         (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (DELTA,)),
-        (DPRidge, "output", {**_TARGETS, **_PRINTED}, "targets", (0.0,)),
-        (DPLogisticRegression, "phased", {**_CLASSES, **_PHASED}, "targets", (0.0, DELTA)),
+        (DPRidge, "output_perturbation", _PUBLISHED, "targets", (0.0,)),
+        (DPLogisticRegression, "phased", _PHASED, "targets", (0.0, DELTA)),
         (DPLogisticRegression, "statistics", _CLASSES, "targets", (DELTA,)),
         (DPRidge, "statistics", _TARGETS, "targets", (0.0,)),
-        (DPMaxGroupLossClassifier, "gradient", _HISTOGRAM, "groups", (DELTA,)),
+        (DPMaxGroupLossClassifier, "gradient", _PRIVATE, "groups", (DELTA,)),
         (DPStandardScaler, "", {}, "features", (0.0, DELTA)),
         (DPSyntheticData, "adaptive", _TABLE, "categories", (DELTA,)),
         (DPSyntheticData, "mirror_descent", _TABLE, "categories", (0.0,)),

@@ -15,8 +15,6 @@ SIZES, LOSSES, SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 40
 ALL_SHARES = 0.5
 #: Part of the steps' budget that the plain model gets.
 PLAIN_SHARE = 0.25
-#: Largest part for the sizes of groups that may be asked for.
-LARGEST_SHARE = 0.3
 #: Least proportion that is taken into account.
 LEAST_PROPORTION = 0.001
 

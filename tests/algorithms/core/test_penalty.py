@@ -155,30 +155,26 @@ def test_typical_curvatures():
     assert typical_curvature(SquaredHingeLoss()) == pytest.approx(2 * inside, rel=1e-2)
 
 
-@pytest.mark.parametrize("given", [{"alpha": 1e-6}, {"alpha": 0.01}, {"alpha": 100.0},
-                                   {"coef_norm": 0.01}, {"coef_norm": 100.0}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("alpha", [1e-6, 0.01, 100.0])
 @pytest.mark.parametrize("solver", ["auto", "lbfgs"])
-def test_no_penalty_is_a_cliff(given, solver):
+def test_no_penalty_is_a_cliff(alpha, solver):
     """Beside a constant and beside the model without the penalty."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-0.5, 0.5, (10_000, 3)) * [1.0, 0.5, 0.1] + 0.1
     y = np.clip(X @ [1.0, -1.0, 3.0] + 0.1 * rng.standard_normal(10_000), -1, 1)
-    shared = {"data_norm": 1.0, "random_state": 0, "solver": solver, **given}
+    shared = {"data_norm": 1.0, "random_state": 0, "solver": solver, "alpha": alpha}
     ridge = DPRidge(target_range=(-1, 1), **shared).fit(X, y)
     assert ridge.score(X, y) > -0.02
     labels = (y > 0.3).astype(int)
     model = DPLogisticRegression(classes=[0, 1], **shared).fit(X, labels)
     assert model.score(X, labels) > 1.0 - labels.mean() - 0.02
-    if given in ({"alpha": 1e-6}, {"coef_norm": 100.0}):
+    if alpha == 1e-6:
         assert ridge.score(X, y) > 0.75 and model.score(X, labels) > 0.85
-    if "coef_norm" in given:
-        assert np.linalg.norm(ridge.coef_) <= given["coef_norm"] * (1 + 1e-9)
-        assert np.linalg.norm(model.coef_) <= given["coef_norm"] * (1 + 1e-9)
     report = ridge.privacy_
     assert "enter after the releases" in str(report)
-    assert ridge.alpha_ == given.get("alpha", 0.0)
+    assert ridge.alpha_ == alpha
     plain = DPRidge(target_range=(-1, 1), data_norm=1.0, random_state=0, solver=solver).fit(X, y)
-    if (given, solver) != ({"alpha": 100.0}, "auto"):  # which has more for second moments
+    if (alpha, solver) != (100.0, "auto"):  # which has more for second moments
         assert report.releases == plain.privacy_.releases
 
 

@@ -18,6 +18,7 @@ from skdp.algorithms.exponential.mechanism import (
     plan_localized_exponential,
 )
 from skdp.linear_model import DPRidge
+from skdp.methods import ExponentialMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
 
@@ -97,8 +98,8 @@ def test_least_squares_without_a_penalty(rows, n_features):
     """The proposals' precision is that of the multiplier alone; its root is hit exactly."""
     X = np.resize(ROWS[rows], (2, n_features))
     model = DPRidge(
-        1.0, 0.0, alpha=0, data_norm=1.0, coef_norm=1.0, target_range=(-1, 1),
-        method="exponential", fit_intercept=False, random_state=0,
+        1.0, 0.0, data_norm=1.0, target_range=(-1, 1), fit_intercept=False, random_state=0,
+        method=ExponentialMechanism(alpha=0, coef_norm=1.0),
     )  # fmt: skip
     model = strictly(lambda: model.fit(X, [0.0, 0.0]))
     assert 0.0 < np.linalg.norm(model.coef_) <= 1.0

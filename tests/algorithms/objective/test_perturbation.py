@@ -12,10 +12,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.algorithms import METHODS, objective_perturbation, plan_objective_perturbation
+from skdp.algorithms import objective_perturbation, plan_objective_perturbation
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
+from skdp.methods import ObjectivePerturbation
 from skdp.privacy import ApproximateEvent, PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -419,8 +420,9 @@ def test_sparse_and_single_precision_rows(k):
 def test_coefficients_lie_in_the_ball_that_is_asked_for(delta):
     X, y = classes()
     model = DPLogisticRegression(
-        5.0, delta, method="objective", coef_norm=0.3, alpha=1e-6, data_norm=1.0, classes=[0, 1]
-    ).fit(X, y)
+        5.0, delta, method=ObjectivePerturbation(alpha=1e-6, coef_norm=0.3), data_norm=1.0,
+        classes=[0, 1],
+    ).fit(X, y)  # fmt: skip
     weights = np.append(model.coef_, model.intercept_ / 0.1)
     assert np.linalg.norm(weights) == pytest.approx(0.3)
 
@@ -451,8 +453,6 @@ def test_without_noise_the_fit_is_that_of_scikit_learn(delta):
         (DPRidge, {}, "method='objective' is proven for"),
         (DPLinearClassifier, {"loss": "squared_hinge"}, "method='objective' is proven for"),
         (DPLinearClassifier, {"loss": "hinge", "classes": [0, 1, 2]}, "OneVsRest"),
-        (DPLogisticRegression, {"tilt": 0.5}, "tilt > 0 needs method='output'"),
-        (DPLogisticRegression, {"calibration": "paper"}, "no calibration='paper'"),
     ],
 )
 def test_what_no_theorem_covers_is_refused(estimator, parameters, message):
@@ -481,4 +481,4 @@ def test_the_report_names_theorem_penalty_and_noise():
     assert model.alpha_ == report.plan["alpha"]
     assert report.plan["clip"] == 0.5
     assert "clip" not in model.set_params(method="output").fit(X, y).privacy_.plan
-    assert METHODS["objective"].relations == tuple(Neighbouring)
+    assert ObjectivePerturbation.relations == tuple(Neighbouring)

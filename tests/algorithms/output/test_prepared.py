@@ -22,6 +22,7 @@ from skdp.algorithms.output.expansion import ROUNDING
 from skdp.algorithms.output.prepared import PreparedOutputPlan, plan_prepared_output
 from skdp.algorithms.output.prepared_problem import PreparedProblem
 from skdp.mechanisms import NoiseSource
+from skdp.methods import Output
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import (
@@ -381,9 +382,7 @@ def test_estimators_follow_the_penalty_of_the_user():
     strong = DPRidge(3.0, alpha=0.1, **shared).fit(X, y)
     exact = np.linalg.solve(np.cov(X.T) + 0.1 * np.eye(3), np.cov(X.T, y)[:3, 3])
     assert strong.coef_ == pytest.approx(exact, abs=0.05)
-    short = DPRidge(3.0, coef_norm=0.3, **shared).fit(X, y)
-    assert np.linalg.norm(short.coef_) == pytest.approx(0.3, rel=1e-6)
-    assert "enter after the releases" in str(short.privacy_)
+    assert "enter after the releases" in str(strong.privacy_)
     labels = (y > 0).astype(int)
     model = DPLogisticRegression(
         3.0, method="output", data_norm=1.0, classes=[0, 1], random_state=0
@@ -544,32 +543,36 @@ def test_rounding_of_the_map_is_for_all_records_that_there_may_be():
 
 
 @pytest.mark.parametrize(
-    ("model", "is_covered"),
+    "model",
     [
-        (DPRidge(), True),
-        (DPRidge(neighbouring="add_remove", n_public=400), True),
-        (DPRidge(delta=0.0), True),
-        (DPLinearRegressor(delta=0.0, loss="huber"), False),
-        (DPRidge(objective="population"), False),
-        (DPRidge(tilt=0.1, coef_norm=1.0), False),
-        (DPRidge(calibration="paper", coef_norm=1.0), False),
-        (DPLinearRegressor(loss="huber"), True),
-        (DPLinearRegressor(loss="quantile", neighbouring="add_remove", n_public=400), True),
-        (DPRidge(preparation=None), False),
+        DPRidge(),
+        DPRidge(neighbouring="add_remove", n_public=400),
+        DPRidge(delta=0.0),
+        DPLinearRegressor(loss="huber"),
+        DPLinearRegressor(loss="quantile", neighbouring="add_remove", n_public=400),
     ],
 )
-def test_the_printed_algorithm_is_fitted_where_there_is_no_proof(model, is_covered):
+@pytest.mark.parametrize("method", ["output", Output(solver="lbfgs")])
+def test_rows_are_prepared(model, method):
     X, y = table()
-    model.set_params(method="output", data_norm=1.0, target_range=(-1, 1), random_state=0)
+    model.set_params(method=method, data_norm=1.0, target_range=(-1, 1), random_state=0)
     report = model.fit(X, y).privacy_
-    assert report.method == "output"
-    assert ("is_whitened" in report.plan) is is_covered
-    assert (len(report.releases) > 1) is is_covered
+    assert report.method == (method if isinstance(method, str) else "Output")
+    assert "is_whitened" in report.plan and len(report.releases) > 1
 
 
-def test_wide_rows_are_not_whitened():
-    X = sp.csr_array((5, 1001))
-    model = DPRidge(method="output", data_norm=1.0, target_range=(-1, 1))
+@pytest.mark.parametrize(
+    ("model", "n_features"), [(DPLinearRegressor(delta=0.0, loss="huber"), 3), (DPRidge(), 1001)]
+)
+@pytest.mark.parametrize("method", ["output", Output(solver="lbfgs")])
+def test_what_there_is_no_proof_for_is_refused_and_left_to_the_printed_algorithm(
+    model, n_features, method
+):
+    X = sp.csr_array((5, n_features))
+    model.set_params(method=method, data_norm=1.0, target_range=(-1, 1))
+    with pytest.raises(ValueError, match="method='output' is not for this objective"):
+        model.fit(X, np.zeros(5))
+    model.set_params(method="output_perturbation")
     assert len(model.fit(X, np.zeros(5)).privacy_.releases) == 1
 
 
@@ -597,7 +600,7 @@ def test_a_solver_takes_the_prepared_method_and_says_so():
     shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
     report = DPRidge(solver="lbfgs", **shared).fit(X, y).privacy_
     assert "'output': a solver was given; without, it is 'gradient'" in str(report)
-    assert DPRidge(alpha=0.1, coef_norm=1.0, **shared).fit(X, y).privacy_.method == "gradient"
+    assert DPRidge(alpha=0.1, **shared).fit(X, y).privacy_.method == "gradient"
     with pytest.warns(UserWarning, match="a solver was given. It is expected to predict worse"):
         DPRidge(solver="lbfgs", **shared).fit(X[:150], y[:150])
 

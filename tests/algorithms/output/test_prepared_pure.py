@@ -104,7 +104,7 @@ def test_no_outputs_of_neighbours_tell_more_than_epsilon(relation):
 def test_groups_are_not_prepared_for_pure_privacy():
     """Weighted stages divide the squares of mu."""
     model = DPMaxGroupLossRegressor(
-        delta=0.0, method="phased", group_names=[0, 1], target_range=(-1, 1), data_norm=1.0
+        delta=0.0, group_names=[0, 1], target_range=(-1, 1), data_norm=1.0
     )
     names = [each.release.name for each in plan_fit(model, 5000, 4, n_groups=2).releases]
     assert names and not any("prepared" in name or "weighted" in name for name in names)
@@ -116,7 +116,7 @@ def test_squares_are_prepared_for_pure_privacy():
     y = np.clip(X @ rng.standard_normal(8) * 0.5 + 0.1 * rng.standard_normal(4000), -1, 1)
     shared = {"delta": 0.0, "data_norm": 1.5, "target_range": (-1, 1), "random_state": 0}
     prepared = DPRidge(1.0, **shared).fit(X, y)
-    printed = DPRidge(1.0, **shared, preparation=None).fit(X, y)
+    printed = DPRidge(1.0, **shared, method="output_perturbation").fit(X, y)
     assert prepared.privacy_.method == "output" and "solve_alpha" in prepared.privacy_.plan
     assert prepared.score(X, y) > printed.score(X, y) + 0.03
     tuned = DPRidgeCV(1.0, **shared).fit(X, y)

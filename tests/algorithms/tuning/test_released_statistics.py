@@ -10,12 +10,13 @@ from laboratory import Laboratory
 from plain_noise import PlainNoise
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective
 from skdp.algorithms.tuning.moments import plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan, mean_gradient
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
+from skdp.methods import OutputPerturbation
+from skdp.methods.choice import METHODS, choose
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import (
@@ -50,6 +51,11 @@ def make(model, kind=0, **parameters):
     return estimator(data_norm=1.0, random_state=0, **declared, **{"method": method, **parameters})
 
 
+def as_published(estimator):
+    """Output perturbation of the same objective."""
+    return estimator.set_params(method=OutputPerturbation(alpha=estimator.alpha), alpha="auto")
+
+
 # --------------------------------------------------------------------------------- what is fitted
 
 
@@ -76,7 +82,7 @@ def test_a_given_alpha_is_that_of_the_objective(model, relation, fit_intercept):
     X, y = records(model)
     given = {"epsilon": 1e7, "alpha": 0.02, "fit_intercept": fit_intercept, **RELATIONS[relation]}
     ours = make(model, **given).fit(X, y)
-    exact = make(model, **given).set_params(method="output", preparation=None).fit(X, y)
+    exact = as_published(make(model, **given)).fit(X, y)
     np.testing.assert_allclose(ours.coef_, exact.coef_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.intercept_, exact.intercept_, rtol=2e-3, atol=2e-3)
     assert ours.alpha_ == 0.02
@@ -100,8 +106,7 @@ def test_a_nominal_size_scales_the_mean(model):
     X, y = records(model)
     nominal = {"neighbouring": "add_remove", "epsilon": 1e7, "alpha": 0.02}
     half = make(model, **nominal, n_public=1200).fit(X, y)
-    exact = make(model, **nominal, n_public=1200)
-    exact.set_params(method="output", preparation=None).fit(X, y)
+    exact = as_published(make(model, **nominal, n_public=1200)).fit(X, y)
     if model == "ridge":  # the model of the log loss takes the sizes to agree, roughly
         np.testing.assert_allclose(half.coef_, exact.coef_, rtol=1e-3, atol=1e-3)
     assert {release.n_records for release in half.privacy_.releases} == {1200}
@@ -277,12 +282,7 @@ def test_tuners_whose_proofs_are_for_replaced_records(name):
         (DPLinearClassifier, {"loss": "hinge"}, "method='statistics' is for squared_error"),
         (DPLinearClassifier, {"loss": "squared_hinge"}, "method='statistics' is for squared_error"),
         (DPLinearRegressor, {"loss": "huber"}, "method='statistics' is for squared_error"),
-        (DPRidge, {"tilt": 1.0}, "tilt > 0 needs method='output'"),
-        (DPRidge, {"coef_norm": 1.0}, "has no ball and no solver"),
-        (DPRidge, {"coef_norm": 1.0, "alpha": 0}, "has no ball and no solver"),
-        (DPRidge, {"solver": "newton"}, "has no ball and no solver"),
-        (DPRidge, {"objective": "population"}, "has no ball and no solver"),
-        (DPRidge, {"calibration": "paper"}, "no calibration='paper'"),
+        (DPRidge, {"solver": "newton"}, "method='statistics' has no solver"),
         (DPLogisticRegression, {"classes": [0, 1, 2]}, "supports two only"),
     ],
 )

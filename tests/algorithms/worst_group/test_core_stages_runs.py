@@ -19,6 +19,7 @@ from plain_noise import seeded
 
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group import looks
 from skdp.algorithms.worst_group.core_stages import CoreStagesPlan
 from skdp.problems import (
     HalfSquaredLoss,
@@ -98,11 +99,14 @@ def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
 @pytest.mark.parametrize(
     ("loss", "word"), [(LogisticLoss(), "derivatives"), (SQUARES, "between two models")], ids=repr
 )
-def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(loss, word, relation):
+def test_the_report_is_that_of_the_draws_where_weights_do_not_differ(
+    loss, word, relation, monkeypatch
+):
     """Several looks whose weights are the proportions are no plain model."""
+    monkeypatch.setattr(looks, "worst_case_weights", lambda losses, shares, **_: shares)
     records = records_of(*data_of(loss, 0))
     design = design_of(records, relation)
-    plan = planned(loss, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
+    plan = planned(loss, design, relation, 1e4, 0.01, (0.25,) * 4)
     with Laboratory() as laboratory:
         done = plan.run(records, Run(noise=seeded(0))).plan
     assert done.n_looks > 1 and max(done.factors) == 1.0
