@@ -94,7 +94,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
-        Declared, public or, for "histogram", private ones.
+        Declared, public or released ones.
     group_weights_ : ndarray of shape (n_groups,)
         Weights of the groups in the last step, on the simplex; larger for groups with larger
         losses.
