@@ -23,9 +23,11 @@ from skdp.methods.linear import (
     PhasedOutputPerturbation,
     Statistics,
 )
+from skdp.methods.tuning import Bilevel
 
 __all__ = [
     "RGDA",
+    "Bilevel",
     "ExponentialMechanism",
     "Gradient",
     "GroupMirrorDescent",

@@ -57,6 +57,8 @@ class Method(BaseEstimator):
     takes_alpha: ClassVar[bool] = False
     is_entrywise: ClassVar[bool] = False
     splits: ClassVar[bool] = False
+    #: Of models that tune their penalty, if they declare none, over the squared norm of a row.
+    alpha_bounds: ClassVar[tuple[float, float]] = (1e-30, 1e30)
 
     #: Value of the constant feature of the intercept, in units of the norm of a row.
     intercept_scaling: float = 0.1

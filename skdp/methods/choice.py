@@ -28,6 +28,7 @@ from skdp.methods.linear import (
     Statistics,
 )
 from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
+from skdp.methods.tuning import Bilevel
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Objective
 
@@ -50,6 +51,12 @@ GROUP_METHODS: dict[str, Method] = {
     "saddle": SaddleOutputPerturbation(),
     "rgda": RGDA(),
     "mirror_descent": GroupMirrorDescent(),
+}
+#: Methods of models that tune their penalty, whose plans are of a TuningObjective.
+TUNING_METHODS: dict[str, Method] = {
+    "gradient": Gradient(),
+    "statistics": Statistics(),
+    "bilevel": Bilevel(),
 }
 #: Methods of synthetic tables, whose plans are of a QueryObjective.
 SYNTHETIC_METHODS: dict[str, Method] = {
@@ -98,6 +105,10 @@ def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
 def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:
     """Return the object of a `method`; None for "auto"."""
     if isinstance(method, Method):
+        is_ours = type(method).__module__.startswith("skdp.")
+        if is_ours and type(method) not in {type(row) for row in methods.values()}:
+            others = ", ".join(sorted({type(row).__name__ for row in methods.values()}))
+            raise ValueError(f"method={method!r} is not for this model, which takes {others}.")
         return method
     if isinstance(method, type) and issubclass(method, Method):
         raise InvalidTypeError(f"method: pass an object, {method.__name__}(), not the class.")

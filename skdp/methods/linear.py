@@ -19,7 +19,9 @@ from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_p
 from skdp.algorithms.output.prepared import covers_prepared, plan_prepared_output
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
-from skdp.algorithms.tuning.released_statistics import plan_released_statistics
+from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.released_statistics import plan_released_statistics, plan_statistics
+from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
 from skdp.methods.base import Candidate, Method, Published
@@ -49,6 +51,8 @@ class Gradient(Method):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Plan the releases and the steps; see :meth:`Method.plan`."""
+        if isinstance(objective, TuningObjective):
+            return plan_shrinkage(objective, budget)
         if not isinstance(objective, GroupObjective):
             return plan_core(objective, budget)
         if objective.weights.clipped:
@@ -135,9 +139,12 @@ class Statistics(Method):
     chunked = True
     is_binary = True
     takes_alpha = True
+    alpha_bounds = 1e-6, 1e6
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Plan the releases; see :meth:`Method.plan`."""
+        if isinstance(objective, TuningObjective):
+            return plan_statistics(objective, budget)
         return plan_released_statistics(objective, budget)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._checks import shown
-from skdp._types import InnerSolver, LogisticTuner, Relation, Verbose
+from skdp._types import Relation, TuningMethod, Verbose
 from skdp.linear_model.classification import DPLinearClassification
-from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.methods import Method
+from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
@@ -25,27 +25,19 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"auto", "gradient", "newton", "bilevel", "bilevel_minibatch", \
-            "hypergradient", "exponential", "public"}, default="auto"
-        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The
-          model is shrunk by the noise that is known to be in it, each group of features by its own,
-          which is a penalty that nothing has to be spent on.
-        - "newton": noisy moments of the records, then noisy gradients at private points; both the
-          choice and the fit are functions of them. No budget is split.
-        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
-          solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
-          steps on batches (needs the extra `accounting`).
-        - "hypergradient": noisy derivatives of the validation loss of the exact solution.
-        - "exponential": a draw from a grid of alpha by the exponential mechanism.
-        - "public": alpha by a formula of public numbers.
-        - "auto": "gradient", but "newton" with delta = 0; for several classes, or few records, with
-          delta = 0 the default of DPLogisticRegression, which tunes nothing; with a solver output
-          perturbation on prepared rows.
+    method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
+        A name, or an object of :mod:`skdp.methods` with parameters of its own.
 
-        Those after "newton" end with output perturbation on all records at the chosen alpha. They
-        serve for comparison: see docs/guide/tuning.md.
-    alphas : array-like of float or None, default=None
-        Public candidates of alpha, for "gradient". None: all values within `alpha_bounds`.
+        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The
+          model is shrunk by the noise that is known to be in it, each group of features by its own, which is a
+          penalty that nothing has to be spent on.
+        - "statistics": moments of the records (and gradients, of classes) are released once, with
+          noise; both the choice and the fit are functions of them. No budget is split.
+        - "bilevel": :class:`skdp.methods.Bilevel`, which splits the budget and ends with output
+          perturbation at the chosen alpha. It serves for comparison: see docs/guide/tuning.md.
+        - "auto": "gradient"; with delta = 0 "statistics" if there are `alpha_bounds` or
+          `penalty_groups`, else what DPLogisticRegression takes; with a solver "output", which
+          tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "gradient"
         no bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
@@ -61,10 +53,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     fit_intercept : bool, default=True
         The intercept is free with "gradient", the weight of a penalised constant feature in the
         other methods. Without it, rows should have a mean near 0.
-    intercept_scaling : float, default=0.3
-        Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
-        of value `data_norm` would be. A small value makes room for the noise in the mean of the
-        rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
@@ -85,15 +73,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
-    tune_share : float, default=0.2
-        Part of the budget that the choice may spend, for the methods that split it.
-    inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
-        Private solver of the lower problems of "bilevel": noise on a certified solution (None), or
-        noisy gradient steps on all records (DP-Loc-GD) or on batches (DP-Loc-SGD, the same as
-        "bilevel_minibatch").
     solver : str, Solver or callable, default="auto"
-        For the methods that solve penalised problems, "auto" among them; see
-        :func:`skdp.solvers.resolve_solver`. The others refuse one.
+        What solves, as in :class:`~skdp.linear_model.DPLogisticRegression`; it selects "output",
+        or is that of "bilevel". An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -118,7 +100,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         The same of the intercept.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
-        what the shrinkage by the noise has left of it, or the candidate nearest to that. If there
+        what the shrinkage by the noise has left of it. If there
         are groups, one per group, in the order of the sorted labels, and at the end that of the
         intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
@@ -133,17 +115,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     --------
     skdp.linear_model.DPLogisticRegression : With a given alpha, or one by a public rule.
 
-    Notes
-    -----
-    Noise of "gradient": docs/theory/core.md, Theorem 1. Of "newton": 0.6 of the budget is for
-    second moments of rows and scaled targets +-1/2, which move by at most ``sqrt(2) (X^2 + g^2 / 4)
-    / n`` in the Frobenius norm, and 0.4 for the mean gradient at models on the way, which moves by
-    less than ``2 X / n``. There are two gradients, and 6 to 12 where their noise is small by public
-    numbers: these converge to the penalised optimum where two do not, such as with rare classes.
-    The root mean square of the model's log odds is kept to 8, or to 32 with more than two
-    gradients. Memory grows with the square of n_features, time with the cube, and so does, with
-    delta = 0, the noise of the moments. Proofs: docs/theory/tuning.md.
-
     Examples
     --------
     >>> import numpy as np
@@ -156,28 +127,22 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     True
     """
 
-    _methods = methods("newton")
-
     def __init__(
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: LogisticTuner = "auto",
-        alphas: Any = None,
+        method: TuningMethod | Method = "auto",
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         data_norm: float | None = None,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
         classes: Any = None,
         class_weight: Any = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
         max_records_per_user: int | None = None,
-        tune_share: float = 0.2,
-        inner: InnerSolver | None = None,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
@@ -186,20 +151,16 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
-        self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
         self.data_norm = data_norm
         self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.class_weight = class_weight
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
         self.max_records_per_user = max_records_per_user
-        self.tune_share = tune_share
-        self.inner = inner
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state
@@ -213,17 +174,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     @property
     def _only_binary(self) -> str | None:
-        given = [] if self.inner is None else ["inner"]
-        if self.method not in ("auto", "gradient"):
-            given.insert(0, "method")
-        if self.delta == 0:
-            given += self._candidates
-        if not given:
-            return None
-        return (
-            f"{given[0]}={shown(getattr(self, given[0]))} supports two only. method='auto' and "
-            "'gradient' with delta > 0 fit several"
-        )
+        if self.delta == 0 and self._candidates:
+            return f"{self._candidates[0]} with delta == 0 is for two"
+        return super()._only_binary
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import InnerSolver, Relation, RidgeTuner, Verbose
+from skdp._types import Relation, TuningMethod, Verbose
 from skdp.linear_model.regression import DPLinearRegression
-from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.methods import Method
+from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
 
@@ -24,27 +25,19 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
         Laplace noise instead of Gaussian.
-    method : {"auto", "gradient", "sufficient_statistics", "bilevel", "bilevel_minibatch", \
-            "hypergradient", "exponential", "public"}, default="auto"
+    method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
+        A name, or an object of :mod:`skdp.methods` with parameters of its own.
+
         - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk
           by the noise that is known to be in it, each group of features by its own, which is a
           penalty that nothing has to be spent on.
-        - "sufficient_statistics": the moments are released once, with noise; both the
-          choice and the fit are functions of them. No budget is split.
-        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
-          solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
-          steps on batches (needs the extra `accounting`).
-        - "hypergradient": noisy derivatives of the validation loss of the exact solution.
-        - "exponential": a draw from a grid of alpha by the exponential mechanism.
-        - "public": alpha by a formula of public numbers.
-        - "auto": "gradient"; with delta = 0 "sufficient_statistics" if there are candidates or
-          groups, else the default of DPRidge, which has no penalty; with a solver output
-          perturbation on prepared rows.
-
-        Those after "sufficient_statistics" end with output perturbation on all records at the
-        chosen alpha. They serve for comparison: see docs/guide/tuning.md.
-    alphas : array-like of float or None, default=None
-        Public candidates of alpha, for "gradient". None: all values within `alpha_bounds`.
+        - "statistics": moments of the records (and gradients, of classes) are released once, with
+          noise; both the choice and the fit are functions of them. No budget is split.
+        - "bilevel": :class:`skdp.methods.Bilevel`, which splits the budget and ends with output
+          perturbation at the chosen alpha. It serves for comparison: see docs/guide/tuning.md.
+        - "auto": "gradient"; with delta = 0 "statistics" if there are `alpha_bounds` or
+          `penalty_groups`, else what DPRidge takes; with a solver "output", which tunes
+          nothing.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "gradient"
         no bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
@@ -63,10 +56,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     fit_intercept : bool, default=True
         The intercept is free with "gradient", the weight of a penalised constant feature in the
         other methods. Without it, rows should have a mean near 0.
-    intercept_scaling : float, default=0.3
-        Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
-        of value `data_norm` would be. A small value makes room for the noise in the mean of the
-        rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed). The methods that end with
@@ -80,15 +69,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
-    tune_share : float, default=0.2
-        Part of the budget that the choice may spend, for the methods that split it.
-    inner : {"output_perturbation", "localized_gd", "localized_sgd"} or None, default=None
-        Private solver of the lower problems of "bilevel": noise on a certified solution (None), or
-        noisy gradient steps on all records (DP-Loc-GD) or on batches (DP-Loc-SGD, the same as
-        "bilevel_minibatch").
     solver : str, Solver or callable, default="auto"
-        For the methods that solve penalised problems, "auto" among them; see
-        :func:`skdp.solvers.resolve_solver`. The others refuse one.
+        What solves, as in :class:`~skdp.linear_model.DPRidge`; it selects "output",
+        or is that of "bilevel". An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
         The budget that a fit is charged to before it reads a record, besides those of the open
         ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
@@ -114,7 +97,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
-        what the shrinkage by the noise has left of it, or the candidate nearest to that. If there
+        what the shrinkage by the noise has left of it. If there
         are groups, one per group, in the order of the sorted labels, and at the end that of the
         intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
@@ -129,13 +112,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     --------
     skdp.linear_model.DPRidge : With a given alpha, or one by a public rule.
 
-    Notes
-    -----
-    Noise of "gradient": docs/theory/core.md, Theorem 1. Of "sufficient_statistics": second
-    moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n`` in the
-    Frobenius norm. Proofs, also of the estimate that values of alpha are compared by:
-    docs/theory/tuning.md.
-
     Examples
     --------
     >>> import numpy as np
@@ -148,27 +124,21 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     True
     """
 
-    _methods = methods("sufficient_statistics")
-
     def __init__(
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: RidgeTuner = "auto",
-        alphas: Any = None,
+        method: TuningMethod | Method = "auto",
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         data_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
         max_records_per_user: int | None = None,
-        tune_share: float = 0.2,
-        inner: InnerSolver | None = None,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
@@ -177,19 +147,15 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
-        self.alphas = alphas
         self.alpha_bounds = alpha_bounds
         self.penalty_groups = penalty_groups
         self.data_norm = data_norm
         self.target_range = target_range
         self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
         self.max_records_per_user = max_records_per_user
-        self.tune_share = tune_share
-        self.inner = inner
         self.solver = solver
         self.accountant = accountant
         self.random_state = random_state

@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_option, check_real, shown
-from skdp._types import InnerSolver, Tuner
+from skdp._checks import check_real, shown
 from skdp.algorithms.output.prepared import covers_prepared
-from skdp.algorithms.tuning import (
-    TUNING_METHODS,
-    TunedResult,
-    TuningMethod,
-    TuningObjective,
-    rules,
-)
+from skdp.algorithms.tuning import TunedResult, TuningObjective, rules
 from skdp.linear_model.base import DPLinearModel
-from skdp.methods.choice import METHODS, Choice, choose
-from skdp.privacy.events import Neighbouring
-from skdp.problems import Design, EmpiricalRisk, Loss, PenaltyGroups, Records
-from skdp.solvers import resolve_solver
+from skdp.methods import Method
+from skdp.methods.choice import METHODS, TUNING_METHODS, Choice, choose
+from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
-
-def methods(own: str) -> Mapping[str, TuningMethod]:
-    """Return the tuners of a model: the core, that of its statistics, those that end with a fit.
-
-    The second one is for ``delta == 0``.
-    """
-    return {name: TUNING_METHODS[name] for name in ("gradient", own, *get_args(Tuner))}
+#: Value of the intercept's feature in units of the norm of a row, whose weight is penalised.
+_INTERCEPT_SCALING = 0.3
 
 
 class TunedLinearModel(DPLinearModel):
     """Base of linear models that tune their own penalty; not for direct use."""
 
-    alphas: Any
     alpha_bounds: tuple[float, float] | None
     penalty_groups: Any
-    tune_share: float
-    inner: str | None
     alpha_: Any
 
-    #: The private tuners by name, as of :func:`methods`.
-    _methods: Mapping[str, TuningMethod]
+    _methods = TUNING_METHODS
     alpha = "auto"  # it is tuned
-    intercept_scaling: float
 
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
@@ -93,83 +74,41 @@ class TunedLinearModel(DPLinearModel):
                 in_memory=in_memory,
                 is_slack=design.is_slack,
             )
-        method = self._methods[name]
-        method.check_design(name, design, self._relation(design))
-        options = {
-            "tune_share": float(self.tune_share),
-            "inner": self.inner or "output_perturbation",
-            "grid": None if self.alphas is None else self._grid(),
-        }
-        plan = method.plan(
-            objective=TuningObjective(
-                loss=risk.loss,
-                penalties=penalties,
-                design=design,
-                data_norm=self._norm_bound,
-                intercept=self._intercept_value,
-                neighbouring=self._relation(design),
-            ),
-            budget=self._budget,
-            **{name: options[name] for name in method.options},
+        objective = TuningObjective(
+            loss=risk.loss,
+            penalties=penalties,
+            design=design,
+            data_norm=self._norm_bound,
+            intercept=self._intercept_value,
+            neighbouring=self._relation(design),
         )
-        return Choice(method=name, plan=plan, bounds={})
+        return choose(self._methods, name, objective, self._budget, is_slack=design.is_slack)
 
-    def _tuner(self, design: Design, risk: EmpiricalRisk) -> str | None:
-        """Return the name of the tuner; None for a model without one."""
+    def _tuner(self, design: Design, risk: EmpiricalRisk) -> Any:
+        """Return the tuner; None for a model without one."""
         if self.method != "auto":
             return self.method
         if self._has_solver:
             return None
-        names = list(self._methods)
         if not self._budget.is_pure:
-            return names[0]
+            return "gradient"
         if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
             is_prepared = covers_prepared(self._objective(design, risk), self._budget)
-            is_tuned = is_known and not is_prepared and risk.loss.n_outputs == 1
-            return names[1] if is_tuned else None
-        return names[1]
+            if not is_known or is_prepared or risk.loss.n_outputs > 1:
+                return None
+        return "statistics"
 
     @property
     def _candidates(self) -> tuple[str, ...]:
         """Parameters that candidates were given by."""
-        names = "alphas", "alpha_bounds", "penalty_groups"
+        names = "alpha_bounds", "penalty_groups"
         return tuple(name for name in names if getattr(self, name) is not None)
 
     @property
-    def _own(self) -> TuningMethod:
-        """Row of the method; of "auto" that of the core."""
-        return self._methods["gradient" if self.method == "auto" else self.method]
-
-    @property
-    def _solver(self) -> Any:
-        return self.solver
-
-    @property
     def _intercept_value(self) -> float:
-        scaling = float(self.intercept_scaling) * self._norm_bound
-        return scaling * bool(self.fit_intercept)
-
-    @property
-    def _is_mean(self) -> bool:
-        return True
-
-    def _risk(self, loss: Loss) -> EmpiricalRisk:
-        return EmpiricalRisk(loss)
-
-    def _grid(self) -> tuple[float, ...]:
-        """The public candidates."""
-        try:
-            grid = np.asarray(self.alphas, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            grid = np.empty(0)
-        if grid.ndim != 1 or not grid.size or not ((grid >= 1e-100) & (grid <= 1e100)).all():
-            raise ValueError(
-                f"alphas must be None or hold numbers from 1e-100 to 1e100; got "
-                f"{shown(self.alphas)}."
-            )
-        return tuple(grid.tolist())
+        return _INTERCEPT_SCALING * self._norm_bound * bool(self.fit_intercept)
 
     def _penalties(self, n_features: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""
@@ -185,7 +124,7 @@ class TunedLinearModel(DPLinearModel):
         members, factors = tuple(int(group) for group in groups), (1.0,) * n_features
         common: tuple[int, ...] = ()
         if self.fit_intercept:
-            members, factors = (*members, intercept), (*factors, float(self.intercept_scaling) ** 2)
+            members, factors = (*members, intercept), (*factors, _INTERCEPT_SCALING**2)
             common = (intercept,) if intercept else ()
         return PenaltyGroups(members, factors, *self._bounds(), common)
 
@@ -205,7 +144,7 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
-            low, high = self._own.bounds
+            low, high = self._own.alpha_bounds
             return low * unit, high * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
@@ -218,38 +157,17 @@ class TunedLinearModel(DPLinearModel):
         return low, high
 
     def _check_alpha(self) -> None:
-        check_option("method", self.method, ["auto", *self._methods])
-        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         self._bounds()
         if self.penalty_groups is not None:
             self._group_labels()
-        if self.alphas is not None:
-            self._grid()
-            if len(self._candidates) > 1:
-                raise ValueError(
-                    f"alphas are candidates of one alpha for all features: {self._candidates[1]} "
-                    "must be None."
-                )
-        check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
-        if self.inner is not None:
-            check_option("inner", self.inner, get_args(InnerSolver))
 
-    def _check_solver(self) -> None:
-        resolve_solver(self.solver)
+    def _takes_alpha(self, method: Method) -> bool:
+        return False
 
     def _check_method(self) -> None:
-        asked = {name: getattr(self, name) for name in ("alphas", "inner")}
-        asked["solver"] = self.solver if self._has_solver else None
-        relation = Neighbouring(self.neighbouring)
-        if self.method != "auto":
-            self._methods[self.method].check(self.method, self._budget, relation, asked)
-            return
-        statistics = list(self._methods)[1]
-        if self.alphas is not None or self.inner is not None:
-            name = statistics if self._budget.is_pure else "gradient"
-            self._methods[name].check(name, self._budget, relation, asked)
-        if self._has_solver and self._candidates:
+        super()._check_method()
+        if self.method == "auto" and self._has_solver and self._candidates:
             raise ValueError(
                 f"method='auto' with a solver compares no penalties: {self._candidates[0]} must be "
-                "None. method='hypergradient' and 'bilevel' tune with a solver."
+                "None. method='bilevel' tunes with a solver."
             )

@@ -192,28 +192,3 @@ class SplitPlan(TuningPlan):
         return TunedResult(
             point=found.point, plan=done, alpha=path[-1], path=path, noise=found.noise
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublicRulePlan(SplitPlan):
-    """Fit at the alpha of a public rule, with the whole budget.
-
-    The rule to beat (docs/theory/hypergradient.md, section 1): every tuner pays for looking at the
-    records. ``alpha="auto"`` of :class:`skdp.linear_model.DPRidge` is data-free too and minimises a
-    finer bound numerically. This one is the closed form that the other tuners start from, in their
-    setting: an intercept that is penalised as a feature of full norm would be, and noise in
-    whitened coordinates.
-    """
-
-    tune_share: float = 0.0
-    _shares = 0.0, 0.0
-
-    @property
-    def choice_events(self) -> tuple[PrivacyEvent, ...]:
-        return ()
-
-    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
-        return np.full((1, self.objective.penalties.n_groups), self.rule_alpha), ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"coef_norm_guess": float(self.norm_guess)}

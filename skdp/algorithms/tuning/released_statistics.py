@@ -86,6 +86,22 @@ class ReleasedStatisticsPlan(Plan):
         return Result(point=point, plan=done, noise=found.noise)
 
 
+def plan_statistics(objective: TuningObjective, budget: PrivacyBudget) -> MomentsTuningPlan:
+    """Plan the releases by which a model of squares or of two classes tunes its penalty."""
+    return _plan_of(objective.loss)(objective=objective, budget=budget)
+
+
+def _plan_of(loss: Loss) -> type[MomentsTuningPlan]:
+    """Return the plan for a loss."""
+    if type(loss) not in _PLANS:
+        raise ValueError(
+            "method='statistics' is for squared_error, and for log_loss with two classes: few "
+            "statistics say enough about other losses. method='gradient' (delta > 0) and "
+            "method='output' take them."
+        )
+    return _PLANS[type(loss)]
+
+
 def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> ReleasedStatisticsPlan:
     """Fix the releases from public numbers.
 
@@ -103,12 +119,7 @@ def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> Rel
         For other losses.
     """
     loss, design = objective.risk.loss, objective.design
-    if not objective.risk.is_mean or type(loss) not in _PLANS:
-        raise ValueError(
-            "method='statistics' is for squared_error, and for log_loss with two classes: few "
-            "statistics say enough about other losses. method='gradient' (delta > 0) and "
-            "method='output' take them."
-        )
+    kind = _plan_of(loss)
     norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
     value, factor = 0.0, 1.0
     if design.intercept:
@@ -126,5 +137,5 @@ def plan_released_statistics(objective: Objective, budget: PrivacyBudget) -> Rel
         intercept=value,
         neighbouring=objective.neighbouring,
     )
-    tuner = _PLANS[type(loss)](objective=tuned, budget=budget, alpha=objective.alpha or None)
+    tuner = kind(objective=tuned, budget=budget, alpha=objective.alpha or None)
     return ReleasedStatisticsPlan(objective=objective, tuner=tuner, alpha=objective.alpha or None)

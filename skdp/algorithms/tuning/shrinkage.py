@@ -32,15 +32,12 @@ class ShrinkagePlan(CorePlan):
     ----------
     penalties : PenaltyGroups
         Of the features.
-    grid : tuple of float or None, default=None
-        The candidates of alpha. None: all within the bounds.
     chosen : ndarray of shape (n_groups,) or None, default=None
-        After a run, the candidates nearest to what the shrinkage by the noise is equivalent to.
-        Where they are larger, weights are shrunk further.
+        After a run, what the shrinkage by the noise is equivalent to, within the bounds. Where it
+        is larger, weights are shrunk further.
     """
 
     penalties: PenaltyGroups
-    grid: tuple[float, ...] | None = None
     chosen: np.ndarray | None = None
 
     def remarks(self) -> tuple[str, ...]:
@@ -64,7 +61,7 @@ class ShrinkagePlan(CorePlan):
             # that of all weights is smoothed
             alphas = equivalent_penalty(done.curvature, signal if len(parts) > 1 else done.signal)
             alphas = np.atleast_1d(alphas)
-            chosen = self._nearest(alphas)
+            chosen = self.penalties.clipped(alphas)
             kept = np.minimum((done.curvature + alphas) / (done.curvature + chosen), 1.0)
             weights[:, :d] *= kept[groups]
             balance, root = found.balance if rows.has_intercept else None, root_of(weights[:, :d])
@@ -91,13 +88,6 @@ class ShrinkagePlan(CorePlan):
             return signal, np.ones(len(squares))
         return signal, signal * math.sqrt(float(squares.sum()) / total)
 
-    def _nearest(self, alphas: np.ndarray) -> np.ndarray:
-        """Return the candidates nearest to penalties."""
-        if self.grid is None:
-            return self.penalties.clipped(alphas)
-        grid = np.array(self.grid)
-        return np.asarray(grid[np.abs(np.log(grid)[:, None] - np.log(alphas)).argmin(axis=0)])
-
 
 def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
     """Return the noise of features times factors."""
@@ -118,23 +108,8 @@ def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
     )
 
 
-def plan_shrinkage(
-    *,
-    objective: TuningObjective,
-    budget: PrivacyBudget,
-    grid: tuple[float, ...] | None = None,
-) -> ShrinkagePlan:
-    """Plan the core of a tuning problem, whose intercept has no penalty here.
-
-    Parameters
-    ----------
-    objective : TuningObjective
-        Of squares or of the log loss.
-    budget : PrivacyBudget
-        With delta > 0.
-    grid : tuple of float, optional
-        The candidates of alpha, in place of all within the bounds.
-    """
+def plan_shrinkage(objective: TuningObjective, budget: PrivacyBudget) -> ShrinkagePlan:
+    """Plan the core of a tuning problem, whose intercept has no penalty here."""
     if not is_covered(objective.loss):
         raise ValueError("method='gradient' tunes penalties of the squared error and the log loss.")
     problem = Objective(
@@ -142,4 +117,4 @@ def plan_shrinkage(
     )
     given, d = objective.penalties, objective.design.n_features
     penalties = PenaltyGroups(given.groups[:d], given.factors[:d], given.low, given.high)
-    return ShrinkagePlan(**vars(plan_core(problem, budget)), penalties=penalties, grid=grid)
+    return ShrinkagePlan(**vars(plan_core(problem, budget)), penalties=penalties)
