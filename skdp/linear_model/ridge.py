@@ -28,8 +28,7 @@ class DPRidge(DPLinearRegression):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     alpha : "auto" or float, default="auto"
         L2 penalty; ``alpha * n_samples`` in the convention of
         :class:`~sklearn.linear_model.Ridge`. "auto": none but what the
@@ -51,8 +50,8 @@ class DPRidge(DPLinearRegression):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     max_records_per_user : int or None, default=None
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
@@ -67,15 +66,14 @@ class DPRidge(DPLinearRegression):
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. It selects a method
         that solves. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done, and the progress of long solves; a callable
-        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
-        records: it is not private.
+        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
+        That of long solves depends on the records: it is not private.
 
     Attributes
     ----------

@@ -23,14 +23,13 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
         A name, or an object of :mod:`skdp.methods` with parameters of its own.
 
         - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The
-          model is shrunk by the noise that is known to be in it, each group of features by its own, which is a
-          penalty that nothing has to be spent on.
+          model is shrunk by the noise that is known to be in it, each group of features by its
+          own, which is a penalty that nothing has to be spent on.
         - "statistics": moments of the records (and gradients, of classes) are released once, with
           noise; both the choice and the fit are functions of them. No budget is split.
         - "bilevel": :class:`skdp.methods.Bilevel`, which splits the budget and ends with output
@@ -67,8 +66,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     max_records_per_user : int or None, default=None
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
@@ -77,15 +76,14 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         What solves, as in :class:`~skdp.linear_model.DPLogisticRegression`; it selects "output",
         or is that of "bilevel". An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done, and the progress of long solves; a callable
-        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
-        records: it is not private.
+        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
+        That of long solves depends on the records: it is not private.
 
     Attributes
     ----------

@@ -23,8 +23,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
         A name, or an object of :mod:`skdp.methods` with parameters of its own.
 
@@ -63,8 +62,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     max_records_per_user : int or None, default=None
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
@@ -73,15 +72,14 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         What solves, as in :class:`~skdp.linear_model.DPRidge`; it selects "output",
         or is that of "bilevel". An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done, and the progress of long solves; a callable
-        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
-        records: it is not private.
+        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
+        That of long solves depends on the records: it is not private.
 
     Attributes
     ----------

@@ -36,8 +36,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     ranges : pair of float, array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
         Public range of each feature, in its own units, with low < high:
 
@@ -51,11 +50,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         Neighbouring data sets differ in one record replaced; their size is public. With `user_ids`
         in one person, and the number of persons is public.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
 
     Attributes
     ----------

@@ -31,8 +31,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     attack_norm : {1, 2, numpy.inf} or callable, default=2
         Norm that the attacker's perturbation is measured in. A callable ``weights -> ndarray`` is
         any convex set with 0 in it: it returns the perturbation p in it with the largest
@@ -61,8 +60,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     method : {"auto", "gradient", "output"} or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods`. "gradient" descends along
         noisy sums of clipped gradients, each at the row as the attacker moves it. "output" is
@@ -74,15 +73,14 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         batches of records are refused: the worst cases of all records share a term. An object of
         `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done, and the progress of long solves; a callable
-        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
-        records: it is not private.
+        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
+        That of long solves depends on the records: it is not private.
 
     Attributes
     ----------

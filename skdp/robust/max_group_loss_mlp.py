@@ -75,11 +75,11 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced: features, target and group.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
         1 prints how many of the planned steps are done; a callable is called as
         ``(name, done, planned)`` in place of it.

@@ -37,11 +37,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     loss : {"squared_error", "huber", "absolute_error", "quantile"}, default="squared_error"
-        As in :class:`~skdp.linear_model.DPLinearRegressor`. The noise grows with the largest
-        possible loss: "huber" has less of it than "squared_error".
+        As in :class:`~skdp.linear_model.DPLinearRegressor`.
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : {"private", "public"}, array-like or dict, default="private"
@@ -71,8 +69,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
@@ -81,19 +79,17 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     solver : str, Solver, SaddleSolver or callable, default="auto"
         What solves: "auto", a name such as "newton" or "lbfgs", a `skdp.solvers.Solver`, or a
         callable ``(problem, accuracy) -> array``; it selects "output". A name such as
-        "extragradient" or "accelerated_svrg", or a `skdp.solvers.SaddleSolver`, selects "phased",
-        where a callable is one ``(problem, accuracy) -> (x, y)``. An object of `method` has its
-        own.
+        "extragradient", or a `skdp.solvers.SaddleSolver`, selects "phased", where a callable is one
+        ``(problem, accuracy) -> (x, y)``. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done, and the progress of long solves; a callable
-        is called as ``(name, done, planned)`` in place of it. That of solves depends on the
-        records: it is not private.
+        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
+        That of long solves depends on the records: it is not private.
 
     Attributes
     ----------
@@ -108,10 +104,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
-        Declared, public or released ones; missing for `clip_groups`.
+        Declared, public or released ones; missing if the method clips groups.
     group_weights_ : ndarray of shape (n_groups,)
         Noisy worst-case weights on the simplex, larger for groups with larger losses.
-        Missing for saddle points, unless `release_group_weights`.
+        Missing for saddle points that do not release them.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

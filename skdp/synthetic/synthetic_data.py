@@ -70,8 +70,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring tables differ in one record replaced; their number is public.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     method : {"auto", "adaptive", "mirror_descent"}, default="auto"
         "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
         round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
@@ -80,11 +80,11 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     calibration : {"analytic", "paper"}, default="analytic"
         "paper", for ``method="mirror_descent"``: number of rounds and steps of the theorem.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
         1 prints how many of the planned steps are done; a callable is called as
         ``(name, done, planned)`` in place of it.

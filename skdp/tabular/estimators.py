@@ -259,8 +259,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
@@ -286,14 +285,14 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
         1 prints how many of the planned steps are done; a callable is called as
         ``(name, done, planned)`` in place of it.
@@ -436,8 +435,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
-        Laplace noise instead of Gaussian.
+        In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
@@ -460,14 +458,14 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1. The smaller it
-        is, the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     accountant : BudgetAccountant or None, default=None
-        The budget that a fit is charged to before it reads a record, besides those of the open
-        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
         1 prints how many of the planned steps are done; a callable is called as
         ``(name, done, planned)`` in place of it.
