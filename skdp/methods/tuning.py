@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._checks import check_option, check_real
+from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
+from skdp.algorithms.tuning.blocks import plan_blocks
 from skdp.methods.base import Method
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
+from skdp.privacy.events import Neighbouring
 
 #: Private solvers of lower problems.
 INNER = ("output_perturbation", "localized_gd", "localized_sgd")
 
 
 class Bilevel(Method):
-    """First-order private bilevel optimisation of the penalties, as published.
+    """Penalties of blocks of features by private hypergradients, before the fit.
 
-    Gradient steps in log alpha, from private solutions for a training and a validation half, then
-    output perturbation on all records at the alpha that was found. Of models that tune their
-    penalty, for ``delta > 0``; on rows as they are, it has more noise than the default.
+    Of models that tune their penalty, with `penalty_groups`, for ``delta > 0``. A first fit and
+    noisy looks at its blocks, each a derivative of the loss in the sizes of the blocks, say which
+    columns matter; the others are shortened, and with them the noise of all coefficients, before
+    the final fit. Where that cannot pay, by public numbers, it is the plain fit, and says so: one
+    block, several classes, little noise.
 
     Parameters
     ----------
+    as_published : bool, default=False
+        Whether it is the published first-order method: gradient steps in log alpha from private
+        solutions for two halves of the records, then output perturbation at the alpha that was
+        found. It has far more noise, and hardly moves alpha. The other parameters are of it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"}, \
             default="output_perturbation"
         Private solver of the lower problems: noise on a certified solution, noisy gradient steps on
@@ -39,18 +46,18 @@ class Bilevel(Method):
     docs/theory/bilevel.md.
     """
 
-    relations = REPLACED_RELATIONS
+    relations = tuple(Neighbouring)
     needs_delta = True
     is_weighted = True
-    is_binary = True
-    alpha_bounds = 1e-6, 10.0
 
     def __init__(
         self,
+        as_published: bool = False,
         inner: str = "output_perturbation",
         tune_share: float = 0.2,
         solver: Any = "auto",
     ) -> None:
+        self.as_published = as_published
         self.inner = inner
         self.tune_share = tune_share
         self.solver = solver
@@ -58,11 +65,16 @@ class Bilevel(Method):
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
         """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
+        check_bool("as_published", self.as_published)
+        if self.as_published and not neighbouring.is_replaced:
+            raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
         check_option("inner", self.inner, INNER)
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the steps and the fit; see :meth:`Method.plan`, of a TuningObjective."""
+        """Plan the looks and the fits; see :meth:`Method.plan`, of a TuningObjective."""
+        if not self.as_published:
+            return plan_blocks(objective, budget)
         return BilevelTuningPlan(
             objective=objective, budget=budget, inner=self.inner, tune_share=float(self.tune_share)
         )

@@ -63,7 +63,7 @@ class TunedLinearModel(DPLinearModel):
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         penalties = self._penalties(design.n_features)
-        name = self._tuner(design, risk)
+        name = self._tuner(design, risk, in_memory)
         if name is None:
             return choose(
                 METHODS,
@@ -84,14 +84,14 @@ class TunedLinearModel(DPLinearModel):
         )
         return choose(self._methods, name, objective, self._budget, is_slack=design.is_slack)
 
-    def _tuner(self, design: Design, risk: EmpiricalRisk) -> Any:
+    def _tuner(self, design: Design, risk: EmpiricalRisk, in_memory: bool) -> Any:
         """Return the tuner; None for a model without one."""
         if self.method != "auto":
             return self.method
         if self._has_solver:
             return None
         if not self._budget.is_pure:
-            return "gradient"
+            return "gradient" if self.penalty_groups is None or not in_memory else "bilevel"
         if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
@@ -144,7 +144,8 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
-            low, high = self._own.alpha_bounds
+            is_published = getattr(self._own, "as_published", False)
+            low, high = (1e-6, 10.0) if is_published else self._own.alpha_bounds
             return low * unit, high * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:

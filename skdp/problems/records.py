@@ -166,6 +166,15 @@ class Records:
         other.factors = read_only_view(factors if self.factors is None else self.factors * factors)
         return other
 
+    def rescaled(self, factors: np.ndarray, data_norm: float) -> Records:
+        """Copy bounded rows with columns times factors, bounded to another norm."""
+        rows = self.with_intercept(0.0).materialise()
+        rows = rows @ sp.diags_array(factors) if self.is_sparse else rows * factors
+        intercept = self.intercept / self.data_norm * data_norm
+        other = Records(rows, data_norm, intercept, targets=self.targets, groups=self.groups)
+        other.shares, other.persons, other.is_slack = self.shares, self.persons, self.is_slack
+        return other
+
     @property
     def has_groups(self) -> bool:
         """Whether there is a group for each record."""

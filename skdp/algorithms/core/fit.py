@@ -302,6 +302,11 @@ class CorePlan(PlannedCore):
 
 def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
     """Choose the parts of the budget from public numbers."""
+    return plan_core_of(objective, gaussian_mu(budget.epsilon, budget.delta))
+
+
+def plan_core_of(objective: Objective, mu: float) -> CorePlan:
+    """Choose the parts of a Gaussian differential privacy from public numbers."""
     attack = None
     if isinstance(objective.risk, AdversarialRisk):
         attack = objective.risk.attack if objective.risk.attack.radius else None
@@ -309,7 +314,6 @@ def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
         objective = replace(objective, risk=EmpiricalRisk(objective.risk.loss))
     if not objective.risk.is_smooth:
         objective = objective.smoothed(0.5 * objective.risk.loss.margin_scale)
-    mu = gaussian_mu(budget.epsilon, budget.delta)
     plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1], attack=attack)
     design = objective.design
     if objective.neighbouring.is_replaced and not design.is_slack:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.core.fit import CorePlan, plan_core
+from skdp.algorithms.core.fit import CorePlan, plan_core_of
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.plan import is_covered
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
@@ -21,6 +21,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import EmpiricalRisk, Objective, PenaltyGroups, Records
 
 
@@ -39,9 +40,12 @@ class ShrinkagePlan(CorePlan):
 
     penalties: PenaltyGroups
     chosen: np.ndarray | None = None
+    note: str = ""
 
     def remarks(self) -> tuple[str, ...]:
-        return ("alpha is the penalty that the shrinkage is equivalent to", *super().remarks())
+        notes = (self.note,) if self.note else ()
+        said = "alpha is the penalty that the shrinkage is equivalent to"
+        return (*notes, said, *super().remarks())
 
     def to_dict(self) -> dict[str, Any]:
         found = {} if self.chosen is None else {"alpha": float(self.chosen[0])}
@@ -110,6 +114,12 @@ def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
 
 def plan_shrinkage(objective: TuningObjective, budget: PrivacyBudget) -> ShrinkagePlan:
     """Plan the core of a tuning problem, whose intercept has no penalty here."""
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    return plan_shrinkage_of(objective, mu)
+
+
+def plan_shrinkage_of(objective: TuningObjective, mu: float) -> ShrinkagePlan:
+    """Plan the same for a Gaussian differential privacy."""
     if not is_covered(objective.loss):
         raise ValueError("method='gradient' tunes penalties of the squared error and the log loss.")
     problem = Objective(
@@ -117,4 +127,4 @@ def plan_shrinkage(objective: TuningObjective, budget: PrivacyBudget) -> Shrinka
     )
     given, d = objective.penalties, objective.design.n_features
     penalties = PenaltyGroups(given.groups[:d], given.factors[:d], given.low, given.high)
-    return ShrinkagePlan(**vars(plan_core(problem, budget)), penalties=penalties)
+    return ShrinkagePlan(**vars(plan_core_of(problem, mu)), penalties=penalties)
