@@ -62,6 +62,11 @@ class Bilevel(Method):
         self.tune_share = tune_share
         self.solver = solver
 
+    @property
+    def chunked(self) -> bool:  # type: ignore[override]
+        """Whether records may be in chunks."""
+        return not self.as_published
+
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
         """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)

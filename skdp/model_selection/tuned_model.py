@@ -63,7 +63,7 @@ class TunedLinearModel(DPLinearModel):
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         penalties = self._penalties(design.n_features)
-        name = self._tuner(design, risk, in_memory)
+        name = self._tuner(design, risk)
         if name is None:
             return choose(
                 METHODS,
@@ -84,14 +84,14 @@ class TunedLinearModel(DPLinearModel):
         )
         return choose(self._methods, name, objective, self._budget, is_slack=design.is_slack)
 
-    def _tuner(self, design: Design, risk: EmpiricalRisk, in_memory: bool) -> Any:
+    def _tuner(self, design: Design, risk: EmpiricalRisk) -> Any:
         """Return the tuner; None for a model without one."""
         if self.method != "auto":
             return self.method
         if self._has_solver:
             return None
         if not self._budget.is_pure:
-            return "gradient" if self.penalty_groups is None or not in_memory else "bilevel"
+            return "gradient" if self.penalty_groups is None else "bilevel"
         if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds

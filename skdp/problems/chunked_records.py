@@ -228,7 +228,7 @@ class ChunkedRecords:
     @property
     def data_norm(self) -> float:
         """As of :class:`Records`."""
-        return self._bounding.data_norm
+        return self._empty().data_norm
 
     @property
     def intercept(self) -> float:

@@ -124,7 +124,7 @@ def parts_of(fitted, laboratory):
     draws = [draw for draw in laboratory.draws if draw.kind != "batch"]
     releases, plan = list(report.releases), report.plan
     pairs = []
-    if report.method.startswith("bilevel"):
+    if "inner" in plan:  # bilevel as published
         counts = [sum(count for _, count in leaves(release.event)) for release in releases[:2]]
         size = counts[0] // plan["n_steps"]
         assert counts == [size * plan["n_steps"]] * 2

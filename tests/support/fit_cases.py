@@ -476,6 +476,23 @@ def _special() -> list[Case]:
     return cases
 
 
+def _blocks() -> list[Case]:
+    """Penalties of blocks, at budgets at which they are tuned."""
+    blocks = {"penalty_groups": [0, 1, 1], "delta": 0.06}
+    add_remove = {"neighbouring": "add_remove", "n_public": 16}
+    return [
+        Case(f"blocks, {name}", estimator, blocks | given, n=16, d=3, n_classes=n_classes,
+             unit=unit, n_phases=0, whole_budget=False)
+        for name, estimator, n_classes, unit, given in (
+            ("ridge", DPRidgeCV, 0, "record", {}),
+            ("logistic", DPLogisticRegressionCV, 2, "record", {}),
+            ("ridge, add/remove", DPRidgeCV, 0, "record", add_remove | {"fit_intercept": False}),
+            ("logistic, persons", DPLogisticRegressionCV, 2, "person", {}),
+            ("ridge, weights", DPRidgeCV, 0, "weight", {}),
+        )
+    ]  # fmt: skip
+
+
 def _grouped() -> list[Case]:
     cases = []
     modes: list[tuple[str, Any, int]] = [
@@ -691,7 +708,7 @@ def _rows() -> Iterator[Case]:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        *_linear(), *_descents(), *_special(), *_grouped(), *_recursive(), *_vertices(), *_tuned(),
+        *_linear(), *_descents(), *_special(), *_blocks(), *_grouped(), *_recursive(), *_vertices(), *_tuned(),
         *_tables(),
         *_tabular(),
         *_rows(),

@@ -10,7 +10,7 @@ import pytest
 #: Modules that draw a random order.
 _USERS = (
     "output.blocks", "mirror.boosted", "queries.mirror_descent", "mirror.rounds",
-    "mirror.variance_reduced", "tuning.bilevel", "tuning.exponential", "tuning.hypergradient",
+    "mirror.variance_reduced", "tuning.bilevel",
 )  # fmt: skip
 
 

@@ -122,8 +122,7 @@ class Laboratory:
         for name in ("standard_normal", "exponential", "gamma", "direction"):
             self._substitute(name)
         self._replace("exponential.sampling", "sample", self._point)
-        for module in ("tuning.exponential", "statistics.quantiles"):
-            self._replace(module, "draw_exponential", self._choice)
+        self._replace("statistics.quantiles", "draw_exponential", self._choice)
         self._replace("mirror.rounds", "_draw", self._vertices)
         original = SoftmaxMechanism.draw
         draw = lambda mechanism, *args: self._vertices(partial(original, mechanism), *args)  # noqa: E731

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import scipy.sparse as sp
 from plain_noise import PlainNoise
+from tuning_runs import tune as tune_by
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import plan_private_moments
-from skdp.algorithms.tuning import tune as tune_by
+from skdp.algorithms.tuning import SufficientStatisticsPlan, plan_private_moments
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records
 
@@ -32,7 +32,7 @@ class Recorder(PlainNoise):
 
 def tune_by_sufficient_statistics(records, target_bound, penalties, budget, **options):
     loss = HalfSquaredLoss(target_bound)
-    return tune_by("sufficient_statistics", records, loss, penalties, budget, **options)
+    return tune_by(SufficientStatisticsPlan, records, loss, penalties, budget, **options)
 
 
 def records(n=60, d=3, seed=0, target_bound=1.0):

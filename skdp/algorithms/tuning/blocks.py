@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -61,7 +61,7 @@ class Parts:
 
     def of(self, block: Block, norms: np.ndarray) -> np.ndarray:
         """Return margins over their unit, shape (m, n_blocks), of shortened rows."""
-        margins = block.margins(self.weights).reshape(len(norms), -1)
+        margins = block.margins(self.weights).reshape(len(norms), len(self.weights))
         return (
             margins * (np.minimum(1.0, _LONGEST / np.maximum(norms, 1e-300)) / self.unit)[:, None]
         )
@@ -143,6 +143,17 @@ class BlockLook(Parts):
 def _shortening(vectors: np.ndarray, top: float) -> np.ndarray:
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     return top / np.maximum(lengths, top)
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """View records with columns times factors, bounded to a norm."""
+
+    factors: np.ndarray
+    data_norm: float
+
+    def __call__(self, records: Records) -> Records:
+        return records.rescaled(self.factors, self.data_norm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,10 +342,10 @@ class BlocksPlan(TuningPlan):
         mean = rows.centering.mean * of_columns
         spread = rows.centering.scale**2 * float(rho @ tau**2)
         norm = data.data_norm * min(1.0, 2.0 * math.sqrt(float(mean @ mean) + spread))
-        moved = data.rescaled(of_columns, norm)
+        view, chunks = Rescaled(of_columns, norm), cast(Any, data)
+        moved = view(data) if data.in_memory else chunks.viewed(view)
         design = self.objective.design
-        intercept = moved.intercept
-        return moved, replace(design, feature_norm=moved.norm_bound, intercept=intercept)
+        return moved, replace(design, feature_norm=moved.norm_bound, intercept=moved.intercept)
 
 
 def _shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:

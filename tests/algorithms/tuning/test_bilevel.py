@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from plain_noise import seeded
+from tuning_runs import tune
 
 from skdp.algorithms import Run
 from skdp.algorithms.bilevel.penalty_method import plan_steps
-from skdp.algorithms.tuning import bilevel, tune
+from skdp.algorithms.tuning import BilevelTuningPlan, bilevel
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
@@ -40,7 +41,7 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
         loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
     )
     return tune(
-        "bilevel", rows.with_targets(t), loss, groups_of(q), budget, coef_norm=1.0,
+        BilevelTuningPlan, rows.with_targets(t), loss, groups_of(q), budget, coef_norm=1.0,
         run=Run(noise=seeded(seed)), **options,
     )  # fmt: skip
 
@@ -67,7 +68,7 @@ def test_follows_the_data(loss):
     for slope in (1.5, 0.0):
         rows, t = data(loss, slope=slope)
         tuned = tune(
-            "bilevel", rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0, start=0.1,
+            BilevelTuningPlan, rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0, start=0.1,
             run=Run(noise=seeded(0)),
         )  # fmt: skip
         alphas.append(float(tuned.alpha[0]))
@@ -77,7 +78,7 @@ def test_follows_the_data(loss):
 
 def test_groups_get_alphas_of_their_own():
     rows, t = data(RIDGE, n=4000)
-    tuned = tune("bilevel", rows.with_targets(t), RIDGE,
+    tuned = tune(BilevelTuningPlan, rows.with_targets(t), RIDGE,
         PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
         PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, run=Run(noise=seeded(0)),
     )  # fmt: skip
@@ -94,7 +95,7 @@ def test_not_worse_than_nothing():
     rows, t = data(RIDGE, n=40000)
     points = [
         tune(
-            "bilevel", rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
+            BilevelTuningPlan, rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
             run=Run(noise=seeded(k)),
         ).point
         for k in range(5)
@@ -112,15 +113,27 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=match):
             tune(
-                "bilevel", rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
+                BilevelTuningPlan, rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
                 **options,
             )  # fmt: skip
     with pytest.raises(ValueError, match="delta"):
         tune(
-            "bilevel", rows.with_targets(t), RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0
+            BilevelTuningPlan,
+            rows.with_targets(t),
+            RIDGE,
+            groups_of(1),
+            PrivacyBudget(1.0),
+            coef_norm=1.0,
         )
     with pytest.raises(ValueError, match="margin"):
-        tune("bilevel", rows.with_targets(t), SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
+        tune(
+            BilevelTuningPlan,
+            rows.with_targets(t),
+            SoftmaxLoss(3),
+            groups_of(1),
+            BUDGET,
+            coef_norm=1.0,
+        )
 
 
 def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeypatch):
@@ -129,4 +142,4 @@ def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeyp
     rows, t = data(LOGISTIC, n=50)
     penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)
     with pytest.raises(ValueError, match="penalty"):
-        tune("bilevel", rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)
+        tune(BilevelTuningPlan, rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)

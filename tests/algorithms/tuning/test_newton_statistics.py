@@ -13,9 +13,10 @@ from plain_noise import seeded
 from scipy.optimize import check_grad, minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
+from tuning_runs import tune
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
+from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
@@ -36,7 +37,7 @@ def penalties(width, low=1e-6, high=10.0):
 
 
 def tune_by_newton(records, penalties, budget, **options):
-    return tune("newton", records, LogisticLoss(), penalties, budget, **options)
+    return tune(NewtonPlan, records, LogisticLoss(), penalties, budget, **options)
 
 
 def plan_of(rows, budget=BUDGET, **options):

@@ -1,40 +1,22 @@
-"""Tuners that end with a fit of their own compare models with the noise that these will have.
+"""The published rule compares models with the noise that these will have.
 
 What is minimised is the validation loss plus the public cost of
 the final fit's noise. Without that, alphas go to the lower end.
 """
 
-import dataclasses
-
 import numpy as np
-import pytest
 from plain_noise import Silent
 from tuning_attacks import records
+from tuning_runs import tune
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import (
-    BilevelTuningPlan,
-    DrawPlan,
-    FinalFitPlan,
-    HypergradientPlan,
-    TuningObjective,
-    tune,
-)
-from skdp.algorithms.tuning import bilevel as route_a
-from skdp.algorithms.tuning import exponential as route_d
-from skdp.mechanisms import GaussianMechanism
+from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective
+from skdp.algorithms.tuning import bilevel as route
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, PenaltyGroups
 
 LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
-
-
-class Quiet(Silent):
-    """No additive noise, and draws in the middle."""
-
-    def exponential(self, size):
-        return np.full(size, np.log(2.0))
 
 
 def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
@@ -43,7 +25,7 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     budget = PrivacyBudget(1.0, 1e-6)
     objective = TuningObjective.of(rows, LOSS, penalties)
     plan = BilevelTuningPlan(objective=objective, budget=budget)
-    problem = route_a.NoiseAwareProblem(rows.with_targets(t), plan)
+    problem = route.NoiseAwareProblem(rows.with_targets(t), plan)
 
     def cost(logs):
         return FinalFitPlan(
@@ -59,49 +41,17 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     assert np.abs(slopes).max() > 1e-3
 
 
-def by_hypergradient(rows, t, budget, monkeypatch):
-    """Exact answers that are trusted, from the same start."""
-    original = HypergradientPlan.query
-
-    def sure(*args):
-        return dataclasses.replace(original(*args), mechanism=GaussianMechanism(1e-9, 1.0))
-
-    monkeypatch.setattr(HypergradientPlan, "query", sure)
-    monkeypatch.setattr(HypergradientPlan, "rule_alpha", 0.3)
-    return tune(
-        "hypergradient", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0,
-        run=Run(noise=Quiet()),
-    )  # fmt: skip
-
-
-def by_bilevel(rows, t, budget, monkeypatch):
-    """Steps of the same lengths against the sign of exact gradients, from the same start."""
-    monkeypatch.setattr(
-        route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
-    )
-    return tune(
-        "bilevel", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1,
-        run=Run(noise=Quiet()),
-    )  # fmt: skip
-
-
-def by_draws(rows, t, budget, monkeypatch):
-    """Draws that take the best score, without the prior weights."""
-    monkeypatch.setattr(DrawPlan, "draw_epsilon", 1e9)
-    monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
-    return tune(
-        "exponential", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0,
-        run=Run(noise=Quiet()),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("route", [by_hypergradient, by_bilevel, by_draws])
-def test_less_budget_for_the_final_fit_means_more_regularisation(route, monkeypatch):
-    """All that differs is the noise that the final model will have."""
+def test_less_budget_for_the_final_fit_means_more_regularisation(monkeypatch):
+    """Steps against the sign of exact gradients: all that differs is the noise of the model."""
     rows, t = records("squared", n=400)
+    monkeypatch.setattr(
+        route, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
+    )
     alphas = []
     for epsilon in (1e3, 3.0):
-        with monkeypatch.context() as patch:
-            tuned = route(rows, t, PrivacyBudget(epsilon, 1e-6), patch)
+        tuned = tune(
+            BilevelTuningPlan, rows.with_targets(t), LOSS, ONE, PrivacyBudget(epsilon, 1e-6),
+            coef_norm=1.0, start=0.1, run=Run(noise=Silent()),
+        )  # fmt: skip
         alphas.append(float(tuned.alpha[0]))
     assert alphas[1] > 2.0 * alphas[0]

@@ -5,10 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tuning_runs import TUNERS, tune
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective, tune
+from skdp.algorithms.tuning import NewtonPlan, SufficientStatisticsPlan, TuningObjective
 from skdp.mechanisms import NoiseSource
+from skdp.methods import Bilevel
+from skdp.methods.choice import TUNING_METHODS
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring, flatten_event
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
@@ -31,12 +34,11 @@ def leaves(events):
 
 
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
-@pytest.mark.parametrize("name", [name for name in TUNING_METHODS if name != "bilevel_minibatch"])
+@pytest.mark.parametrize("name", TUNERS)
 def test_the_cost_is_known_before_the_records(name, delta):
-    method, loss = TUNING_METHODS[name], HalfSquaredLoss(1.0)
+    method, loss = TUNERS[name]
     if method.needs_delta and not delta:
         return
-    loss = LogisticLoss() if name == "newton" else loss
     plans = []
     for seed in (0, 1):
         data = records(loss, seed)
@@ -47,40 +49,42 @@ def test_the_cost_is_known_before_the_records(name, delta):
         assert leaves([plan.event]) == leaves(release.event for release in result.plan.releases)
         assert result.plan.event == plan.event
         # steps of the core follow from a release
-        assert name == "gradient" or result.plan.to_dict() == plan.to_dict()
+        is_of_core = name in ("gradient", "bilevel", "bilevel, log loss")
+        assert is_of_core or result.plan.to_dict() == plan.to_dict()
         plans.append(plan)
     assert plans[0] == plans[1]  # of other records of the same public numbers
 
 
 def test_methods_say_what_they_need():
-    nothing = dict.fromkeys(("alphas", "inner", "solver"))
-    for name, budget, asked, message in (
-        ("bilevel", PrivacyBudget(1.0), {}, "needs delta > 0"),
-        ("newton", PrivacyBudget(1.0), {"alphas": [1.0]}, "alphas must be None"),
-        ("gradient", PrivacyBudget(1.0, 1e-6), {"solver": "lbfgs"}, "solver must be 'auto'"),
-        ("bilevel_minibatch", PrivacyBudget(1.0, 1e-6), {"inner": "localized_gd"}, "inner is for"),
+    replaced, added = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+    for name in ("bilevel", "gradient"):
+        with pytest.raises(ValueError, match="needs delta > 0"):
+            TUNING_METHODS[name].check(name, PrivacyBudget(1.0), replaced)
+    gaussian = PrivacyBudget(1.0, 1e-6)
+    TUNING_METHODS["bilevel"].check("bilevel", gaussian, added)
+    for method, relation, message in (
+        (Bilevel(as_published=True), added, "replace_one"),
+        (Bilevel(as_published=1), replaced, "as_published"),
+        (Bilevel(inner="sgd"), replaced, "inner"),
+        (Bilevel(tune_share=1.0), replaced, "tune_share"),
     ):
-        with pytest.raises(ValueError, match=message):
-            TUNING_METHODS[name].check(name, budget, Neighbouring.REPLACE_ONE, nothing | asked)
-    with pytest.raises(ValueError, match="replace_one"):
-        TUNING_METHODS["public"].check(
-            "public", PrivacyBudget(1.0), Neighbouring.ADD_REMOVE, nothing
-        )
+        with pytest.raises((ValueError, TypeError), match=message):
+            method.check(method, gaussian, relation)
     data = records(HalfSquaredLoss(1.0), 0)
-    for name, loss in (("newton", HalfSquaredLoss(1.0)), ("sufficient_statistics", LogisticLoss())):
+    for plan, loss in (
+        (NewtonPlan, HalfSquaredLoss(1.0)),
+        (SufficientStatisticsPlan, LogisticLoss()),
+    ):
         with pytest.raises(ValueError, match="Loss"):
-            TUNING_METHODS[name].plan(
-                objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
-            )
+            plan(objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0))
 
 
-@pytest.mark.parametrize("name", ["newton", "hypergradient", "public"])
+@pytest.mark.parametrize("name", TUNERS)
 def test_other_records_than_planned_are_refused(name):
     """Longer rows or fewer records would need more noise."""
-    data, loss = records(LogisticLoss(), 0), LogisticLoss()
-    plan = TUNING_METHODS[name].plan(
-        objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
-    )
+    method, loss = TUNERS[name]
+    data = records(loss, 0)
+    plan = method.plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0, 1e-5))
     others = [Records(data.matrix, norm, 0.1, targets=data.targets) for norm in (0.5, 2.0)]
     for other in (*others, data.take(slice(0, 50))):
         with pytest.raises(ValueError, match="design that the plan is made for"):
@@ -89,9 +93,9 @@ def test_other_records_than_planned_are_refused(name):
 
 def test_scaled_columns_are_refused():
     """The bound on whitened rows is that of rows of the data norm."""
-    data, loss = records(LogisticLoss(), 0), LogisticLoss()
-    plan = TUNING_METHODS["public"].plan(
-        objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
+    data, loss = records(HalfSquaredLoss(1.0), 0), HalfSquaredLoss(1.0)
+    plan = Bilevel(as_published=True).plan(
+        TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0, 1e-5)
     )
     for factor in (1.0, 3.0):
         view = data.scaled(np.full(4, factor))
@@ -114,13 +118,13 @@ WRONG_TARGETS = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_TARGETS)
-@pytest.mark.parametrize("name", TUNING_METHODS)
+@pytest.mark.parametrize("name", TUNERS)
 def test_targets_are_refused_before_anything_is_drawn(name, wrong):
     """One target of 1e6 under a bound of 1 would move moments by 1e6 times their sensitivity."""
-    loss = LogisticLoss() if name == "newton" else HalfSquaredLoss(1.0)
-    if wrong == "half" and name != "newton":
+    method, loss = TUNERS[name]
+    if wrong == "half" and isinstance(loss, HalfSquaredLoss):
         return
     data, noise = records(loss, 0), NoiseSource(lambda size: pytest.fail("noise is drawn"))
     with pytest.raises(ValueError, match="targets"):
         bad = data.with_targets(WRONG_TARGETS[wrong](data.targets))
-        tune(name, bad, loss, GROUPS, PrivacyBudget(1.0, 1e-5), run=Run(noise=noise))
+        tune(method.plan, bad, loss, GROUPS, PrivacyBudget(1.0, 1e-5), run=Run(noise=noise))

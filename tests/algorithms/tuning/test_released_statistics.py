@@ -8,10 +8,11 @@ import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
 from plain_noise import PlainNoise
+from tuning_runs import TUNERS
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective
+from skdp.algorithms.tuning import TuningObjective
 from skdp.algorithms.tuning.moments import plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan, mean_gradient
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
@@ -45,10 +46,8 @@ def records(model, n=600, d=3):
 def make(model, kind=0, **parameters):
     estimator = MODELS[model][kind]
     declared = {"classes": [0, 1]} if model == "logistic" else {"target_range": (-1.0, 2.0)}
-    method = "statistics"
-    if kind:
-        method = "newton" if model == "logistic" else "sufficient_statistics"
-    return estimator(data_norm=1.0, random_state=0, **declared, **{"method": method, **parameters})
+    given = {"data_norm": 1.0, "random_state": 0, "method": "statistics", **declared}
+    return estimator(**{**given, **parameters})
 
 
 def as_published(estimator):
@@ -65,7 +64,7 @@ def test_the_default_is_the_tuned_model(model, delta):
     """One release, one choice of alpha: the same numbers from the same noise."""
     X, y = records(model)
     ours = make(model, epsilon=3.0, delta=delta).fit(X, y)
-    tuned = make(model, 1, epsilon=3.0, delta=delta, intercept_scaling=0.3).fit(X, y)
+    tuned = make(model, 1, epsilon=3.0, delta=delta).fit(X, y)
     np.testing.assert_allclose(ours.coef_, tuned.coef_, rtol=1e-4)
     np.testing.assert_allclose(ours.intercept_, tuned.intercept_, rtol=1e-4, atol=1e-8)
     assert ours.alpha_ == pytest.approx(tuned.alpha_, rel=1e-3)
@@ -261,14 +260,15 @@ def tuning_objective(rows, loss, n_public=None):
     return TuningObjective.of(rows, loss, groups, n_public)
 
 
-@pytest.mark.parametrize("name", TUNING_METHODS)
+@pytest.mark.parametrize("name", TUNERS)
 def test_tuners_whose_proofs_are_for_replaced_records(name):
     X, y = records("ridge", n=60)
     data = Records(X, 1.0, targets=y)
-    loss = LogisticLoss() if name == "newton" else HalfSquaredLoss(2.0)
+    row, loss = TUNERS[name]
     objective = tuning_objective(data, loss, 60)
-    row, budget = TUNING_METHODS[name], PrivacyBudget(1.0, 1e-5)
-    if Neighbouring.ADD_REMOVE in row.relations:
+    budget = PrivacyBudget(1.0, 1e-5)
+    if name != "bilevel, as published":
+        assert Neighbouring.ADD_REMOVE in row.relations
         plan = row.plan(objective=objective, budget=budget)
         assert plan.event.neighbouring is Neighbouring.ADD_REMOVE
     else:

@@ -1,12 +1,11 @@
-"""The rule without tuning: its closed form, what it is a function of, its budget."""
+"""The penalty that the published rule starts from: a closed form of public numbers."""
 
 import numpy as np
 import pytest
 
-from skdp.algorithms import Run
-from skdp.algorithms.tuning import PublicRulePlan, TuningObjective, tune
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
-from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.algorithms.tuning import BilevelTuningPlan, TuningObjective
+from skdp.mechanisms import calibrated_mechanism
+from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 LOSSES = {"squared": HalfSquaredLoss(2.0), "logistic": LogisticLoss()}
@@ -66,33 +65,8 @@ def test_bounds_and_intercept():
     assert pair[1] / pair[0] == pytest.approx(4 ** (1 / 3), rel=1e-6)
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"coef_norm == {wrong}"):
-            PublicRulePlan(
+            BilevelTuningPlan(
                 objective=TuningObjective.of(rows_of(), loss, narrow),
                 budget=budget,
                 coef_norm=wrong,
             )
-
-
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("loss", list(LOSSES))
-def test_the_fit_has_the_whole_budget_and_the_strength_sees_no_record(loss, delta):
-    budget, penalties = PrivacyBudget(1.0, delta), wide(3)
-    models = []
-    for seed in (0, 1):
-        rows = rows_of(seed=seed)
-        t = (np.random.default_rng(seed + 9).random(5000) < 0.5).astype(float)
-        noise = NoiseSource(np.random.default_rng(0).bytes)
-        models.append(
-            tune(
-                "public", rows.with_targets(t), LOSSES[loss], penalties, budget, coef_norm=1.0,
-                run=Run(noise=noise),
-            )
-        )  # fmt: skip
-    assert models[0].alpha == models[1].alpha
-    assert models[0].plan.releases == models[1].plan.releases
-    assert models[0].plan.to_dict() == models[1].plan.to_dict()
-    assert not np.array_equal(models[0].point, models[1].point)
-    (release,) = models[0].plan.releases
-    assert tightest_epsilon(release.event, delta) == pytest.approx(1.0, rel=1e-6)
-    assert tightest_epsilon(release.event, delta) <= 1.0 + 1e-9
-    np.testing.assert_array_equal(models[0].path, models[0].alpha[None])
