@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator, clone
 LINEAR = "auto output output_perturbation phased gradient statistics objective"
 LINEAR += " exponential mirror_descent"
 GROUPED = "auto phased saddle output gradient rgda mirror_descent"
-TUNED = "auto gradient bilevel bilevel_minibatch hypergradient exponential public"
+TUNED = "auto gradient statistics bilevel"
 #: Of estimators: the kind of targets, the methods ("-": no parameter `method`), and parameters.
 ESTIMATORS = {
     "DPLogisticRegression": ("classes", LINEAR, {}),
@@ -43,8 +43,8 @@ ESTIMATORS = {
     "DPMaxGroupLossClassifier": ("classes", GROUPED, {}),
     "DPMaxGroupLossRegressor": ("numbers", GROUPED, {}),
     "DPMaxGroupLossMLPClassifier": ("classes", "-", {"hidden_units": 3, "n_steps": 5}),
-    "DPLogisticRegressionCV": ("classes", f"{TUNED} newton", {}),
-    "DPRidgeCV": ("numbers", f"{TUNED} sufficient_statistics", {}),
+    "DPLogisticRegressionCV": ("classes", TUNED, {}),
+    "DPRidgeCV": ("numbers", TUNED, {}),
     "DPTabularClassifier": ("classes", "-", {}),
     "DPTabularRegressor": ("numbers", "-", {}),
     "DPSyntheticData": ("table", "auto adaptive mirror_descent", {"categories": [[0, 1, 2]] * 3}),
@@ -72,6 +72,9 @@ OPTIONS = {
     "attack, inf": {"attack_norm": math.inf},
     "folds": {"cv": 2},
     "penalty groups": {"penalty_groups": [0, 0, 1]},
+    "much noise, penalty groups": {"penalty_groups": [0, 0, 1], "epsilon": 0.1},
+    "published": {"as_published": True},
+    "published, noisy steps": {"as_published": True, "inner": "localized_gd"},
     "columns": {"columns": (-2.0, 2.0), "features": "pairs"},
     "3-way": {"queries": "3-way"},
 }
@@ -99,10 +102,9 @@ def fits():
               (("record", "replace_one"), ("person", "replace_one"))]  # fmt: skip
     for name, (_, methods, _) in ESTIMATORS.items():
         for method in methods.split():
-            is_slow = method == "bilevel_minibatch"  # a calibration takes seconds
-            yield from (Case(name, method, *each) for each in common[:: 6 if is_slow else 1])
-            yield from (Case(name, method, option=each) for each in OPTIONS if not is_slow)
-            yield from (Case(name, method, shape=each) for each in ((24, 8), (400, 2))[is_slow:])
+            yield from (Case(name, method, *each) for each in common)
+            yield from (Case(name, method, option=each) for each in OPTIONS)
+            yield from (Case(name, method, shape=each) for each in ((24, 8), (400, 2)))
 
 
 def plans(count):
@@ -110,7 +112,7 @@ def plans(count):
     for name, (targets, methods, _) in ESTIMATORS.items():
         for method in methods.split() if targets != "table" else ():
             rng = np.random.default_rng(zlib.crc32(f"{name} {method}".encode()))
-            slowness = {"bilevel_minibatch": 20, "mirror_descent": 4}.get(method, 1)
+            slowness = 4 if method == "mirror_descent" else 1
             for _ in range(count // slowness):
                 n, d = int(10 ** rng.uniform(1.3, 7)), int(10 ** rng.uniform(0, 2.3))
                 given = {"epsilon": float(10 ** rng.uniform(-2, 3))}

@@ -11,7 +11,7 @@ Neighbours differ in one record replaced. Every method returns the event that it
 from a seeded generator here, as everything else: nothing in this file is for real data.
 
 References: Liu and Talwar (2019); Papernot and Steinke (2022); Wang (2018), AdaSSP; Kornowski
-(2024), section 7; docs/theory/hypergradient.md.
+(2024), section 7; docs/theory/bilevel.md.
 """
 
 from __future__ import annotations

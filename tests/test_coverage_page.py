@@ -29,12 +29,14 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.methods import (
+    Bilevel,
     ExponentialMechanism,
     OutputPerturbation,
     PhasedOutputPerturbation,
     PhasedSaddle,
     SaddleOutputPerturbation,
 )
+from skdp.methods.tuning import INNER
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Ball, BilinearProblem, DeclaredProblem
 from skdp.robust import (
@@ -184,12 +186,19 @@ def test_tuning(estimator):
     for method in estimator._methods:
         model = fit(estimator, method=method)
         assert model.privacy_.method == method and np.isfinite(model.coef_).all()
-        assert f'"{method}"' in PAGE
-        if "bilevel" in method or method == "gradient":
+        if method == "statistics":
+            assert fit(estimator, method=method, delta=0.0).privacy_.delta == 0.0
+        else:
             with pytest.raises(ValueError, match="delta > 0"):
                 fit(estimator, method=method, delta=0.0)
-        else:
-            assert fit(estimator, method=method, delta=0.0).privacy_.delta == 0.0
+    for inner in INNER:
+        published = Bilevel(as_published=True, inner=inner)
+        model = fit(estimator, method=published)
+        assert model.privacy_.plan["inner"] == inner and np.isfinite(model.coef_).all()
+        assert f'"{inner}"' in PAGE
+        with pytest.raises(ValueError, match="delta > 0"):
+            fit(estimator, method=published, delta=0.0)
+    assert "`Bilevel(as_published=True)`" in PAGE
 
 
 def test_names_and_paths_of_the_page_exist():

@@ -10,8 +10,7 @@ from sklearn.base import is_classifier
 
 import skdp
 from skdp import preprocessing, robust, synthetic
-from skdp.algorithms.tuning import TUNING_METHODS
-from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
+from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
 from skdp.privacy.events import Neighbouring
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "persons_and_weights.md"

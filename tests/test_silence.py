@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from tuning_runs import tune as tune_by
 
 from skdp._runtime import _FILTERS, without_warnings
 from skdp._units import record_weights
@@ -33,8 +34,14 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
-from skdp.algorithms.tuning import tune as tune_by
+from skdp.algorithms.tuning import (
+    BilevelTuningPlan,
+    FinalFitPlan,
+    NewtonPlan,
+    SufficientStatisticsPlan,
+    TuningObjective,
+)
+from skdp.algorithms.tuning.blocks import plan_blocks
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -62,6 +69,7 @@ from skdp.problems import (
 BUDGET, PURE = PrivacyBudget(2.0, 1e-6), PrivacyBudget(2.0)
 LOGISTIC, SQUARED = LogisticLoss(), HalfSquaredLoss(1.0)
 PENALTIES = PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1e2)
+BLOCKS = PenaltyGroups((0, 1), (1.0, 1.0), 1e-2, 1e2)
 N = 24
 HUGE = np.finfo(float).max
 
@@ -130,10 +138,10 @@ def concave(X):
     )
 
 
-def tune(method, loss, X, **kwargs):
+def tune(plan, loss, X, penalties=PENALTIES, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
     records = bounded(X).with_targets(targets)
-    return tune_by(method, records, loss, PENALTIES, BUDGET, run=Run(noise=noise()), **kwargs).point
+    return tune_by(plan, records, loss, penalties, BUDGET, run=Run(noise=noise()), **kwargs).point
 
 
 def fit(X, run):
@@ -231,21 +239,21 @@ RUNS = {
     ).point,
     "final fit": fit,
     **{
-        f"{name}, {kind}": lambda X, run, method=method, loss=loss: tune(
-            method, loss, X, coef_norm=1.0
+        f"{name}, {kind}": lambda X, run, plan=plan, loss=loss, options=options: tune(
+            plan, loss, X, **options
         )
-        for (name, method), (kind, loss) in itertools.product(
-            {
-                "public rule": "public",
-                "tuned by bilevel": "bilevel",
-                "tuned by hypergradients": "hypergradient",
-                "tuned by draws": "exponential",
-            }.items(),
+        for (name, plan, options), (kind, loss) in itertools.product(
+            (
+                ("tuned by bilevel", BilevelTuningPlan, {"coef_norm": 1.0}),
+                ("tuned by blocks", plan_blocks, {"penalties": BLOCKS}),
+            ),
             (("logistic", LOGISTIC), ("squared", SQUARED)),
         )
     },
-    "tuned on statistics": lambda X, run: tune("sufficient_statistics", SQUARED, X, coef_norm=1.0),
-    "tuned by Newton": lambda X, run: tune("newton", LOGISTIC, X),
+    "tuned on statistics": lambda X, run: tune(
+        SufficientStatisticsPlan, SQUARED, X, coef_norm=1.0
+    ),
+    "tuned by Newton": lambda X, run: tune(NewtonPlan, LOGISTIC, X),
 }  # fmt: skip
 
 

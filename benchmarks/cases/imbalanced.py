@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import tune
+from skdp.algorithms.tuning import NewtonPlan, TuningObjective
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import LogisticLoss, PenaltyGroups, Records
@@ -89,10 +89,13 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
         penalties = PenaltyGroups((0,) * len(relative), relative, LOW, HIGH)
         for name, shares in (("two", TWO), ("default", None)):
             noise = NoiseSource(np.random.default_rng(seed).bytes)
-            model = tune(
-                "newton", rows.with_targets(targets), LogisticLoss(), penalties,
-                PrivacyBudget(epsilon, DELTA), shares=shares, run=Run(noise=noise),
-            )  # fmt: skip
+            records = rows.with_targets(targets)
+            plan = NewtonPlan(
+                objective=TuningObjective.of(records, LogisticLoss(), penalties),
+                budget=PrivacyBudget(epsilon, DELTA),
+                shares=shares,
+            )
+            model = plan.run(records, Run(noise=noise))
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))
         rounds = len(model.plan.releases) - 1

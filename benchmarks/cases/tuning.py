@@ -31,6 +31,8 @@ from sklearn.model_selection import train_test_split
 from benchmarks import data, tuning_baselines
 from benchmarks.tuning_baselines import GRID, INTERCEPT, BaseFits, Choice, total_epsilon
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import Bilevel
+from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 EPSILONS = (0.5, 1.0, 3.0)
@@ -202,8 +204,9 @@ def our_methods(logistic: bool, n_groups: int) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {DEFAULT: {}}
     if n_groups > 1:
         found[f"{DEFAULT}, one alpha"] = {"penalty_groups": None}
-    others = (method for method in kind._methods if method not in (usual, "auto"))
-    return found | {f"method={method}": {"method": method} for method in others}
+    found |= {f"method={name}": {"method": name} for name in kind._methods if name != usual}
+    published = {inner: Bilevel(as_published=True, inner=inner) for inner in INNER}
+    return found | {f"bilevel, {inner}": {"method": own} for inner, own in published.items()}
 
 
 def our_fit(
@@ -268,7 +271,7 @@ class Result:
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     slow: dict[tuple[bool, str], int] = {}
     if options.quick:  # the calibration of a sampled Gaussian takes seconds at any size
-        slow = {(logistic, "method=bilevel_minibatch"): 0 for logistic in (False, True)}
+        slow = {(logistic, "bilevel, localized_sgd"): 0 for logistic in (False, True)}
     for point in points(options):
         yield from evaluate(point, EPSILONS[1:2] if options.quick else EPSILONS, slow)
     for logistic in (False, True):

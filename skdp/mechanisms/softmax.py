@@ -149,8 +149,8 @@ def exponential_logits(
     ndarray of shape (n,)
         As the real numbers that they store, between neighbours they move by at most ``epsilon / 2``
         each: a draw from their softmax has a privacy loss of bounded range epsilon. Scores above
-        ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/hypergradient.md``,
-        below Lemma 6.
+        ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/mirror_descent.md``,
+        below Lemma 2.
     """
     largest = min(_LARGEST_SCORE, 2.0 * _LARGEST_COST / epsilon)
     if log_prior is None:

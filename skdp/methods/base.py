@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from skdp.solvers import resolve_solver
 Candidate = tuple[float, Callable[[], Plan]]
 
 
-class Method(BaseEstimator):
+class Method(BaseEstimator, ABC):
     """Base of private algorithms; derive a class from it to add one.
 
     An object is the `method` of an estimator. It has the parameters of its algorithm, so that
@@ -62,6 +62,8 @@ class Method(BaseEstimator):
 
     #: Value of the constant feature of the intercept, in units of the norm of a row.
     intercept_scaling: float = 0.1
+    #: Of entrywise methods: the public bound on an entry of X.
+    feature_bound: float | None = None
 
     @abstractmethod
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:

@@ -65,6 +65,16 @@ SYNTHETIC_METHODS: dict[str, Method] = {
 }
 
 
+#: Classes of the package: each is for the models of some of the tables.
+_OURS = tuple(
+    {
+        type(row)
+        for table in (METHODS, GROUP_METHODS, TUNING_METHODS, SYNTHETIC_METHODS)
+        for row in table.values()
+    }
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """A method and its plan."""
@@ -105,8 +115,8 @@ def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
 def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:
     """Return the object of a `method`; None for "auto"."""
     if isinstance(method, Method):
-        is_ours = type(method).__module__.startswith("skdp.")
-        if is_ours and type(method) not in {type(row) for row in methods.values()}:
+        known = tuple({type(row) for row in methods.values()})
+        if isinstance(method, _OURS) and not isinstance(method, known):
             others = ", ".join(sorted({type(row).__name__ for row in methods.values()}))
             raise ValueError(f"method={method!r} is not for this model, which takes {others}.")
         return method

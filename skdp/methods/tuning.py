@@ -10,7 +10,7 @@ from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.blocks import plan_blocks
 from skdp.methods.base import Method
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 
 #: Private solvers of lower problems.
 INNER = ("output_perturbation", "localized_gd", "localized_sgd")
@@ -46,7 +46,6 @@ class Bilevel(Method):
     docs/theory/bilevel.md.
     """
 
-    relations = tuple(Neighbouring)
     needs_delta = True
     is_weighted = True
 
@@ -63,16 +62,29 @@ class Bilevel(Method):
         self.solver = solver
 
     @property
+    def relations(self) -> tuple[Neighbouring, ...]:  # type: ignore[override]
+        """Relations that the proof covers."""
+        return REPLACED_RELATIONS if self.as_published else tuple(Neighbouring)
+
+    @property
     def chunked(self) -> bool:  # type: ignore[override]
         """Whether records may be in chunks."""
         return not self.as_published
 
+    @property
+    def is_binary(self) -> bool:  # type: ignore[override]
+        """Whether it is for two classes, or numbers."""
+        return self.as_published
+
+    @property
+    def has_solver(self) -> bool:
+        """Whether it solves penalised problems."""
+        return self.as_published
+
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
         """Raise a ValueError for parameters, or where the proof does not apply."""
-        super().check(name, budget, neighbouring)
         check_bool("as_published", self.as_published)
-        if self.as_published and not neighbouring.is_replaced:
-            raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
+        super().check(name, budget, neighbouring)
         check_option("inner", self.inner, INNER)
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
 

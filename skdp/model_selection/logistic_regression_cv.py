@@ -32,26 +32,27 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
           own, which is a penalty that nothing has to be spent on.
         - "statistics": moments of the records (and gradients, of classes) are released once, with
           noise; both the choice and the fit are functions of them. No budget is split.
-        - "bilevel": :class:`skdp.methods.Bilevel`, which splits the budget and ends with output
-          perturbation at the chosen alpha. It serves for comparison: see docs/guide/tuning.md.
-        - "auto": "gradient"; with delta = 0 "statistics" if there are `alpha_bounds` or
-          `penalty_groups`, else what DPLogisticRegression takes; with a solver "output", which
-          tunes nothing.
+        - "bilevel" (delta > 0): :class:`skdp.methods.Bilevel`, which spends a part of the budget
+          on which groups of features matter, and shortens the columns of the others: all
+          coefficients have less noise. Where that cannot pay it is "gradient".
+        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 "statistics" if there
+          are `alpha_bounds` or `penalty_groups`, else what DPLogisticRegression takes; with a
+          solver "output", which tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: with "gradient"
-        no bounds, else from 1e-6 to 1e6 (released moments) or 10 (others) times the square of
-        `data_norm`.
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
+        but for "statistics" from 1e-6 to 1e6, and for bilevel tuning as published from 1e-6 to 10
+        times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. "gradient" has
-        no penalty of the intercept, released moments give it the best alpha for all coefficients
-        together, the others tune it as a group.
+        alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
+        has no penalty with "gradient" and "bilevel"; released moments give it the best alpha for
+        all coefficients together.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
-        The intercept is free with "gradient", the weight of a penalised constant feature in the
-        other methods. Without it, rows should have a mean near 0.
+        The intercept is free with "gradient" and "bilevel", else the weight of a penalised
+        constant feature. Without it, rows should have a mean near 0.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
@@ -61,8 +62,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         by methods that prepare rows for the log loss ("gradient", "output"; delta > 0).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed). The methods that end with
-        output perturbation are for "replace_one".
+        record added or removed (`n_public` is then the size assumed).
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -73,8 +73,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
     solver : str, Solver or callable, default="auto"
-        What solves, as in :class:`~skdp.linear_model.DPLogisticRegression`; it selects "output",
-        or is that of "bilevel". An object of `method` has its own.
+        What solves, as in :class:`~skdp.linear_model.DPRidge`; it selects "output", which tunes
+        nothing. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
         What a fit is charged to before it reads a record, besides the open ``with`` blocks of
         :class:`skdp.BudgetAccountant`.

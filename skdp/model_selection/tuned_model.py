@@ -11,7 +11,7 @@ from skdp._checks import check_real, shown
 from skdp.algorithms.output.prepared import covers_prepared
 from skdp.algorithms.tuning import TunedResult, TuningObjective, rules
 from skdp.linear_model.base import DPLinearModel
-from skdp.methods import Method
+from skdp.methods import Bilevel, Method
 from skdp.methods.choice import METHODS, TUNING_METHODS, Choice, choose
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
@@ -91,7 +91,8 @@ class TunedLinearModel(DPLinearModel):
         if self._has_solver:
             return None
         if not self._budget.is_pure:
-            return "gradient" if self.penalty_groups is None else "bilevel"
+            has_blocks = self.penalty_groups is not None and self.alpha_bounds is None
+            return "bilevel" if has_blocks else "gradient"
         if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
@@ -167,8 +168,13 @@ class TunedLinearModel(DPLinearModel):
 
     def _check_method(self) -> None:
         super()._check_method()
+        is_bounded = self.alpha_bounds is not None
+        if is_bounded and isinstance(self._own, Bilevel) and not self._own.as_published:
+            raise ValueError(
+                f"method={self.method!r} scales the columns of blocks: alpha_bounds must be None."
+            )
         if self.method == "auto" and self._has_solver and self._candidates:
             raise ValueError(
                 f"method='auto' with a solver compares no penalties: {self._candidates[0]} must be "
-                "None. method='bilevel' tunes with a solver."
+                "None. method=Bilevel(as_published=True, solver=...) tunes with a solver."
             )

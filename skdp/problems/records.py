@@ -168,8 +168,7 @@ class Records:
 
     def rescaled(self, factors: np.ndarray, data_norm: float) -> Records:
         """Copy bounded rows with columns times factors, bounded to another norm."""
-        rows = self.with_intercept(0.0).materialise()
-        rows = rows @ sp.diags_array(factors) if self.is_sparse else rows * factors
+        rows = self.with_intercept(0.0).scaled(factors).materialise()
         intercept = self.intercept / self.data_norm * data_norm
         other = Records(rows, data_norm, intercept, targets=self.targets, groups=self.groups)
         other.shares, other.persons, other.is_slack = self.shares, self.persons, self.is_slack

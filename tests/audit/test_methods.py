@@ -34,7 +34,7 @@ NAMES = (
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, private",
     "DPMaxGroupLossClassifier, mirror_descent, private",
     "DPRidgeCV, gradient", "DPLogisticRegressionCV, gradient",
-    "DPRidgeCV, hypergradient", "DPRidgeCV, bilevel_minibatch", "DPStandardScaler",
+    "DPRidgeCV, bilevel, batches", "DPStandardScaler",
     "private_ranges", "dp_cross_validate", "DPSyntheticData, mirror_descent",
 )  # fmt: skip
 #: Cases of persons whose releases have additive noise.
@@ -44,7 +44,7 @@ CASES = [
     for case in METHODS
     if case.title in NAMES
     and case.epsilon == 4.0
-    and (case.delta == 0 or any(part in case.title for part in ("gradient", "minibatch")))
+    and (case.delta == 0 or any(part in case.title for part in ("gradient", "batches")))
 ]
 
 

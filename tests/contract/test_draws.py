@@ -420,7 +420,7 @@ def check_costs(case, fitted, laboratory):
             if moved > 0:
                 cost += pure_loss(mine) if report.delta == 0 else squared_mu(mine)
         costs.append(cost)
-    if report.method == "bilevel_minibatch":
+    if report.plan.get("inner") == "localized_sgd":
         assert max(costs) > 0.0
         return
     budget = report.epsilon if report.delta == 0 else gaussian_mu(report.epsilon, report.delta) ** 2

@@ -15,27 +15,21 @@ from fit_cases import CASES, TableCase, TabularCase
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation
-from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
-from skdp.algorithms.tuning import exponential as by_exponential
-from skdp.algorithms.tuning.holdout import Holdout
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
-from skdp.mechanisms import softmax as softmax_draws
 from skdp.methods import ExponentialMechanism
-from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
+from skdp.problems import HalfSquaredLoss, LogisticLoss
 
 SEED = 0
 #: Methods that release moments, gradients or vertices, not coefficients.
-MOMENTS = ("sufficient_statistics", "newton", "gradient", "statistics", "rgda")
+MOMENTS = ("gradient", "statistics", "bilevel", "rgda")
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name
     for name, case in CASES.items()
     if case.parameters.get("delta") != 0
     and not isinstance(case, (TableCase, TabularCase))
-    and not name.startswith("row ")
+    and not name.startswith(("row ", "blocks, "))
     and case.parameters.get("method") not in MOMENTS
     and not case.draws_vertices
     and not any(mode in name for mode in ("histogram", "floored", "network", "prepared"))
@@ -91,77 +85,6 @@ def test_coefficients_move_with_the_last_noise(name):
     first, second = (weights_of(fit({last: inside + s * step})[0]) for s in (0.0, 1.0))
     moved = np.linalg.norm(second - first)
     assert moved == pytest.approx(scale * step[0], rel=1e-6)
-
-
-# -------------------------------------------------------------------------------------- choices
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
-@pytest.mark.usefixtures("kept_order")  # a record has a known role
-def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
-    """The chances of every candidate, which are drawn from exactly (test_softmax.py).
-
-    They are ``prior * exp(-epsilon s / 2)`` with the epsilon of the event and scores of
-    sensitivity 1: losses in units of the sensitivities of `plan_score`.
-    """
-    rng = np.random.default_rng(1)
-    X, loss = rng.uniform(-1, 1, size=(6, 1)), HalfSquaredLoss(1.0)
-    targets = np.clip(2.0 * X[:, 0], -1, 1)
-    if task == "logistic":
-        loss, targets = LogisticLoss(), (X[:, 0] > 0).astype(float)
-    rows, budget = Records(X, 1.0), PrivacyBudget(60.0, delta)
-    penalties = PenaltyGroups((0,), (1.0,), 0.01, 3.0)
-    shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5}
-
-    seen = []
-
-    def chosen(index):
-        """Draw that candidate, and note the logarithms of the chances of all."""
-
-        def draw(logits, n_draws, noise):
-            seen.append(logits)
-            return np.array([index])
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(softmax_draws, "draw_softmax", draw)
-            source = NoiseSource(np.random.default_rng(SEED).bytes)
-            tuned = tune(
-                "exponential", rows.with_targets(targets), loss, penalties, budget,
-                run=Run("newton", noise=source), **shared,
-            )  # fmt: skip
-        return tuned, float(tuned.alpha[0])
-
-    alphas = np.array([chosen(index)[1] for index in range(3)])
-    np.testing.assert_array_equal(seen[0], seen[2])
-    measured = np.exp(seen[0] - np.logaddexp.reduce(seen[0]))
-    assert len(measured) == 3 and measured.min() > 1e-4
-    # what the event says
-    splits, objective = Holdout(n_records=6), TuningObjective.of(rows, loss, penalties)
-    losses, units, costs = np.empty((3, 3))
-    for j, alpha in enumerate(alphas):
-        alpha = np.array([alpha])
-        units[j], accuracy = by_exponential.plan_score(objective, alpha, splits)
-        losses[j] = by_exponential.validation_score(
-            splits.of(rows.with_targets(targets), np.arange(6)),
-            objective,
-            alpha,
-            accuracy,
-            Run("newton", rng),
-        )
-        costs[j] = FinalFitPlan(
-            objective=objective, alpha=alpha, budget=budget, share=0.5
-        ).noise_cost
-    totals = losses + costs
-    scores = [
-        max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)
-    ]
-    prior = by_exponential.log_prior_weights(alphas[:, None], costs, 1.0)
-    epsilon = chosen(0)[0].plan.releases[0].event.epsilon
-    assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter
-    logs = prior - 0.5 * epsilon * np.array(scores)
-    expected = np.exp(logs - logs.max())
-    np.testing.assert_allclose(measured, expected / expected.sum(), atol=2e-6)
 
 
 # ------------------------------------------------------------------------------------- densities

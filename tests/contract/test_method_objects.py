@@ -11,7 +11,8 @@ from sklearn.base import clone
 import skdp.methods
 from skdp.linear_model import DPLogisticRegression
 from skdp.methods import Method, OutputPerturbation
-from skdp.methods.choice import GROUP_METHODS, METHODS
+from skdp.methods.choice import GROUP_METHODS, METHODS, TUNING_METHODS
+from skdp.model_selection import DPLogisticRegressionCV
 from skdp.robust import DPMaxGroupLossClassifier
 
 ROWS = {
@@ -19,6 +20,7 @@ ROWS = {
     for kind, table in (
         (DPLogisticRegression, METHODS),
         (DPMaxGroupLossClassifier, GROUP_METHODS),
+        (DPLogisticRegressionCV, TUNING_METHODS),
     )
     for name, row in table.items()
 }
@@ -37,7 +39,7 @@ def _other(value):
 
 
 def test_the_tables_have_all_public_methods_with_their_defaults():
-    rows = [*METHODS.values(), *GROUP_METHODS.values()]
+    rows = [*METHODS.values(), *GROUP_METHODS.values(), *TUNING_METHODS.values()]
     assert {type(row).__name__ for row in rows} | {"Method"} == set(skdp.methods.__all__)
     for row in rows:
         assert repr(row) == f"{type(row).__name__}()" and not hasattr(row, "fit")

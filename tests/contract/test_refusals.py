@@ -10,6 +10,7 @@ from refusals import one_at_a_time
 from skdp.inspection import check_pipeline
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import (
+    Bilevel,
     GroupMirrorDescent,
     MirrorDescent,
     ObjectivePerturbation,
@@ -155,31 +156,22 @@ FAMILIES = {
                     1.0, (1.0,), (1.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, INF), (NAN, 1.0),
                     ("a", "b"), "12", {1: 2, 3: 4}, (1e-300, 1.0), (1e-3, 1e200),
                 ],
-                method=["grid"], tune_share=[1.0], intercept_scaling=[0],
-                alphas=[[], 1.0, "a", [0.0], [-1.0], [1.0, INF], [NAN], [[1.0]], [10**400]],
-                inner=["sgd", 1],
+                method=["grid", None, 1, Bilevel],
             ),
-            *[
-                ({"neighbouring": "add_remove", **given}, "replace_one")
-                for given in ({"method": "bilevel"}, {"method": "public"})
-            ],
+            *own(Bilevel, {"as_published": [1, None], "tune_share": [0.0, 1.0, NAN],
+                           "inner": ["sgd", 1]}),
+            ({"method": Bilevel(as_published=True, solver="sgd")}, "solver"),
+            ({"method": Bilevel(as_published=True), "neighbouring": "add_remove"}, "replace_one"),
+            ({"method": Bilevel(as_published=True), "solver": "newton"}, "has the solver"),
+            ({"method": OutputPerturbation()}, "is not for this model, which takes Bilevel"),
             ({"n_public": 10}, "add_remove"),
-            ({"method": "gradient", "delta": 0.0}, "needs delta > 0"),
             *[
-                ({"alphas": [1.0], **given}, "alphas must be None")
-                for given in ({"delta": 0.0}, {"method": "public"})
+                ({"method": method, "delta": 0.0}, "needs delta > 0")
+                for method in ("gradient", "bilevel", Bilevel(as_published=True))
             ],
             *[
-                ({"alphas": [1.0], **given}, "must be None")
-                for given in ({"alpha_bounds": (0.1, 1)}, {"penalty_groups": [0, 1, 1]})
-            ],
-            *[
-                ({"inner": "localized_gd", **given}, "inner is for method='bilevel'")
-                for given in ({}, {"method": "public"})
-            ],
-            *[
-                ({"solver": "newton", **given}, "solver must be 'auto'")
-                for given in ({"method": "gradient"}, {"alphas": [1.0]})
+                ({"solver": "newton", "method": method}, "solver must be 'auto'")
+                for method in ("gradient", "statistics", "bilevel", Bilevel(inner="localized_gd"))
             ],
             *[
                 ({"solver": "newton", **given}, "with a solver compares no penalties")

@@ -33,6 +33,7 @@ from skdp import (
     PrivacyLeakWarning,
 )
 from skdp.methods import (
+    Bilevel,
     ExponentialMechanism,
     GroupMirrorDescent,
     MirrorDescent,
@@ -146,14 +147,14 @@ TUNED = [
     DPLogisticRegressionCV(
         10.0, delta=0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
     ),
-    DPRidgeCV(method="bilevel", inner="localized_gd"),
-    DPLogisticRegressionCV(method="bilevel", inner="localized_sgd"),
-    # a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty pass, but not here
+    DPRidgeCV(method=Bilevel(as_published=True)),
+    DPRidgeCV(method=Bilevel(as_published=True, inner="localized_gd")),
+    DPLogisticRegressionCV(method=Bilevel(as_published=True)),
+    DPLogisticRegressionCV(method=Bilevel(as_published=True, inner="localized_sgd")),
     *[
         kind(method=method)
         for kind in (DPRidgeCV, DPLogisticRegressionCV)
         for method in kind._methods
-        if method != "bilevel_minibatch"
     ],
 ]
 TABULAR = [

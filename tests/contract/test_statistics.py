@@ -22,16 +22,12 @@ from skdp.solvers import ScipySolver
 #: Number of records: no array of a statistic has so many entries along an axis.
 N = 59
 #: Methods all of whose sums can be sent, by the names of cases.
-SENT = re.compile(
-    r"\b(gradient|statistics|sufficient_statistics|newton|output|objective|prepared)\b"
-)
+SENT = re.compile(r"\b(gradient|statistics|bilevel|blocks|output|objective|prepared)\b")
 #: What is summed where records are in memory, and in another way elsewhere.
 IN_MEMORY = "skdp.algorithms.output.expansion"
 #: What the other methods sum, and why it stays with the records.
 KEPT = {
     IN_MEMORY: "distances of all records to kinks",
-    "skdp.algorithms.tuning.exponential": "losses of held-out records, by position",
-    "skdp.algorithms.tuning.hypergradient": "curvature of splits, by position",
     "skdp.problems.adversarial": "numbers beside all records",
     "skdp.problems.finite_sum": "residuals of all records, for tilted and batch solvers",
     "skdp.problems.group_network": "steps of batches, by position",
@@ -103,7 +99,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         "max-group classifier, gradient, rescaled": {},
         "max-group classifier, gradient, histogram": {},
         "max-group regressor, gradient, histogram": {},
-        "tuned logistic, newton, delta 0": {},
+        "tuned logistic, statistics, delta 0": {},
         "logistic, output, delta 0": {"solver": "lbfgs"},
         "logistic, output, delta 0.01": {"solver": ScipySolver("newton-cg")},
         "multinomial, output, delta 0": {},
@@ -114,12 +110,12 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         "rgda, regressor": {},
         "vertices, logistic": {},
         "vertices, max-group classifier": {},
-        "tuned ridge, hypergradient, delta 0": {},
-        "tuned ridge, exponential, delta 0": {},
+        "blocks, ridge": {},
     }.items():
         fitted(name, **parameters)
     assert kept == set(KEPT)
     assert sent == {
+        "BlockLook", "BlockMoments",
         "ClippedGradients", "ClippedLossTerms", "Curvature", "CurvatureProduct", "Derivatives",
         "DistanceCounts", "GradientSum", "GroupTotals", "LogLossGradient", "LossSum", "MeanSums",
         "MeansSum", "MixTerms", "MomentSums",

@@ -46,9 +46,8 @@ FITS = {
     "queries": ("table of queries", "triples"),
     "tuning": (
         "ridge, statistics, replace-one, delta 0", "logistic, statistics, little noise, delta 0.01",
-        "tuned ridge, sufficient_statistics, delta 0.01", "tuned ridge, bilevel, delta 0.01",
-        "tuned logistic, newton, delta 0",
-        "tuned ridge, hypergradient, groups, delta 0.01", "tuned ridge, exponential, delta 0.01",
+        "tuned ridge, statistics, delta 0.01", "tuned ridge, published, delta 0.01",
+        "tuned logistic, statistics, delta 0",
     ),
     "worst_group": ("groups of classes", "groups of numbers"),
 }  # fmt: skip
@@ -66,10 +65,9 @@ SPECIAL = {
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {
-        "tuned ridge, bilevel_minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
+        "tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
         "pure ridge": "ENOUGH_RECORDS",
         "chosen pure tuner": "ENOUGH_FOR_NEWTON",
-        "tuned ridge, hypergradient, delta 0.01": "SEARCH_SPREAD",
     },
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
@@ -91,7 +89,7 @@ CHANGES = {
     "triples": ("table of queries", {"queries": "3-way"}),
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
-    "chosen pure tuner": ("tuned logistic, newton, delta 0", {"method": "auto"}),
+    "chosen pure tuner": ("tuned logistic, statistics, delta 0", {"method": "auto"}),
     "pure hinge": ("hinge, output, delta 0", {"method": "auto", "epsilon": 0.01}),
     "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),

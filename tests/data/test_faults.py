@@ -20,7 +20,7 @@ from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError,
 from skdp.data.sources import merge_tree
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
-from skdp.methods import OutputPerturbation
+from skdp.methods import Bilevel, OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.privacy import BudgetAccountant
 from skdp.privacy.budget_accountant import BudgetExceededError
@@ -347,7 +347,10 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             DPLogisticRegression(solver=SklearnSolver(LogisticRegression()), **LOGISTIC),
             "SklearnSolver .*all records in memory",
         ),
-        (DPLogisticRegressionCV(method="hypergradient", **LOGISTIC), "'hypergradient' needs all"),
+        (
+            DPLogisticRegressionCV(method=Bilevel(as_published=True), **LOGISTIC),
+            r"Bilevel\(as_published=True\) needs all",
+        ),
         (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "attacked rows needs all records"),
         (DPAdversarialClassifier(method="output", **LOGISTIC), "attacked rows needs all records"),
         (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),

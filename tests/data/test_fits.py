@@ -46,7 +46,7 @@ MODELS = {
     "attacked, softmax": (DPAdversarialClassifier, THREE | {"attack_norm": 1}),
     "tuned squares": (DPRidgeCV, NUMBERS),
     "tuned log loss": (DPLogisticRegressionCV, TWO),
-    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "newton"}),
+    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "statistics"}),
     "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
     "groups from the data": (DPMaxGroupLossClassifier, {}),
     "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),

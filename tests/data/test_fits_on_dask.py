@@ -36,11 +36,9 @@ SHARED = {"epsilon": 1.0, "data_norm": 1.0, "random_state": 0}
 MODELS = {
     "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
     "squares": lambda: DPRidge(target_range=(-1, 2), **SHARED),
-    "tuned": lambda: DPRidgeCV(method="sufficient_statistics", target_range=(-1, 2), **SHARED),
+    "tuned": lambda: DPRidgeCV(method="statistics", target_range=(-1, 2), **SHARED),
     # few passes: there is one look at the losses of the groups
-    "groups": lambda: DPMaxGroupLossClassifier(
-        classes=[0, 1], group_names=[0, 1, 2], **SHARED
-    ),
+    "groups": lambda: DPMaxGroupLossClassifier(classes=[0, 1], group_names=[0, 1, 2], **SHARED),
 }
 
 

@@ -19,13 +19,14 @@ from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import GaussianMechanism
 from skdp.methods import (
+    Bilevel,
     GroupMirrorDescent,
     MirrorDescent,
     ObjectivePerturbation,
     OutputPerturbation,
     PhasedSaddle,
 )
-from skdp.model_selection import DPRidgeCV
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import Neighbouring
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
@@ -38,13 +39,17 @@ def cases():
     for kind in ESTIMATORS:
         model = declared(kind)
         names = list(kind._methods if "method" in model.get_params() else ())
-        if kind is DPRidgeCV:  # the same tuner as that of the other one, whose price takes 5 s
-            names.remove("bilevel_minibatch")
         for method in dict.fromkeys(("default", *names)):
             for delta in (1e-6, 0.0):
-                kinds = [pytest.mark.slow] if method == "bilevel_minibatch" else []
-                name = f"{kind.__name__}-{method}-{delta:g}"
-                yield pytest.param(kind, method, delta, id=name, marks=kinds)
+                yield pytest.param(kind, method, delta, id=f"{kind.__name__}-{method}-{delta:g}")
+    for kind in (DPRidgeCV, DPLogisticRegressionCV):
+        for inner in ("output_perturbation", "localized_gd"):
+            published = Bilevel(as_published=True, inner=inner)
+            yield pytest.param(kind, published, 1e-6, id=f"{kind.__name__}-published, {inner}")
+    published = Bilevel(as_published=True, inner="localized_sgd")
+    yield pytest.param(
+        DPLogisticRegressionCV, published, 1e-6, id="published, batches", marks=pytest.mark.slow
+    )
 
 
 def build(kind, method, delta, **parameters):

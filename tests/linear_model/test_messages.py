@@ -13,7 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import KFold, cross_val_predict
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp.methods import OutputPerturbation, SaddleOutputPerturbation
+from skdp.methods import Bilevel, OutputPerturbation, SaddleOutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor, DPMaxGroupLossClassifier
@@ -164,8 +164,12 @@ def test_no_targets(kind):
     ("model", "limit"),
     [
         (
-            DPLogisticRegressionCV(classes=range(3), method="newton"),
-            "method='newton' supports two only",
+            DPLogisticRegressionCV(classes=range(3), method="statistics"),
+            "method='statistics' supports two only",
+        ),
+        (
+            DPLogisticRegressionCV(classes=range(3), method=Bilevel(as_published=True)),
+            "method=Bilevel(as_published=True) supports two only",
         ),
         (
             DPAdversarialClassifier(classes=range(3), method="output"),

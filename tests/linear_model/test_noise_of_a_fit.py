@@ -19,6 +19,7 @@ from skdp import DPTabularRegressor
 from skdp.algorithms.output.prepared import carried_noise
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.methods import Bilevel
 from skdp.model_selection import DPRidgeCV
 from skdp.problems import Records
 
@@ -74,7 +75,11 @@ CASES = {
     "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
     "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
     "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
-    "public rule": (DPRidgeCV(method="public", **NUMBERS), "numbers", {}),
+    "bilevel, published": (
+        DPRidgeCV(method=Bilevel(as_published=True), **NUMBERS),
+        "numbers",
+        {},
+    ),
     # without a release of moments, rows are taken to be of the largest norm
     "logistic, objective": (
         DPLogisticRegression(data_norm=1.0, method="objective"),

@@ -20,6 +20,7 @@ from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
 from skdp.methods import (
+    Bilevel,
     ExponentialMechanism,
     MirrorDescent,
     OutputPerturbation,
@@ -106,10 +107,8 @@ METHODS = {
 }
 #: Proven for persons whose number is public.
 METHODS_IF_REPLACED = {
-    "moments": DPRidgeCV(target_range=(0, 1), method="sufficient_statistics"),
-    "moments, two classes": DPLogisticRegressionCV(classes=[0, 1], method="newton"),
-    "hypergradient": DPLogisticRegressionCV(classes=[0, 1], method="hypergradient", **STRONG),
-    "exponential, tuning": DPLogisticRegressionCV(classes=[0, 1], method="exponential", **STRONG),
+    "moments": DPRidgeCV(target_range=(0, 1), method="statistics"),
+    "moments, two classes": DPLogisticRegressionCV(classes=[0, 1], method="statistics"),
     "phased": DPLogisticRegression(
         classes=[0, 1], method=PhasedOutputPerturbation(alpha=10.0, coef_norm=0.1)
     ),
@@ -118,7 +117,6 @@ METHODS_IF_REPLACED = {
     ),
     "saddle, groups": GroupedClassifier(method=SADDLE(), group_proportions=[0.5, 0.5], **GROUPS),
     "saddle, groups, histogram": GroupedClassifier(method=SADDLE(max_group_weight=3.0), **GROUPS),
-    "public rule": DPRidgeCV(target_range=(0, 1), method="public", **STRONG),
 }
 #: Proven for persons whose number is public, and for weights that add up to 1.
 METHODS_OF_FULL_PERSONS = {
@@ -139,9 +137,9 @@ SEARCHED = {
     "saddle, groups, floored": GroupedClassifier(
         method=SADDLE(max_group_weight=3.0, clip_groups=True), **GROUPS
     ),
-    "bilevel": DPLogisticRegressionCV(classes=[0, 1], method="bilevel", **STRONG),
+    "bilevel": DPLogisticRegressionCV(classes=[0, 1], method=Bilevel(as_published=True), **STRONG),
     "bilevel, steps": DPRidgeCV(
-        target_range=(0, 1), method="bilevel", inner="localized_gd", **STRONG
+        target_range=(0, 1), method=Bilevel(as_published=True, inner="localized_gd"), **STRONG
     ),
 }
 WEIGHTED += [
@@ -183,7 +181,7 @@ ON_SOURCES = [
 
 #: Modules that draw orders of units.
 ORDERED = [
-    *("tuning.hypergradient", "tuning.exponential", "tuning.bilevel"),
+    "tuning.bilevel",
     "output.blocks",
 ]
 

@@ -229,7 +229,7 @@ def test_costs_shift_the_intercepts_of_several_classes():
     "model",
     [
         DPLogisticRegressionCV(classes=[0, 1]),
-        DPLogisticRegressionCV(classes=[0, 1], alphas=[0.01, 0.1]),
+        DPLogisticRegressionCV(classes=[0, 1], alpha_bounds=(0.01, 0.1)),
         DPLogisticRegression(classes=[0, 1], method="output"),
         DPLogisticRegression(classes=[0, 1, 2], method="output"),
     ],

@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdp.data import ArrayRecords
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods import Bilevel
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.solvers import LBFGS
 
 MODELS = {"ridge": (DPRidgeCV, DPRidge), "logistic": (DPLogisticRegressionCV, DPLogisticRegression)}
-STATISTICS = {"ridge": "sufficient_statistics", "logistic": "newton"}
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
@@ -39,29 +39,32 @@ def make(name, kind=0, classes=(0, 1), **parameters):
     [
         ({}, "gradient"),
         ({"neighbouring": "add_remove", "n_public": 3000}, "gradient"),
-        ({"alphas": [1e-3, 1.0]}, "gradient"),
         ({"alpha_bounds": (1e-3, 1.0)}, "gradient"),
-        ({"penalty_groups": np.array([0, 0, 1, 1, 1])}, "gradient"),
-        ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "gradient"),
+        ({"penalty_groups": np.array([0, 0, 1, 1, 1])}, "bilevel"),
+        ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "bilevel"),
+        ({"penalty_groups": [0] * 5}, "bilevel"),
         ({"solver": "lbfgs"}, "output"),
-        ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, None),
+        ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, "statistics"),
+        ({"delta": 0.0, "penalty_groups": [0, 0, 1, 1, 1]}, "statistics"),
     ],
 )
 def test_the_method_follows_from_public_numbers(name, parameters, method):
     X, y = table(name)
     model = make(name, **parameters).fit(X, y)
-    assert model.privacy_.method == (method or STATISTICS[name])
+    assert model.privacy_.method == method
     assert np.isfinite(model.coef_).all()
     text = " ".join(model.privacy_.remarks)
     assert ("in place of 'gradient', since" in text) == (method == "output")
-    several = "penalty_groups" in parameters
-    assert np.shape(model.alpha_) == ((2,) if several else ())
+    labels = set(parameters.get("penalty_groups", ()))
+    n_penalties = len(labels) + (method == "statistics")  # one of the intercept
+    assert np.shape(model.alpha_) == ((n_penalties,) if labels else ())
     np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
-    if "alphas" in parameters:
-        assert model.alpha_ in parameters["alphas"]
+    # too few blocks, or too little noise to gain anything: the plain fit
+    is_plain = method == "bilevel" and (len(labels) == 1 or "epsilon" not in parameters)
+    assert ("not tuned: " in text) == is_plain
 
 
-@pytest.mark.parametrize(("epsilon", "method"), [(1.8, "objective"), (1.9, "newton")])
+@pytest.mark.parametrize(("epsilon", "method"), [(1.8, "objective"), (1.9, "statistics")])
 def test_few_records_of_two_classes_have_no_tuner_with_pure_privacy(epsilon, method):
     X, y = table("logistic")
     given = {"epsilon": epsilon, "delta": 0.0}
@@ -89,17 +92,22 @@ def test_several_classes_have_groups_but_no_other_tuner():
     X, y = table("ridge")
     y, classes = np.digitize(y, [-0.2, 0.2]), range(3)
     model = make("logistic", classes=classes, penalty_groups=[0, 0, 1, 1, 1]).fit(X, y)
-    assert model.privacy_.method == "gradient" and model.alpha_.shape == (2,)
+    assert model.privacy_.method == "bilevel" and model.alpha_.shape == (2,)
+    assert "not tuned: several classes" in " ".join(model.privacy_.remarks)
     assert model.__sklearn_tags__().classifier_tags.multi_class
-    for parameters in ({"method": "bilevel"}, {"alpha_bounds": (1e-3, 1.0), "delta": 0.0}):
+    for parameters in (
+        {"method": "statistics"},
+        {"method": Bilevel(as_published=True)},
+        {"alpha_bounds": (1e-3, 1.0), "delta": 0.0},
+    ):
         refused = make("logistic", classes=classes, **parameters)
         assert not refused.__sklearn_tags__().classifier_tags.multi_class
-        with pytest.raises(ValueError, match=r"supports two only\. method='auto' and 'gradient'"):
+        with pytest.raises(ValueError, match=r"supports two only|is for two"):
             refused.fit(X, y)
 
 
-@pytest.mark.parametrize("given", [{"alphas": [1e-5, 1.0]}, {"alpha_bounds": (1e-6, 1e-2)}])
-def test_one_penalty_of_several_classes_is_chosen(given):
+def test_one_penalty_of_several_classes_is_chosen():
+    given = {"alpha_bounds": (1e-6, 1e-2)}
     (X, _), rng, classes = table("ridge"), np.random.default_rng(0), range(4)
     y = (9.0 * X[:, :4] + rng.gumbel(size=(len(X), 4))).argmax(axis=1)
     model, plain = (
@@ -130,7 +138,7 @@ def test_a_solver_is_used(name):
 @every_model
 def test_lower_problems_have_the_solver_that_was_asked_for(name, inner):
     X, y = table(name, n=300)
-    model = make(name, method="bilevel", inner=inner).fit(X, y)
+    model = make(name, method=Bilevel(as_published=True, inner=inner)).fit(X, y)
     names = [release.name for release in model.privacy_.releases]
     assert any("by a noisy gradient per step" in name for name in names) == (
         inner != "output_perturbation"
@@ -204,7 +212,7 @@ def test_a_source_is_taken_by_the_core_and_by_moments(name):
     X, y = table(name, n=2000)
     source = ArrayRecords(X, y)
     assert make(name, epsilon=10.0).fit(source).privacy_.method == "gradient"
-    assert make(name, method=STATISTICS[name]).fit(source).privacy_.method == STATISTICS[name]
+    assert make(name, method="statistics").fit(source).privacy_.method == "statistics"
 
 
 @every_model

@@ -32,7 +32,7 @@ def planted(n, d=20, seed=0, signal=2.0, shift=0.0, kind="normal"):
 
 def cv(epsilon=1.0, delta=1e-6, **params):
     return DPLogisticRegressionCV(
-        epsilon, delta, **{"classes": [0, 1], "method": "newton", **params}
+        epsilon, delta, **{"classes": [0, 1], "method": "statistics", **params}
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.linear_model import DPRidge
+from skdp.methods import Bilevel
 from skdp.model_selection import DPRidgeCV
 
 
@@ -22,7 +23,7 @@ def planted(n, d=20, seed=0):
 
 
 def ridge(epsilon=1.0, **parameters):
-    return DPRidgeCV(epsilon, method="sufficient_statistics", **parameters)
+    return DPRidgeCV(epsilon, method="statistics", **parameters)
 
 
 def excess(model, X, clean):
@@ -71,7 +72,7 @@ def test_bounds_of_alpha():
         assert model.privacy_.plan["alpha_bounds"] == list(bounds)
     model = ridge(data_norm=10.0).fit(X, y)
     np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e8])
-    model = DPRidgeCV(data_norm=10.0, method="public").fit(X, y)
+    model = DPRidgeCV(data_norm=10.0, method=Bilevel(as_published=True)).fit(X, y)
     np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e3])
 
 

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from fit_cases import Case, Records
 
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.methods import Method
+from skdp.methods import Bilevel, Method
+from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -42,8 +43,6 @@ def random_case(rng: np.random.Generator) -> Case:
     estimator = list(_ESTIMATORS)[rng.choice(len(weights), p=weights / weights.sum())]
     name = estimator.__name__
     method = one(*(() if "CV" in name else ("auto",)), *estimator._methods)
-    if method == "bilevel_minibatch" and rng.random() < 0.5:  # far slower than the others
-        method = "public"
     parameters: dict[str, Any] = {
         "method": method,
         "epsilon": one(1e-3, 1.0, 30.0, 1e3, 1e6),
@@ -61,13 +60,24 @@ def random_case(rng: np.random.Generator) -> Case:
         low = one(None, 1e-12, 1e-3)
         if low is not None:
             parameters["alpha_bounds"] = (low, low * one(2.0, 1e6))
-        if one(True, False) and method != "exponential":  # a draw more for each group
+        if one(True, False):
             parameters["penalty_groups"] = [int(label) for label in rng.integers(2, size=d)]
-        if method == "bilevel_minibatch":  # calibrated once for each number of records
-            parameters |= {"epsilon": 1.0, "delta": 0.1}
-            n = 4
-        if method.startswith("bilevel") and parameters["delta"] == 0:
-            parameters["delta"] = 0.1
+        if method == "bilevel":
+            if parameters["delta"] == 0:
+                parameters["delta"] = 0.1
+            if rng.random() < 0.6:
+                # batches are far slower than the others
+                inner = one("output_perturbation", "localized_gd", *INNER)
+                solver = parameters.pop("solver")
+                own = Bilevel(as_published=True, inner=inner, solver=solver)
+                parameters["method"] = own
+                if inner == "localized_sgd":  # calibrated once for each number of records
+                    parameters |= {"epsilon": 1.0, "delta": 0.1}
+                    n = 4
+            elif rng.random() < 0.9:  # else it is refused
+                parameters["solver"] = "auto"
+                if rng.random() < 0.3:
+                    parameters |= {"neighbouring": "add_remove", "n_public": n}
     else:
         parameters["alpha"] = one("auto", "auto", 1e-9, 1.0, 1e6, 0)
     if method in ("gradient", "rgda") and rng.random() < 0.9:  # else it is refused
@@ -78,12 +88,12 @@ def random_case(rng: np.random.Generator) -> Case:
             parameters |= {"neighbouring": "add_remove", "n_public": n}
     if method == "statistics" and rng.random() < 0.9:  # else it is refused
         parameters["solver"] = "auto"
-        if parameters["alpha"] == 0:
+        if parameters.get("alpha") == 0:
             parameters["alpha"] = "auto"
         n_classes = min(n_classes, 2)
         if rng.random() < 0.3:
             parameters |= {"neighbouring": "add_remove", "n_public": n}
-    if method == "exponential" and "CV" not in name:
+    if method == "exponential":
         parameters |= {"delta": 0.0, "epsilon": one(1e-3, 1.0, 30.0)}
         n_classes = min(n_classes, 2)
     if "Linear" in name:

@@ -26,6 +26,7 @@ from skdp.data import ArrayRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.mechanisms import sampled_gaussian
 from skdp.methods import (
+    Bilevel,
     ExponentialMechanism,
     Method,
     MirrorDescent,
@@ -64,6 +65,8 @@ METHOD_TABLES: dict[type, Mapping[str, Any]] = {
     )},
     DPSyntheticData: SYNTHETIC_METHODS,
 }  # fmt: skip
+#: An algorithm of its own, though its class has a row.
+PUBLISHED = Bilevel(as_published=True)
 FIXED: dict[type, str] = {DPMaxGroupLossMLPClassifier: "rgda"}
 
 
@@ -150,10 +153,12 @@ class Case:
     def row(self) -> Any:
         """The row of the method in the table of its estimator; None for "auto".
 
-        Of an object that of its class, or itself if it is none of the table.
+        Of an object that of its class, or itself if it is none of the table or as published.
         """
         methods = METHOD_TABLES.get(self.estimator, {})
         method = self.parameters.get("method", FIXED.get(self.estimator))
+        if isinstance(method, Bilevel) and method.as_published:
+            return PUBLISHED if method.inner == PUBLISHED.inner else method
         if isinstance(method, Method):
             return next((row for row in methods.values() if type(row) is type(method)), method)
         return methods.get(method)
@@ -619,33 +624,50 @@ def _tuned() -> list[Case]:
         ("ridge", DPRidgeCV, 0),
         ("logistic", DPLogisticRegressionCV, 2),
     ):
-        for method in estimator._methods:
-            sampled = method == "bilevel_minibatch"
+        for method in ("gradient", "statistics"):
             for delta in (0.0, 0.01):
-                if delta == 0 and (method.startswith("bilevel") or method == "gradient"):
+                if delta == 0 and method == "gradient":
                     continue
                 variants: dict[str, dict[str, Any]] = {"": {}}
-                if delta > 0 and not sampled:
+                if delta > 0:
                     variants[", groups"] = {"penalty_groups": [0, 1]}
-                if delta == 0 or method == "bilevel":
+                if delta == 0:
                     variants[", no intercept"] = {"fit_intercept": False}
-                if method == "bilevel":
-                    variants[", noisy steps"] = {"inner": "localized_gd"}
                 if method == "gradient":
                     nominal = {"neighbouring": "add_remove", "n_public": 8}
+                    bounds = {"alpha_bounds": (0.01, 1.0)}
                     variants[", add/remove"] = nominal
-                    variants[", no intercept"] = {"fit_intercept": False, "alphas": [0.01, 1.0]}
+                    variants[", no intercept"] = {"fit_intercept": False, **bounds}
                     variants[", little noise"] = {"epsilon": 1e4}
                 for variant, parameters in variants.items():
                     title = f"tuned {name}, {method}{variant}, delta {delta:g}"
                     parameters = {"method": method, "delta": delta, **parameters}
-                    cases.append(
-                        Case(
-                            title, estimator, parameters, n_classes=n_classes,
-                            whole_budget=not sampled, is_slow=sampled,
-                        )
-                    )  # fmt: skip
+                    cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+        cases += _published(name, estimator, n_classes)
     return cases
+
+
+def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
+    """Bilevel tuning as published."""
+    for variant, own, parameters in (
+        ("", {}, {}),
+        (", groups", {}, {"penalty_groups": [0, 1]}),
+        (", no intercept", {}, {"fit_intercept": False}),
+        (", noisy steps", {"inner": "localized_gd"}, {}),
+        (", minibatch", {"inner": "localized_sgd"}, {}),
+    ):
+        sampled, method = variant == ", minibatch", Bilevel(as_published=True, **own)
+        yield Case(
+            f"tuned {name}, published{variant}, delta 0.01", estimator,
+            {"method": method, "delta": 0.01, **parameters}, n_classes=n_classes,
+            whole_budget=not sampled, is_slow=sampled,
+        )  # fmt: skip
+    for unit, delta in (("person", 0.06), ("weight", 0.01)):
+        given = {"method": Bilevel(as_published=True), "delta": delta, "epsilon": 20.0}
+        yield Case(
+            f"tuned {name}, published, {unit}", estimator, given, n=16, n_classes=n_classes,
+            unit=unit, whole_budget=False, n_phases=0,
+        )  # fmt: skip
 
 
 def supported(row: Any, unit: str, relation: str, place: str) -> bool:
@@ -700,7 +722,7 @@ def _rows() -> Iterator[Case]:
                 title = f"row {estimator.__name__}, {name}, {unit}, {relation}, {place}"
                 yield (TableCase if is_table else Case)(
                     title, estimator, parameters, **given, unit=unit, place=place,
-                    whole_budget=False, is_slow=name == "bilevel_minibatch", n_phases=0,
+                    whole_budget=False, n_phases=0,
                 )  # fmt: skip
 
 
@@ -708,10 +730,8 @@ def _rows() -> Iterator[Case]:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        *_linear(), *_descents(), *_special(), *_blocks(), *_grouped(), *_recursive(), *_vertices(), *_tuned(),
-        *_tables(),
-        *_tabular(),
-        *_rows(),
+        *_linear(), *_descents(), *_special(), *_blocks(), *_grouped(), *_recursive(), *_vertices(),
+        *_tuned(), *_tables(), *_tabular(), *_rows(),
     )
 }  # fmt: skip
 

@@ -101,6 +101,8 @@ _VALUES: dict[str, list[Any]] = {
     "alpha_bounds": [None, (1e-3, 1.0), (1.0, 1.0), (1e-12, 1e12)],
     "penalty_groups": [None, [0, 0], [0, 1], ["a", "b"], [0], [0, 1, 2], [[0, 1]]],
     "tune_share": [0.01, 0.5, 0.99],
+    "as_published": [True, False],
+    "inner": ["output_perturbation", "localized_gd"],
     "ranges": [(-1.0, 1.0), [(-1, 1), (0, 2)], ([-1, -1], [1, 1]), {"p": (-1, 1), "q": (-1, 1)}],
     "fill_value": [None, 0.0, [0.0, 0.5], "middle", {"p": 0.0}],
     "n_knots": [2, 3, 5],
@@ -177,12 +179,9 @@ def fuzzed_fits(draw: st.DrawFn) -> FuzzedFit:
     table, parameters = getattr(ESTIMATORS[name](), "_methods", {}), _base(name)
     methods = list(table)
     methods += ["auto"] * ("CV" not in name)
-    # a calibration that takes seconds: seldom
-    if "bilevel_minibatch" in methods and draw(st.integers(0, 20)):
-        methods.remove("bilevel_minibatch")
     if "method" in _parameters(name) and draw(st.booleans()):
         parameters["method"] = draw(st.sampled_from(methods))
-        if parameters["method"] == "exponential" and "CV" not in name:
+        if parameters["method"] == "exponential":
             parameters["delta"] = 0.0
         if parameters["method"] == "mirror_descent" and "data_norm" in parameters:
             parameters["data_norm"] = None

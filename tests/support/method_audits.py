@@ -44,12 +44,14 @@ from skdp.mechanisms import (
 )
 from skdp.mechanisms.softmax import SoftmaxMechanism
 from skdp.methods import (
+    Bilevel,
     ExponentialMechanism,
     GroupMirrorDescent,
     MirrorDescent,
     OutputPerturbation,
     PhasedOutputPerturbation,
 )
+from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget
@@ -306,7 +308,7 @@ _OF_GROUPS = {"mirror_descent": {"method": GroupMirrorDescent(**_VERTICES), "dat
 
 
 def _deltas(method: str) -> tuple[float, ...]:
-    if method in ("gradient", "rgda", "bilevel", "bilevel_minibatch", "adaptive"):
+    if method in ("gradient", "rgda", "adaptive"):
         return (DELTA,)
     return 0.0, DELTA
 
@@ -350,9 +352,12 @@ def _listed() -> Iterator[Audited]:
     network = {"classes": [0, 1], "data_norm": 1.0, "hidden_units": 1, "n_steps": 3, **_GROUPS}
     cells.append((DPMaxGroupLossMLPClassifier, "", network, "groups", (DELTA,)))
     for estimator, parameters in ((DPLogisticRegressionCV, _CLASSES), (DPRidgeCV, _TARGETS)):
-        for method in estimator._methods:
-            options = {**parameters, "alpha_bounds": (100.0, 101.0)}
+        options = {**parameters, "alpha_bounds": (100.0, 101.0)}
+        for method in ("gradient", "statistics"):
             cells.append((estimator, method, options, "targets", _deltas(method)))
+        for name, inner in (("bilevel", INNER[0]), ("bilevel, batches", "localized_sgd")):
+            published = {"method": Bilevel(as_published=True, inner=inner), **options}
+            cells.append((estimator, name, published, "targets", (DELTA,)))
     cells.append((DPStandardScaler, "", {}, "features", (0.0, DELTA)))
     for method in ("adaptive", "mirror_descent"):
         cells.append((DPSyntheticData, method, _TABLE, "categories", _deltas(method)))

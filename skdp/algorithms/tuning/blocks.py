@@ -25,6 +25,7 @@ from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.shrinkage import ShrinkagePlan, plan_shrinkage_of
+from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
@@ -33,7 +34,7 @@ from skdp.problems.block import Block
 from skdp.problems.rounding import two_margins, two_norms
 
 #: Parts of the squared mu of the first fit, of the moments of blocks, and of the looks together.
-FIRST, MOMENTS, LOOKS = 0.1, 0.025, 0.075
+FIRST, MOMENTS, LOOKS = 0.15, 0.025, 0.075
 #: Number of looks, and the squared noise of a coefficient from which on blocks are tuned.
 ROUNDS, GATE = 3, 0.03
 #: Squared errors that a block has to exceed, and those that it counts with at least.
@@ -216,6 +217,12 @@ class BlocksPlan(TuningPlan):
         listed = ", ".join(f"{factor:.2g}" for factor in self.factors[:20])
         return (f"columns of the blocks were multiplied by {listed}", *self.final.remarks())
 
+    def alarms(self) -> tuple[str, ...]:
+        return self.final.alarms()
+
+    def planned_noise(self) -> PlannedNoise | None:
+        return self.final.planned_noise()
+
     def found_alarms(self) -> tuple[str, ...]:
         return self.final.found_alarms()
 
@@ -313,21 +320,21 @@ class BlocksPlan(TuningPlan):
     def _factors(self, energies: np.ndarray, rho: np.ndarray, first: CorePlan) -> np.ndarray:
         """Return the factors with the least bias and noise of the final fit (Proposition B2)."""
         counts, numbers = self.members.sum(axis=1), first.numbers
-        mu = self.mu * math.sqrt(1.0 - FIRST - MOMENTS - LOOKS)
         bend = 0.15 if self.objective.loss.has_odds else 1.0
-        clip = numbers.steps.clip * first.spread(numbers.means)
-        noise = (first.changes * clip / (first.numbers.means.n_records * mu * bend)) ** 2
+        clip = numbers.steps.clip * first.spread(numbers.means) / first.unit
+        noise = first.changes * clip / (numbers.means.n_records * self.final.mu_steps * bend)
         signal = energies / counts
 
         def cost(logs: np.ndarray) -> float:
             squares = np.exp(2.0 * logs)
-            noises = noise * counts / rho * (rho @ squares) / squares
+            noises = noise**2 * counts / rho * (rho @ squares) / squares
             return float(counts @ (signal * noises / (signal + noises)))
 
         bounds = [(math.log(_FLOOR), 0.0)] * len(counts)
         start = np.clip(0.5 * np.log(signal / signal.max()), math.log(_FLOOR), 0.0)
-        found = minimize(cost, start, method="L-BFGS-B", bounds=bounds)
-        tau = np.exp(found.x if found.fun <= cost(start) else start)
+        unit = max(cost(start), 1e-300)
+        found = minimize(lambda logs: cost(logs) / unit, start, method="L-BFGS-B", bounds=bounds)
+        tau = np.exp(found.x if found.fun <= 1.0 else start)
         return np.asarray(tau / tau.max())
 
     def _rescaled(

@@ -2,7 +2,7 @@
 
 A tuner *chooses* (:meth:`SplitPlan.choose`); :class:`FinalFitPlan` alone *fits*, by output
 perturbation in whitened coordinates (:mod:`skdp.problems.penalties`). Noise is isotropic there, so
-it has covariance ``s^2 Omega^{-1}`` in w (docs/theory/hypergradient.md, section 1). Alpha has been
+it has covariance ``s^2 Omega^{-1}`` in w (docs/theory/bilevel.md, Lemma 8). Alpha has been
 released before, so the noise may depend on it. The cost of the fit does not: its event is fixed by
 the budget alone.
 """
@@ -72,7 +72,7 @@ class FinalFitPlan(Plan):
 
         Sensitivity and noise scale depend on alpha, the event does not.
         """
-        reference = "docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened"
+        reference = "docs/theory/bilevel.md, Lemma 8: output perturbation, whitened"
         return (replace(self.step.release("whitened coefficients"), reference=reference),)
 
     @property

@@ -126,7 +126,7 @@ class TuningObjective:
             ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2``
 
         with c the loss's curvature and m the variance of a coordinate of the noise per unit of
-        sensitivity (docs/theory/hypergradient.md, section 1). Clipped to the bounds. `share` is the
+        sensitivity (docs/theory/bilevel.md, "The final fit"). Clipped to the bounds. `share` is the
         part of the budget that the fit will have.
         """
         loss, norm = self.loss, self.design.feature_norm

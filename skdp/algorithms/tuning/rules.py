@@ -1,8 +1,8 @@
 """Tuned numbers of the self-tuning models and of released statistics.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
-were chosen on synthetic families (docs/theory/tuning.md, docs/theory/hypergradient.md and
-docs/theory/bilevel.md, "Tuning"); ``benchmarks/run.py tuning`` shows what the choices give.
+were chosen on synthetic families (docs/theory/tuning.md and docs/theory/bilevel.md, "Tuning");
+``benchmarks/run.py tuning`` shows what the choices give.
 """
 
 from __future__ import annotations
@@ -31,15 +31,7 @@ ENOUGH_FOR_NEWTON = 300.0
 #: H_+ = H that is attributed to signal.
 TRUST = 0.5
 
-#: Noisy derivatives: scale, in log alpha, of the probabilities around the start.
-SEARCH_SPREAD = 2.0
-#: Longest step of the gradient method in log alpha, and by how much the next one is shorter.
-SEARCH_STEP, SEARCH_DECAY = 2.0, 0.75
-
 #: Bilevel optimisation: first movement in log alpha, and its decrease from step to step.
 BILEVEL_STEP, BILEVEL_DECAY = 1.0, 0.8
 #: Steps and sampling rate of localised gradient descent.
 BATCH_STEPS, SAMPLING_RATE = 50, 0.1
-
-#: Exponential mechanism: power of the public bound in the prior weights.
-PRIOR_POWER = 2.0

@@ -123,7 +123,7 @@ def test_squares_are_prepared_for_pure_privacy():
     assert np.array_equal(tuned.coef_, prepared.coef_)
     assert "in place of 'gradient', since that needs delta > 0" in str(tuned.privacy_)
     tuned = DPRidgeCV(1.0, alpha_bounds=(1e-3, 1.0), **shared).fit(X, y)
-    assert tuned.privacy_.method == "sufficient_statistics"
+    assert tuned.privacy_.method == "statistics"
     strong = DPRidge(1.0, alpha=1e3, **shared).fit(X, y)
     assert np.linalg.norm(strong.coef_) < 0.01 * np.linalg.norm(prepared.coef_)
     assert math.isfinite(strong.privacy_.noise["coef"])

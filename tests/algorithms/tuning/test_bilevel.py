@@ -68,8 +68,8 @@ def test_follows_the_data(loss):
     for slope in (1.5, 0.0):
         rows, t = data(loss, slope=slope)
         tuned = tune(
-            BilevelTuningPlan, rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0, start=0.1,
-            run=Run(noise=seeded(0)),
+            BilevelTuningPlan, rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0,
+            start=0.1, run=Run(noise=seeded(0)),
         )  # fmt: skip
         alphas.append(float(tuned.alpha[0]))
     assert alphas[0] < 0.05

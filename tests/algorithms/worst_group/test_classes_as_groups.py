@@ -169,15 +169,15 @@ def table(n, d, share, seed):
         (16_000, 60, 0.08, 0.6),
         (4_000, 5, 0.08, 0.65),
         (1_000, 5, 0.02, 0.9),  # 20 records
-        (1_000, 60, 0.2, 0.72),
+        (1_000, 60, 0.2, 0.78),  # 96 seeds have a mean of .73 and a scatter of .09
     ],
 )
 @pytest.mark.parametrize("solver", ["auto", "newton"])
 @pytest.mark.filterwarnings("ignore:method='auto' is 'output'")
 def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
-    """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
+    """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1, ten of few records."""
     found = []
-    for seed in (0, 1):
+    for seed in range(10 if n == 1000 else 2):
         X, y = table(n, d, share, seed)
         model = DPMaxGroupLossClassifier(
             data_norm=1.0, classes=[0, 1], solver=solver, random_state=seed
