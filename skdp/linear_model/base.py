@@ -326,8 +326,10 @@ class DPLinearModel(PrivateModel):
             if not own.has_solver:
                 raise ValueError(f"method={self.method!r} has no solver: solver must be 'auto'.")
             if isinstance(self.method, Method):
+                name = type(own).__name__
                 raise ValueError(
-                    f"{type(own).__name__}(solver=...) has the solver: solver must be 'auto'."
+                    f"method={name}(...) has a solver of its own: give it as {name}(solver=...) "
+                    "and leave the parameter solver of the model at 'auto'."
                 )
         (self._own if self._own.has_solver else Output()).check_solver(self._solver)
         solver = self._solver

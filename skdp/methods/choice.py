@@ -29,6 +29,7 @@ from skdp.methods.linear import (
 )
 from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
 from skdp.methods.tuning import Bilevel
+from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Objective
 
@@ -169,7 +170,10 @@ def choose(
                 "class_weight in the loss, max_records_per_user."
             )
         name = method if isinstance(method, str) else type(method).__name__
-        return Choice(method=name, plan=given.plan(objective, budget), bounds={})
+        plan = given.plan(objective, budget)
+        if not isinstance(given, _OURS):
+            _check_cost(name, plan, budget)
+        return Choice(method=name, plan=plan, bounds={})
     has_solver = not (isinstance(solver, str) and solver == "auto")
     proven = {
         name: row
@@ -193,6 +197,16 @@ def choose(
         plan = candidates[best][1]()
     replaced = None if usual == best else usual
     return Choice(method=best, plan=plan, bounds=bounds, replaced=replaced, given=asked)
+
+
+def _check_cost(name: str, plan: Plan, budget: PrivacyBudget) -> None:
+    """Raise a ValueError for a user's plan whose releases cost more than the budget."""
+    spent = tightest_epsilon(plan.event, budget.delta)
+    if spent > budget.epsilon * (1.0 + 1e-6):
+        raise ValueError(
+            f"{name}: the releases of its plan cost epsilon {spent:.6g} at delta "
+            f"{budget.delta:g}, more than the budget of {budget.epsilon:g}."
+        )
 
 
 def _candidates(

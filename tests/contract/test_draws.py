@@ -27,7 +27,7 @@ from skdp.algorithms.worst_group import margin_fits
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import GaussianMechanism, NoiseSource, calibrated_mechanism, random_order
 from skdp.methods import Method
-from skdp.privacy import tightest_epsilon
+from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -551,6 +551,15 @@ def test_a_method_of_a_user_is_charged_and_reported():
     assert tightest_epsilon(report.event, 0.01) == pytest.approx(report.epsilon, rel=1e-6)
     check_draws(fit.model, fit.laboratory)
     check_costs(case, fit.model, fit.laboratory)
+
+
+def test_a_method_of_a_user_that_costs_more_than_its_budget_is_refused():
+    class Generous(NoisyStep):
+        def plan(self, objective, budget):
+            return super().plan(objective, PrivacyBudget(8.0 * budget.epsilon, budget.delta))
+
+    with pytest.raises(ValueError, match="more than the budget"):
+        fit_of(Generous())
 
 
 def test_a_method_of_a_user_that_states_twice_its_noise_is_found():

@@ -483,16 +483,16 @@ def _special() -> list[Case]:
 
 def _blocks() -> list[Case]:
     """Penalties of blocks, at budgets at which they are tuned."""
-    blocks = {"penalty_groups": [0, 1, 1], "delta": 0.06}
-    add_remove = {"neighbouring": "add_remove", "n_public": 16}
+    blocks = {"penalty_groups": 2 * [0] + 10 * [1], "delta": 0.06, "epsilon": 30.0}
+    add_remove = {"neighbouring": "add_remove", "n_public": 16, "epsilon": 10.0}
     return [
-        Case(f"blocks, {name}", estimator, blocks | given, n=16, d=3, n_classes=n_classes,
+        Case(f"blocks, {name}", estimator, blocks | given, n=16, d=12, n_classes=n_classes,
              unit=unit, n_phases=0, whole_budget=False)
         for name, estimator, n_classes, unit, given in (
             ("ridge", DPRidgeCV, 0, "record", {}),
             ("logistic", DPLogisticRegressionCV, 2, "record", {}),
             ("ridge, add/remove", DPRidgeCV, 0, "record", add_remove | {"fit_intercept": False}),
-            ("logistic, persons", DPLogisticRegressionCV, 2, "person", {}),
+            ("logistic, persons", DPLogisticRegressionCV, 2, "person", {"epsilon": 90.0}),
             ("ridge, weights", DPRidgeCV, 0, "weight", {}),
         )
     ]  # fmt: skip

@@ -35,10 +35,13 @@ from skdp.problems.rounding import two_margins, two_norms
 
 #: Parts of the squared mu of the first fit, of the moments of blocks, and of the looks together.
 FIRST, MOMENTS, LOOKS = 0.15, 0.025, 0.075
-#: Number of looks, and the squared noise of a coefficient from which on blocks are tuned.
-ROUNDS, GATE = 3, 0.03
+#: Number of looks, the squared noise of a coefficient from which on blocks are tuned, and the noise
+#: of a look up to which they are.
+ROUNDS, GATE, NOISIEST = 3, 0.03, 0.3
 #: Squared errors that a block has to exceed, and those that it counts with at least.
 _KEEP, _HEDGE = 3.0, 0.3
+#: Largest norm of a look over the root of the number of blocks, of squares and of log odds.
+_TOPS = 1.2, 1.5
 #: Least factor of a block.
 _FLOOR = 0.03
 #: Centered rows are shortened to this many of their root mean squares.
@@ -191,8 +194,8 @@ class BlocksPlan(TuningPlan):
     def look(self) -> NoisySum:
         """Of :class:`BlockLook`."""
         q = len(self.members)
-        top = 1.5 if self.objective.loss.has_odds else 1.2
-        return self._sum("sizes of blocks", top * math.sqrt(q), LOOKS / ROUNDS, q)
+        top = _TOPS[self.objective.loss.has_odds] * math.sqrt(q)
+        return self._sum("sizes of blocks", top, LOOKS / ROUNDS, q)
 
     def _sum(self, name: str, top: float, share: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -363,13 +366,17 @@ def _shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 def gate(objective: TuningObjective, mu: float) -> str:
     """Say why blocks cannot pay, by public numbers; empty where they may."""
     design, penalties = objective.design, objective.penalties
-    if len(set(penalties.groups[: design.n_features])) == 1:
+    n_blocks = len(set(penalties.groups[: design.n_features]))
+    if n_blocks == 1:
         return "not tuned: one block"
     if objective.loss.n_outputs > 1:
         return "not tuned: several classes"
     changes = objective.neighbouring.n_changes
     if (changes * design.n_features / (design.n_records * mu)) ** 2 < GATE:
         return "not tuned: the noise is too small to gain"
+    look = _TOPS[objective.loss.has_odds] * math.sqrt(n_blocks)
+    if changes * look / (design.n_records * mu * math.sqrt(LOOKS / ROUNDS)) > NOISIEST:
+        return "not tuned: looks at the blocks would be noise"
     return ""
 
 

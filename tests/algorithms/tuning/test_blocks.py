@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fit_cases import CASES
+from recorded_fits import recorded
 
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.noisy_sums import NoisySum
@@ -30,7 +32,7 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records,
 BUDGET = PrivacyBudget(0.3, 1e-6)
 
 
-def objective_of(n=200, d=6, loss=None, groups=(0, 0, 1, 1, 1, 1)):
+def objective_of(n=1200, d=8, loss=None, groups=(0, 0, 1, 1, 1, 1, 1, 1)):
     rng = np.random.default_rng(0)
     loss = loss or HalfSquaredLoss(1.0)
     targets = rng.uniform(-1, 1, n) if loss.target_bound else rng.integers(0, 2, n)
@@ -43,9 +45,10 @@ def objective_of(n=200, d=6, loss=None, groups=(0, 0, 1, 1, 1, 1)):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"groups": (0,) * 6}, "one block"),
+        ({"groups": (0,) * 8}, "one block"),
         ({"loss": SoftmaxLoss(3)}, "several classes"),
         ({"n": 10**5}, "the noise is too small"),
+        ({"n": 300}, "looks at the blocks would be noise"),
     ],
 )
 def test_a_closed_gate_is_the_plain_fit_and_says_so(changes, reason):
@@ -58,7 +61,7 @@ def test_a_closed_gate_is_the_plain_fit_and_says_so(changes, reason):
 
 def test_the_gate_is_where_the_noise_of_a_coefficient_is():
     mu = gaussian_mu(BUDGET.epsilon, BUDGET.delta)
-    edge = 2.0 * 6 / (mu * math.sqrt(GATE))
+    edge = 2.0 * 8 / (mu * math.sqrt(GATE))
     assert isinstance(plan_blocks(objective_of(n=int(edge) - 1)[0], BUDGET), BlocksPlan)
     assert isinstance(plan_blocks(objective_of(n=int(edge) + 2)[0], BUDGET), ShrinkagePlan)
 
@@ -131,12 +134,12 @@ def test_columns_that_matter_are_not_the_shortened_ones():
     plan = plan_blocks(objective_of()[0], BUDGET)
     first = replace(plan.first, found=plan.first.numbers)
     for energies in (np.array([0.5, 0.01]), np.array([0.01, 0.5])):
-        tau = plan._factors(energies, np.array([1 / 3, 2 / 3]), first)
-        assert (tau[0] > tau[1]) == (energies[0] / 2 > energies[1] / 4)
+        tau = plan._factors(energies, np.array([1 / 4, 3 / 4]), first)
+        assert (tau[0] > tau[1]) == (energies[0] / 2 > energies[1] / 6)
 
 
 def test_bounds_are_not_for_scaled_columns():
-    X, y, blocks = simulated(n=300, others=20)
+    X, y, blocks = simulated(n=1500, others=20)
     given = {"data_norm": 1.1, "target_range": (-4, 4), "penalty_groups": blocks}
     bounded = DPRidgeCV(alpha_bounds=(1e-6, 1.0), random_state=0, **given).fit(X, y)
     assert bounded.privacy_.method == "gradient"
@@ -144,11 +147,9 @@ def test_bounds_are_not_for_scaled_columns():
         DPRidgeCV(method="bilevel", alpha_bounds=(1e-6, 1.0), **given).fit(X, y)
 
 
-def test_few_records_are_warned_of_as_without_blocks():
-    X, y, blocks = simulated(n=30, others=40)
-    given = {"epsilon": 0.3, "data_norm": 1.1, "target_range": (-4, 4)}
-    with pytest.warns(UserWarning, match="The noise is large"):
-        DPRidgeCV(penalty_groups=blocks, **given).fit(X, y)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("blocks")])
+def test_the_cases_of_the_contract_are_tuned(name):
+    assert "block_factors" in recorded(name).model.privacy_.plan
 
 
 def centered(X, norm=1.0):
