@@ -21,6 +21,7 @@ from skdp.algorithms.output.phased_saddle import (
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_sums import GroupSizes
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -189,7 +190,7 @@ class HistogramPlan(SizedGroupPlan):
         else:
             self.objective.weights.check_groups(data.groups)
             size = self.objective.weights.n_groups
-            sums = data.total(lambda block: block.count(block.groups, size))
+            sums = data.total(GroupSizes(size))
             known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
         plan = known.fit(known.objective.weights)
         return replace(plan, proportions=known.proportions).run(data, run)
