@@ -156,7 +156,7 @@ def test_its_parameters_are_parameters_of_the_estimator():
         (Toy(), {"neighbouring": "add_remove"}, r"method=Toy\(\) is proven for .*'replace_one'"),
         (Toy(), {"alpha": 0.1}, r"method=Toy\(\) has no penalty: alpha must be 'auto'"),
         (Toy(), {"solver": "newton"}, r"method=Toy\(\) has no solver: solver must be 'auto'"),
-        (Bounded(), {"solver": "newton"}, r"Bounded\(solver=...\) has the solver"),
+        (Bounded(), {"solver": "newton"}, r"Bounded\(...\) has a solver of its own"),
         (Bounded(solver="simplex"), {}, "solver == 'simplex'"),
         (Pure(), {}, r"method=Pure\(\) gives pure privacy: delta must be 0"),
         (Approximate(), {"delta": 0.0}, r"method=Approximate\(\) needs delta > 0"),

@@ -97,7 +97,7 @@ FAMILIES = {
             ({"method": OutputPerturbation(alpha=0)}, "alpha == 0 needs coef_norm"),
             ({"method": OutputPerturbation(), "alpha": 0.1}, "has a penalty of its own"),
             ({"method": MirrorDescent(), "alpha": 0.1, "data_norm": None}, "penalty of its own"),
-            ({"method": OutputPerturbation(), "solver": "lbfgs"}, "has the solver"),
+            ({"method": OutputPerturbation(), "solver": "lbfgs"}, "has a solver of its own"),
             ({"method": "gradient", "solver": "lbfgs"}, "has no solver"),
             ({"method": MirrorDescent(feature_bound=1.0)}, "data_norm is for methods"),
             ({"method": "exponential"}, "delta must be 0"),
@@ -162,7 +162,7 @@ FAMILIES = {
                            "inner": ["sgd", 1]}),
             ({"method": Bilevel(as_published=True, solver="sgd")}, "solver"),
             ({"method": Bilevel(as_published=True), "neighbouring": "add_remove"}, "replace_one"),
-            ({"method": Bilevel(as_published=True), "solver": "newton"}, "has the solver"),
+            ({"method": Bilevel(as_published=True), "solver": "newton"}, "has a solver of its own"),
             ({"method": OutputPerturbation()}, "is not for this model, which takes Bilevel"),
             ({"n_public": 10}, "add_remove"),
             *[

@@ -83,7 +83,7 @@ REFUSED = [
         ],
     ),
     *one_at_a_time("newton", method__solver=["newton"]),
-    *one_at_a_time("has the solver", solver=["saga"]),
+    *one_at_a_time("has a solver of its own", solver=["saga"]),
     *one_at_a_time("penalty of its own", alpha=[0.1]),
     *one_at_a_time("twice", group_names=[["most", "few", "most"]]),
     *one_at_a_time(
