@@ -51,8 +51,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
-        The intercept is free with "gradient" and "bilevel", else the weight of a penalised
-        constant feature. Without it, rows should have a mean near 0.
+        The intercept is free, but with "statistics" that of a penalised constant feature.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None

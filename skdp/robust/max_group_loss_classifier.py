@@ -95,8 +95,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
-        The penalty used; in phases and stages, `alpha`; of "gradient" that which the shrinkage
-        of the plain model by its noise is about equivalent to.
+        The penalty used; of "gradient" what the shrinkage by its noise is equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)

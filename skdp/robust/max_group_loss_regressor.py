@@ -99,8 +99,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float
-        The penalty used; in phases and stages, `alpha`; of "gradient" that which the shrinkage
-        of the plain model by its noise is about equivalent to.
+        The penalty used; of "gradient" what the shrinkage by its noise is equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
