@@ -54,8 +54,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        The intercept is free with "gradient" and "bilevel", else the weight of a penalised
-        constant feature. Without it, rows should have a mean near 0.
+        The intercept is free, but with "statistics" that of a penalised constant feature.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed).
