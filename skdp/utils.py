@@ -47,7 +47,7 @@ def _of_penalties(estimator: Any, parameters: dict[str, Any]) -> dict[str, str]:
     """Return the check that sets `alpha`, for a method of a regressor that refuses a penalty."""
     if not is_regressor(estimator) or parameters.get("method", "auto") == "auto":
         return {}
-    if "alpha" not in parameters or estimator._takes_alpha(estimator._own):
+    if "alpha" not in parameters or estimator._takes_alpha(estimator._method):
         return {}
     return {"check_regressors_train": "it sets alpha, which is refused: the method has none"}
 

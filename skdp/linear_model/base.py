@@ -70,18 +70,18 @@ class DPLinearModel(PrivateModel):
         return super().set_params(**params)
 
     def _undeclared(self) -> Iterator[str]:
-        if not self._own.is_entrywise:
+        if not self._method.is_entrywise:
             yield from super()._undeclared()
-        elif self._own.feature_bound is None:
+        elif self._method.feature_bound is None:
             yield (
                 "feature_bound was not declared: entries of X are clipped to [-1, 1]. Scale raw "
                 "features with skdp.preprocessing.BoundedScaler(ranges) and declare it in "
-                f"method={type(self._own).__name__}(feature_bound=1.0), or declare their public "
+                f"method={type(self._method).__name__}(feature_bound=1.0), or declare their public "
                 "bound."
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        if not self._own.is_entrywise:
+        if not self._method.is_entrywise:
             return super()._records(X, targets, groups)
         # a norm that no row of bounded entries exceeds
         self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
@@ -141,13 +141,13 @@ class DPLinearModel(PrivateModel):
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _check_chunked(self) -> None:
-        if not self._own.chunked:
+        if not self._method.chunked:
             others = ", ".join(repr(name) for name, row in self._methods.items() if row.chunked)
             raise ValueError(
                 f"method={self.method!r} needs all records in memory. Methods for a source: "
                 f"{others}."
             )
-        if getattr(self._own, "tilt", 0.0):
+        if getattr(self._method, "tilt", 0.0):
             raise ValueError("tilt > 0 needs all records in memory.")
         solver = resolve_solver(self._solver)
         if "records" in solver.needs:
@@ -222,10 +222,10 @@ class DPLinearModel(PrivateModel):
         )
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
-        return self._own.risk(loss)
+        return self._method.risk(loss)
 
     @property
-    def _own(self) -> Any:
+    def _method(self) -> Any:
         """The object of `method`; of "auto" the default."""
         found = resolved(self._methods, self.method)
         return Gradient() if found is None else found
@@ -234,19 +234,19 @@ class DPLinearModel(PrivateModel):
     def _solver(self) -> Any:
         """The solver: that of the object, or of a name and "auto" the parameter."""
         is_own = isinstance(self.method, Method) and self.method.has_solver
-        return self._own.solver if is_own else self.solver
+        return self._method.solver if is_own else self.solver
 
     @property
     def _entry_bound(self) -> float:
         """Public bound on an entry of X."""
-        bound = self._own.feature_bound
+        bound = self._method.feature_bound
         return 1.0 if bound is None else float(bound)
 
     @property
     def _intercept_value(self) -> float:
-        if self._own.is_entrywise:
+        if self._method.is_entrywise:
             return self._entry_bound * bool(self.fit_intercept)
-        scaling = float(self._own.intercept_scaling)
+        scaling = float(self._method.intercept_scaling)
         return scaling * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_units: int) -> int | None:
@@ -282,7 +282,7 @@ class DPLinearModel(PrivateModel):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
             return
         check_real("alpha", self.alpha, 0.0, LARGEST_UNIT**2)
-        own = self._own
+        own = self._method
         if self.method != "auto" and not self._takes_alpha(own):
             has_own = "alpha" in own.get_params(deep=False)
             raise ValueError(
@@ -331,7 +331,7 @@ class DPLinearModel(PrivateModel):
                     f"method={name}(...) has a solver of its own: give it as {name}(solver=...) "
                     "and leave the parameter solver of the model at 'auto'."
                 )
-        (self._own if self._own.has_solver else Output()).check_solver(self._solver)
+        (self._method if self._method.has_solver else Output()).check_solver(self._solver)
         solver = self._solver
         if not self._is_mean and "records" in resolve_solver(solver).needs:
             raise ValueError(
@@ -342,4 +342,4 @@ class DPLinearModel(PrivateModel):
     @property
     def _is_mean(self) -> bool:
         """Whether the objective is a mean of one function per record for batch solvers."""
-        return not getattr(self._own, "tilt", 0.0)
+        return not getattr(self._method, "tilt", 0.0)

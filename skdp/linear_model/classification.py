@@ -24,7 +24,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 
     @property
     def _only_binary(self) -> str | None:
-        if self._own.is_binary:
+        if self._method.is_binary:
             return f"method={self.method!r} supports two only"
         return None
 

@@ -140,7 +140,7 @@ class Published(Method):
     #: The published constants are proven below it.
     published_epsilon: ClassVar[float | None] = None
 
-    def own(self, objective: Any) -> Any:
+    def applied(self, objective: Any) -> Any:
         """Return the objective with the parameters of the method."""
         given: dict[str, Any] = {"population": bool(self.population)}
         if self.alpha != "auto":

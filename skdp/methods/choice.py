@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,12 +105,6 @@ class Choice:
     def remarks(self) -> tuple[str, ...]:
         """For a report: what "auto" took, and why."""
         return (f"method='auto' is {self.method!r}: {self.reason}",) if self.reason else ()
-
-
-def named(methods: Mapping[str, Method], has: Callable[[Method], bool]) -> str:
-    """Name the methods of a table that have a property, for a message; empty for none."""
-    names = [f"method={name!r}" for name, method in methods.items() if has(method)]
-    return " or ".join([", ".join(names[:-1]), *names[-1:]] if names[1:] else names)
 
 
 def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:

@@ -122,9 +122,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         `max_group_weight`, in place of a histogram.
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
-    calibration : {"analytic", "paper"}, default="analytic"
-        "paper", of :class:`PhasedSaddle` alone: the published constants, errata corrected, for
-        declared or public proportions and ``epsilon < 2``; it spends half of the budget.
     intercept_scaling : float, default=0.1
         As in :class:`OutputPerturbation`.
     solver : str, SaddleSolver or callable, default="auto"
@@ -140,7 +137,6 @@ class SaddleOutputPerturbation(Grouped, Published):
     relations = tuple(relation for relation in Neighbouring if relation.is_replaced)
     is_weighted = True
     is_bounded = True
-    published_epsilon = 2.0
     #: None: the planner chooses.
     _n_phases: int | None = 1
 
@@ -153,7 +149,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         release_group_weights: bool = False,
         clip_groups: bool = False,
         population: bool = False,
-        calibration: str = "analytic",
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
     ) -> None:
@@ -164,26 +159,18 @@ class SaddleOutputPerturbation(Grouped, Published):
         self.release_group_weights = release_group_weights
         self.clip_groups = clip_groups
         self.population = population
-        self.calibration = calibration
         self.intercept_scaling = intercept_scaling
         self.solver = solver
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the phases and their noise; see :meth:`Method.plan`."""
         return plan_max_group_loss(
-            self.own(objective), budget, self.calibration, n_phases=self._n_phases
+            self.applied(objective), budget, self.calibration, n_phases=self._n_phases
         )
 
     def check_solver(self, solver: Any) -> None:
         """Raise a ValueError for what is no solver of saddle problems."""
         resolve_solver(solver, saddle=True)
-
-    def _check_published(
-        self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring
-    ) -> None:
-        if self._n_phases is not None:
-            raise ValueError(f"method={name!r}: calibration='paper' is for PhasedSaddle.")
-        super()._check_published(name, budget, neighbouring)
 
 
 class PhasedSaddle(SaddleOutputPerturbation):
@@ -196,8 +183,11 @@ class PhasedSaddle(SaddleOutputPerturbation):
     ----------
     alpha, coef_norm, max_group_weight, histogram_share, release_group_weights : object
         As in :class:`SaddleOutputPerturbation`.
-    clip_groups, population, calibration, intercept_scaling, solver : object
+    clip_groups, population, intercept_scaling, solver : object
         As in :class:`SaddleOutputPerturbation`.
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": the published constants, errata corrected, for declared or public proportions and
+        ``epsilon < 2``; it spends half of the budget.
 
     References
     ----------
@@ -205,7 +195,25 @@ class PhasedSaddle(SaddleOutputPerturbation):
     """
 
     splits = True
+    published_epsilon = 2.0
     _n_phases = None
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        coef_norm: float | None = None,
+        max_group_weight: float | str = "auto",
+        histogram_share: float = 0.1,
+        release_group_weights: bool = False,
+        clip_groups: bool = False,
+        population: bool = False,
+        intercept_scaling: float = 0.1,
+        solver: Any = "auto",
+        calibration: str = "analytic",
+    ) -> None:
+        given = alpha, coef_norm, max_group_weight, histogram_share, release_group_weights
+        super().__init__(*given, clip_groups, population, intercept_scaling, solver)
+        self.calibration = calibration
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
         """Return its plan: what "auto" takes where nothing else is proven."""
@@ -282,4 +290,4 @@ class GroupMirrorDescent(Grouped, Entrywise):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the rounds and their noise; see :meth:`Method.plan`."""
-        return plan_group_mirror_descent(self.own(objective), budget)
+        return plan_group_mirror_descent(self.applied(objective), budget)

@@ -209,7 +209,7 @@ class OutputPerturbation(Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the penalty and the noise; see :meth:`Method.plan`."""
-        return plan_regularized_risk(self.own(objective), budget, self.calibration)
+        return plan_regularized_risk(self.applied(objective), budget, self.calibration)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
         """Return the bound of its plan."""
@@ -283,7 +283,7 @@ class PhasedOutputPerturbation(Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the blocks and their noise; see :meth:`Method.plan`."""
-        return plan_phased_output_perturbation(self.own(objective), budget, self.calibration)
+        return plan_phased_output_perturbation(self.applied(objective), budget, self.calibration)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
         """Return the bound of the best phases."""
@@ -332,7 +332,7 @@ class ObjectivePerturbation(Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the penalty and the noise; see :meth:`Method.plan`."""
-        return plan_objective_perturbation(self.own(objective), budget)
+        return plan_objective_perturbation(self.applied(objective), budget)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
         """Whether it was better than the others in measurements: pure privacy, no penalty."""
@@ -391,7 +391,7 @@ class ExponentialMechanism(Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the ball and the density; see :meth:`Method.plan`."""
-        return plan_draw(self.own(objective), budget)
+        return plan_draw(self.applied(objective), budget)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
         """Return a bound on the loss of a draw."""
@@ -419,7 +419,7 @@ class Entrywise(Method):
         self.coef_norm_l1 = coef_norm_l1
         self.alpha = alpha
 
-    def own(self, objective: Any) -> Any:
+    def applied(self, objective: Any) -> Any:
         """Return the objective with the parameters of the method."""
         return replace(
             objective,
@@ -473,7 +473,7 @@ class MirrorDescent(Entrywise):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the rounds and their noise; see :meth:`Method.plan`."""
-        return plan_linear_mirror_descent(self.own(objective), budget)
+        return plan_linear_mirror_descent(self.applied(objective), budget)
 
 
 def _has_ball(objective: Objective) -> bool:

@@ -20,10 +20,11 @@ class Bilevel(Method):
     """Penalties of blocks of features by private hypergradients, before the fit.
 
     Of models that tune their penalty, with `penalty_groups`, for ``delta > 0``. A first fit and
-    noisy looks at its blocks, each a derivative of the loss in the sizes of the blocks, say which
-    columns matter; the others are shortened, and with them the noise of all coefficients, before
+    noisy derivatives of the loss in the sizes of its blocks say which columns matter; the others
+    are shortened, and with them the noise of all coefficients, before
     the final fit. Where that cannot pay, by public numbers, it is the plain fit, and says so: one
-    block, several classes, little noise.
+    block, several classes, little noise, or so much that derivatives would be noise. X in memory is
+    copied once; what the noise adds to coefficients is not told.
 
     Parameters
     ----------
@@ -77,6 +78,11 @@ class Bilevel(Method):
         return self.as_published
 
     @property
+    def alpha_bounds(self) -> tuple[float, float]:  # type: ignore[override]
+        """Bounds of the penalties if none are declared, over the squared norm of a row."""
+        return (1e-6, 10.0) if self.as_published else Method.alpha_bounds
+
+    @property
     def has_solver(self) -> bool:
         """Whether it solves penalised problems."""
         return self.as_published
@@ -89,7 +95,7 @@ class Bilevel(Method):
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the looks and the fits; see :meth:`Method.plan`, of a TuningObjective."""
+        """Plan the measurements and the fits; see :meth:`Method.plan`, of a TuningObjective."""
         if not self.as_published:
             return plan_blocks(objective, budget)
         return BilevelTuningPlan(

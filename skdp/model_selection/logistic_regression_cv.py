@@ -41,7 +41,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
         but for "statistics" from 1e-6 to 1e6, and for bilevel tuning as published from 1e-6 to 10
-        times the square of `data_norm`.
+        times the square of `data_norm`. Beside `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
         alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
@@ -102,7 +102,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, the last of them; functions of what was
-        released. With "gradient" the chosen one alone.
+        released. With "gradient" the chosen one alone; with "bilevel" first those of the shrinkage
+        alone, then with those that the factors of the columns stand for.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

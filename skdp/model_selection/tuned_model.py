@@ -145,8 +145,7 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = self._norm_bound**2
-            is_published = getattr(self._own, "as_published", False)
-            low, high = (1e-6, 10.0) if is_published else self._own.alpha_bounds
+            low, high = self._method.alpha_bounds
             return low * unit, high * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
@@ -169,7 +168,7 @@ class TunedLinearModel(DPLinearModel):
     def _check_method(self) -> None:
         super()._check_method()
         is_bounded = self.alpha_bounds is not None
-        if is_bounded and isinstance(self._own, Bilevel) and not self._own.as_published:
+        if is_bounded and isinstance(self._method, Bilevel) and not self._method.as_published:
             raise ValueError(
                 f"method={self.method!r} scales the columns of blocks: alpha_bounds must be None."
             )

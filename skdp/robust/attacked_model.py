@@ -38,7 +38,7 @@ class AttackedLinearModel(DPLinearModel):
     def _has_steps(self) -> bool:
         """Whether the method makes noisy gradient steps."""
         is_free = self.alpha == "auto" and not self._has_solver and not self._budget.is_pure
-        return isinstance(self._own, Gradient) and (self.method != "auto" or is_free)
+        return isinstance(self._method, Gradient) and (self.method != "auto" or is_free)
 
     def _check_chunked(self) -> None:
         if not self._has_steps:
@@ -54,7 +54,7 @@ class AttackedLinearModel(DPLinearModel):
         return Attack(norm, float(radius), self._intercept_value)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
-        if getattr(self._own, "tilt", 0.0):
+        if getattr(self._method, "tilt", 0.0):
             raise ValueError("tilt > 0 has no proof for attacked rows.")
         return AdversarialRisk(loss, self._attack())
 

@@ -53,7 +53,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
     @property
     def _grouped(self) -> Any:
         """The object of `method`, or defaults where it has no parameters of groups."""
-        own = self._own
+        own = self._method
         return own if isinstance(own, Grouped) else GROUP_METHODS["phased"]
 
     @property
@@ -69,7 +69,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
 
     def _group_caveats(self, plan: Any, are_given: bool) -> tuple[str, ...]:
         caveats = super()._group_caveats(plan, are_given)
-        if getattr(self._own, "calibration", "") == "paper":
+        if getattr(self._method, "calibration", "") == "paper":
             caveats += ("calibration='paper' spends half of the budget",)
         return caveats
 

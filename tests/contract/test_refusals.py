@@ -17,7 +17,6 @@ from skdp.methods import (
     OutputPerturbation,
     PhasedOutputPerturbation,
     PhasedSaddle,
-    SaddleOutputPerturbation,
     Statistics,
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -134,7 +133,7 @@ FAMILIES = {
             *one_at_a_time(
                 group_proportions=[None, "histogram", [0.5, 0.6]], method=["exponential"]
             ),
-            *own(SaddleOutputPerturbation, PARAMETERS | {
+            *own(PhasedSaddle, PARAMETERS | {
                 "max_group_weight": [0.5, "much", INF], "histogram_share": [0.0, 1.0],
                 "release_group_weights": [1], "clip_groups": ["yes"],
             }),

@@ -13,7 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import KFold, cross_val_predict
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp.methods import Bilevel, OutputPerturbation, SaddleOutputPerturbation
+from skdp.methods import Bilevel, OutputPerturbation, PhasedSaddle
 from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor, DPMaxGroupLossClassifier
@@ -249,7 +249,7 @@ def test_integers_that_are_too_long(name, exponent):
 
 def test_a_calibration_that_is_an_array():
     X, y = records(DPMaxGroupLossClassifier, n=10)
-    method = SaddleOutputPerturbation(calibration=np.array(["analytic", "paper"]))
+    method = PhasedSaddle(calibration=np.array(["analytic", "paper"]))
     model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], method=method)
     assert "calibration ==" in message_of(model, X, y, groups=np.resize(["a", "b"], 10))
 

@@ -101,7 +101,6 @@ REFUSED = [
     ({"method__clip_groups": True}, "clip_groups=True is for"),  # not for declared ones
     ({"method": "gradient", "delta": 0.0}, "delta > 0"),
     ({"method": "gradient", "alpha": 0.1}, "has no penalty"),
-    ({"method": SaddleOutputPerturbation(calibration="paper")}, "PhasedSaddle"),
     ({"method__calibration": "paper", "method__release_group_weights": True}, "coefficients"),
     ({"method__calibration": "paper", "group_proportions": "private"}, "histogram"),
     ({"method__calibration": "paper", "epsilon": 2.0}, "epsilon < 2"),

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.constant_model import ConstantModel
@@ -23,11 +22,11 @@ from skdp.problems.losses import Loss
 #: spectral norm of their noise up to which they are then released.
 _SHRUNK, PENALTY_NOISE = 0.05, 0.2
 #: What is said of it in reports.
-AFTER_RELEASES = "alpha and coef_norm enter after the releases, as if the solution had had them"
+AFTER_RELEASES = "alpha enters after the releases, as if the solution had had it"
 #: Steps to the fixed point of curvature and weights, and the change that is none.
 _STEPS, _NO_CHANGE = 100, 1e-9
-#: Log of an alpha that leaves nothing of any weights, and the least curvature.
-_LARGEST, _FLATTEST = 600.0, 1e-12
+#: Least curvature.
+_FLATTEST = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +124,7 @@ def penalised_rows(
     """
     if not objective.is_penalised:
         return weights, offsets
-    d, norm = objective.design.n_features, objective.coef_norm
+    d = objective.design.n_features
     constants = rows.constant * weights[:, d:].sum(axis=1)
     shrunk, moved = penalised(
         objective.risk.loss,
@@ -133,7 +132,6 @@ def penalised_rows(
         offsets + constants,
         spectrum,
         alpha=objective.alpha / rows.unit**2,
-        coef_norm=None if norm is None else norm * rows.unit,
         spread=spread,
         first=rows.centering.offsets,
         errors=rows.centering.errors,
@@ -148,17 +146,16 @@ def penalised(
     spectrum: Spectrum,
     *,
     alpha: float,
-    coef_norm: float | None,
     spread: float,
     first: np.ndarray,
     errors: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss, and a largest norm.
+    """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss.
 
-    If the norm is larger than `coef_norm`, alpha is enlarged until it is not. Margins of rows are
-    taken for normal ones: then ``C(w) H w + alpha w = C(w*) H w*`` holds for the minimisers w and
-    w* with and without the penalty, C the mean second derivative of the loss and H the second
-    moments. Log odds are moved so that the mean probabilities are those of a constant model.
+    Margins of rows are taken for normal ones: then ``C(w) H w + alpha w = C(w*) H w*`` holds for
+    the minimisers w and w* with and without the penalty, C the mean second derivative of the loss
+    and H the second moments. Log odds are moved so that the mean probabilities are those of a
+    constant model.
 
     The margins of the mean row differ from that because they make up for the errors of two
     releases: of the means of rows, as much as there are weights, and of the constant model.
@@ -170,22 +167,6 @@ def penalised(
     z = spectrum.turned(weights)
     model = _Shrinkage(loss, z, offsets, first, spectrum.moments, spread)
     shrunk, moved = model.at(alpha)
-    if coef_norm is not None and np.linalg.norm(shrunk) > coef_norm:
-
-        def excess(log_alpha: float) -> float:
-            return float(np.linalg.norm(model.at(math.exp(log_alpha))[0])) / coef_norm - 1.0
-
-        low = math.log(max(alpha, 1e-9 * float(spectrum.moments.max())))
-        high = low + 1.0
-        while high < _LARGEST and excess(high) > 0.0:
-            high += 2.0
-        # where margins are far from 0, rounding decides: an end is as good then
-        if excess(low) <= 0.0:
-            high = low
-        elif excess(high) <= 0.0:
-            high = brentq(excess, low, high, xtol=1e-6)
-        shrunk, moved = model.at(math.exp(high))
-        shrunk *= coef_norm / max(float(np.linalg.norm(shrunk)), 1e-300)
     # of minus the error of the means times the weights, and the error of the constant model
     of_means, of_first = errors[0] ** 2, (errors[1] / model.first_curvature) ** 2
     if not (loss.has_odds or loss.is_quadratic):  # the mean is not the best constant

@@ -672,7 +672,7 @@ def plan_prepared_output(objective: Objective, budget: PrivacyBudget) -> Prepare
     Parameters
     ----------
     objective : Objective
-        That :func:`covers_prepared`. Its penalty and its ball enter after the releases.
+        That :func:`covers_prepared`. Its penalty enters after the releases.
     budget : PrivacyBudget
     """
     if not covers_prepared(objective, budget):

@@ -1,9 +1,10 @@
 """Penalties of blocks of features before the fit: columns that do not matter get shorter.
 
 The norm of a row, and with it the noise of *every* coefficient, counts columns that do not matter.
-A first fit of the core and noisy looks at its blocks say which do; columns are then scaled by
-released factors, and the core fits again. A look is one number per block: by Proposition B1 the
-derivative of the loss in the logarithm of a block's penalty is a function of that in its size.
+A first fit of the core and noisy measurements of its blocks say which do; columns are then scaled
+by released factors, and the core fits again. A measurement is one number per block: by Proposition
+B1 the derivative of the loss in the logarithm of a block's penalty is a function of that in its
+size.
 Every release is a sum over all records. Theory: docs/theory/bilevel.md, "Blocks".
 """
 
@@ -33,14 +34,14 @@ from skdp.problems import Design, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.block import Block
 from skdp.problems.rounding import two_margins, two_norms
 
-#: Parts of the squared mu of the first fit, of the moments of blocks, and of the looks together.
-FIRST, MOMENTS, LOOKS = 0.15, 0.025, 0.075
-#: Number of looks, the squared noise of a coefficient from which on blocks are tuned, and the noise
-#: of a look up to which they are.
+#: Parts of the squared mu of the first fit, of the moments of blocks, and of the derivatives.
+FIRST, MOMENTS, DERIVATIVES = 0.15, 0.025, 0.075
+#: Number of derivatives, the squared noise of a coefficient from which on blocks are tuned, and the
+#: noise of a derivative up to which they are.
 ROUNDS, GATE, NOISIEST = 3, 0.03, 0.3
 #: Squared errors that a block has to exceed, and those that it counts with at least.
 _KEEP, _HEDGE = 3.0, 0.3
-#: Largest norm of a look over the root of the number of blocks, of squares and of log odds.
+#: Largest norm of derivatives over the root of the number of blocks, of squares and of log odds.
 _TOPS = 1.2, 1.5
 #: Least factor of a block.
 _FLOOR = 0.03
@@ -49,8 +50,8 @@ _LONGEST = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What looks see of a record: its margins by block, of about unit variance.
+class BlockMargins:
+    """What measurements see of a record: its margins by block, of about unit variance.
 
     Attributes
     ----------
@@ -63,16 +64,14 @@ class Parts:
     weights: np.ndarray
     unit: float
 
-    def of(self, block: Block, norms: np.ndarray) -> np.ndarray:
+    def margins(self, block: Block, norms: np.ndarray) -> np.ndarray:
         """Return margins over their unit, shape (m, n_blocks), of shortened rows."""
         margins = block.margins(self.weights).reshape(len(norms), len(self.weights))
-        return (
-            margins * (np.minimum(1.0, _LONGEST / np.maximum(norms, 1e-300)) / self.unit)[:, None]
-        )
+        return margins * _kept(norms, _LONGEST)[:, None] / self.unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockMoments(Parts):
+class BlockMoments(BlockMargins):
     """Sum of ``(V^2 - 1, N - 1)``: squared margins, and norms of parts of rows, over expected ones.
 
     Attributes
@@ -95,13 +94,10 @@ class BlockMoments(Parts):
     top: float
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
-        V = self.of(block, norms)
-        N = (
-            self._squares(block)
-            * np.minimum(1.0, _LONGEST / np.maximum(norms, 1e-300))[:, None] ** 2
-        )
+        V = self.margins(block, norms)
+        N = self._squares(block) * _kept(norms, _LONGEST)[:, None] ** 2
         vectors = np.column_stack([V * V - 1.0, (N / self.scale - 1.0) * self.stretch])
-        return block.weighted(_shortening(vectors, self.top)) @ vectors
+        return block.weighted(_kept(np.linalg.norm(vectors, axis=1), self.top)) @ vectors
 
     def _squares(self, block: Block) -> np.ndarray:
         """Squared norms of the parts of centered rows, shape (m, n_blocks)."""
@@ -116,7 +112,7 @@ class BlockMoments(Parts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockLook(Parts):
+class BlockDerivatives(BlockMargins):
     """Sum of the derivatives of the loss in the sizes of the blocks, shortened.
 
     Attributes
@@ -138,15 +134,15 @@ class BlockLook(Parts):
     top: float
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
-        V = self.of(block, norms)
+        V = self.margins(block, norms)
         slopes = self.loss.derivative(V @ self.lengths + self.offset, block.targets)
         vectors = V * (slopes / self.residual)[:, None]
-        return block.weighted(_shortening(vectors, self.top)) @ vectors
+        return block.weighted(_kept(np.linalg.norm(vectors, axis=1), self.top)) @ vectors
 
 
-def _shortening(vectors: np.ndarray, top: float) -> np.ndarray:
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return top / np.maximum(lengths, top)
+def _kept(norms: np.ndarray, longest: float) -> np.ndarray:
+    """Return factors by which vectors of these norms are no longer than that."""
+    return longest / np.maximum(norms, longest)
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ class Rescaled:
 
 @dataclass(frozen=True, kw_only=True)
 class BlocksPlan(TuningPlan):
-    """A fit, looks at its blocks, and a fit on scaled columns: all three parts of one mu.
+    """A fit, measurements of its blocks, and a fit on scaled columns: all three parts of one mu.
 
     Attributes
     ----------
@@ -191,11 +187,11 @@ class BlocksPlan(TuningPlan):
         return self._sum("moments of blocks", 2.0 * math.sqrt(q), MOMENTS, 2 * q)
 
     @property
-    def look(self) -> NoisySum:
-        """Of :class:`BlockLook`."""
+    def derivatives(self) -> NoisySum:
+        """Of :class:`BlockDerivatives`."""
         q = len(self.members)
         top = _TOPS[self.objective.loss.has_odds] * math.sqrt(q)
-        return self._sum("sizes of blocks", top, LOOKS / ROUNDS, q)
+        return self._sum("sizes of blocks", top, DERIVATIVES / ROUNDS, q)
 
     def _sum(self, name: str, top: float, share: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -211,8 +207,8 @@ class BlocksPlan(TuningPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        looks = (self.moments.describe(), *ROUNDS * (self.look.describe(),))
-        return (*self.first.releases, *looks, *self.final.releases)
+        measured = (self.moments.describe(), *ROUNDS * (self.derivatives.describe(),))
+        return (*self.first.releases, *measured, *self.final.releases)
 
     def remarks(self) -> tuple[str, ...]:
         if self.factors is None:
@@ -241,14 +237,14 @@ class BlocksPlan(TuningPlan):
         theta, base, _ = self.first.corrected(rows, found, weights, theta, run)
         first = replace(self.first, found=replace(found, size=size, theta=theta))
         scaled, offsets = first.margins(rows, found, weights, theta, base)
-        energies, rho = self._looked(rows, scaled, float(offsets[0]), first, run)
+        energies, rho = self._measured(rows, scaled, float(offsets[0]), first, run)
         tau = self._factors(energies, rho, first)
         of_columns = tau @ self.members
         moved, design = self._rescaled(data, rows, of_columns, tau, rho)
         objective = replace(
             self.objective, design=design, data_norm=moved.data_norm, intercept=moved.intercept
         )
-        mu = self.mu * math.sqrt(1.0 - FIRST - MOMENTS - LOOKS)
+        mu = self.mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)
         result = plan_shrinkage_of(objective, mu).run(moved, run)
         point = result.point.copy()
         point[: len(of_columns)] *= of_columns
@@ -260,7 +256,7 @@ class BlocksPlan(TuningPlan):
         path = np.vstack([result.alpha, alpha])
         return TunedResult(point=point, plan=done, alpha=alpha, path=path)
 
-    def _looked(
+    def _measured(
         self, rows: CenteredRecords, scaled: np.ndarray, offset: float, first: CorePlan, run: Run
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return energies of the margins of the blocks, and mean squared norms of their parts."""
@@ -271,7 +267,7 @@ class BlocksPlan(TuningPlan):
         units = np.zeros((q, rows.weights(scaled).shape[1]))
         units[:, :d] = of_blocks / lengths[:, None]
         raw, unit = rows.weights(units), 1.0 / math.sqrt(d)
-        moments, look, n = self.moments, self.look, first.numbers.means.n_records
+        moments, derivatives, n = self.moments, self.derivatives, first.numbers.means.n_records
         statistic = BlockMoments(
             weights=raw,
             unit=unit,
@@ -282,17 +278,13 @@ class BlocksPlan(TuningPlan):
             top=moments.size,
         )
         steep = 2.0 * math.sqrt(moments.size + 1.0) * math.sqrt(q * d)
-        error = two_margins(d + 1, rows.norm_bound) + two_norms(d, rows.norm_bound**2) * math.sqrt(
-            d
-        )
+        error = two_margins(d + 1, rows.norm_bound)
+        error += two_norms(d, rows.norm_bound**2) * math.sqrt(d)
         noisy, deviation = moments.release(rows.full_total(statistic), run.noise, steep * error)
         noisy = noisy / n
         variances = np.maximum(1.0 + _shrunk(noisy[:q], deviation / n), 0.1)
-        rho = (
-            np.maximum(1.0 + _shrunk(noisy[q:], deviation / n) / statistic.stretch, 0.1)
-            * counts
-            / d
-        )
+        rho = np.maximum(1.0 + _shrunk(noisy[q:], deviation / n) / statistic.stretch, 0.1)
+        rho *= counts / d
         roots = np.sqrt(variances)
         lengths = lengths * roots * unit
         loss, sizes = self.objective.loss, np.ones(q)
@@ -300,19 +292,20 @@ class BlocksPlan(TuningPlan):
         residual = first.spread(first.numbers.means) if is_squared else 0.4
         bend = 1.0 if is_squared else 0.15
         for _ in range(ROUNDS):
-            gradients = BlockLook(
+            gradients = BlockDerivatives(
                 weights=raw / roots[:, None],
                 unit=unit,
                 loss=loss,
                 lengths=sizes * lengths,
                 offset=offset,
                 residual=residual,
-                top=look.size,
+                top=derivatives.size,
             )
             reached = abs(offset) + loss.target_bound + float(np.abs(sizes * lengths).sum()) / unit
             steep = (1.0 + loss.curvature) * (1.0 + reached) / residual * math.sqrt(q * d)
             error = two_margins(d + 1, rows.norm_bound) * float((1.0 / roots).max())
-            noisy, deviation = look.release(rows.full_total(gradients), run.noise, steep * error)
+            exact = rows.full_total(gradients)
+            noisy, deviation = derivatives.release(exact, run.noise, steep * error)
             sizes = np.clip(sizes - residual * noisy / (n * bend * lengths), -1.0, 4.0)
         error = residual**2 * ((deviation / n) ** 2 + 1.0 / n) / bend**2
         signal = np.maximum(sizes * lengths, 1e-300)
@@ -328,15 +321,23 @@ class BlocksPlan(TuningPlan):
         noise = first.changes * clip / (numbers.means.n_records * self.final.mu_steps * bend)
         signal = energies / counts
 
-        def cost(logs: np.ndarray) -> float:
+        def cost(logs: np.ndarray) -> tuple[float, np.ndarray]:
+            """The sum of squared bias and noise of all coordinates, and its gradient."""
             squares = np.exp(2.0 * logs)
             noises = noise**2 * counts / rho * (rho @ squares) / squares
-            return float(counts @ (signal * noises / (signal + noises)))
+            change = counts * noises * (signal / (signal + noises)) ** 2
+            gradient = 2.0 * (change.sum() * rho * squares / (rho @ squares) - change)
+            return float(counts @ (signal * noises / (signal + noises))), gradient
 
-        bounds = [(math.log(_FLOOR), 0.0)] * len(counts)
         start = np.clip(0.5 * np.log(signal / signal.max()), math.log(_FLOOR), 0.0)
-        unit = max(cost(start), 1e-300)
-        found = minimize(lambda logs: cost(logs) / unit, start, method="L-BFGS-B", bounds=bounds)
+        unit = max(cost(start)[0], 1e-300)  # its tolerances are absolute
+        found = minimize(
+            lambda logs: tuple(part / unit for part in cost(logs)),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(math.log(_FLOOR), 0.0)] * len(counts),
+        )
         tau = np.exp(found.x if found.fun <= 1.0 else start)
         return np.asarray(tau / tau.max())
 
@@ -374,9 +375,9 @@ def gate(objective: TuningObjective, mu: float) -> str:
     changes = objective.neighbouring.n_changes
     if (changes * design.n_features / (design.n_records * mu)) ** 2 < GATE:
         return "not tuned: the noise is too small to gain"
-    look = _TOPS[objective.loss.has_odds] * math.sqrt(n_blocks)
-    if changes * look / (design.n_records * mu * math.sqrt(LOOKS / ROUNDS)) > NOISIEST:
-        return "not tuned: looks at the blocks would be noise"
+    top = _TOPS[objective.loss.has_odds] * math.sqrt(n_blocks)
+    if changes * top / (design.n_records * mu * math.sqrt(DERIVATIVES / ROUNDS)) > NOISIEST:
+        return "not tuned: measurements of the blocks would be noise"
     return ""
 
 
@@ -393,5 +394,5 @@ def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> TuningPlan
         budget=budget,
         mu=mu,
         first=plan_core_of(first, mu * math.sqrt(FIRST)),
-        final=plan_shrinkage_of(objective, mu * math.sqrt(1.0 - FIRST - MOMENTS - LOOKS)),
+        final=plan_shrinkage_of(objective, mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)),
     )

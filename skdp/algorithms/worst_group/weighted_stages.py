@@ -301,7 +301,7 @@ def plan_weighted_stages(
     Parameters
     ----------
     objective : GroupObjective
-        That :func:`covers_stages`. Its penalty and its ball enter after the releases.
+        That :func:`covers_stages`. Its penalty enters after the releases.
     budget : PrivacyBudget
         With delta > 0.
 

@@ -382,7 +382,7 @@ def test_estimators_follow_the_penalty_of_the_user():
     strong = DPRidge(3.0, alpha=0.1, **shared).fit(X, y)
     exact = np.linalg.solve(np.cov(X.T) + 0.1 * np.eye(3), np.cov(X.T, y)[:3, 3])
     assert strong.coef_ == pytest.approx(exact, abs=0.05)
-    assert "enter after the releases" in str(strong.privacy_)
+    assert "enters after the releases" in str(strong.privacy_)
     labels = (y > 0).astype(int)
     model = DPLogisticRegression(
         3.0, method="output", data_norm=1.0, classes=[0, 1], random_state=0
@@ -437,10 +437,10 @@ def test_the_penalty_of_the_user_is_in_no_solve():
     design = Design(1.1, 5, 1000, 1.0, 0.3)
     plans = [
         plan_prepared_output(
-            Objective(EmpiricalRisk(LOSSES["squares"]), design, alpha=alpha, coef_norm=norm),
+            Objective(EmpiricalRisk(LOSSES["squares"]), design, alpha=alpha),
             PrivacyBudget(1.0, 1e-6),
         )
-        for alpha, norm in ((1e-6, None), (10.0, None), (0.0, 0.1))
+        for alpha in (0.0, 1e-6, 10.0)
     ]
     assert len({plan.penalty for plan in plans}) == len({plan.level.mu for plan in plans}) == 1
 

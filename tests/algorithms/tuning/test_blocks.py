@@ -14,10 +14,10 @@ from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.blocks import (
     GATE,
-    BlockLook,
+    BlockDerivatives,
+    BlockMargins,
     BlockMoments,
     BlocksPlan,
-    Parts,
     plan_blocks,
 )
 from skdp.algorithms.tuning.objective import TuningObjective
@@ -48,7 +48,7 @@ def objective_of(n=1200, d=8, loss=None, groups=(0, 0, 1, 1, 1, 1, 1, 1)):
         ({"groups": (0,) * 8}, "one block"),
         ({"loss": SoftmaxLoss(3)}, "several classes"),
         ({"n": 10**5}, "the noise is too small"),
-        ({"n": 300}, "looks at the blocks would be noise"),
+        ({"n": 300}, "measurements of the blocks would be noise"),
     ],
 )
 def test_a_closed_gate_is_the_plain_fit_and_says_so(changes, reason):
@@ -84,7 +84,9 @@ def test_vectors_are_shortened_to_what_the_noise_is_for(monkeypatch, loss):
     total, release = CenteredRows.full_total, NoisySum.release
 
     def watched(rows, statistic):
-        tops.extend([(type(statistic), statistic.top)] if isinstance(statistic, Parts) else [])
+        tops.extend(
+            [(type(statistic), statistic.top)] if isinstance(statistic, BlockMargins) else []
+        )
         return total(rows, statistic)
 
     def released(stated, exact, noise, moved=0.0):
@@ -94,9 +96,9 @@ def test_vectors_are_shortened_to_what_the_noise_is_for(monkeypatch, loss):
     monkeypatch.setattr(CenteredRows, "full_total", watched)
     monkeypatch.setattr(NoisySum, "release", released)
     plan.run(records, Run())
-    changes = objective.neighbouring.n_changes
-    moments, look = plan.moments.sensitivity / changes, plan.look.sensitivity / changes
-    assert tops == [(BlockMoments, moments), *3 * [(BlockLook, look)]]
+    sums, changes = (plan.moments, plan.derivatives), objective.neighbouring.n_changes
+    moments, derivatives = (each.sensitivity / changes for each in sums)
+    assert tops == [(BlockMoments, moments), *3 * [(BlockDerivatives, derivatives)]]
     # at least the rounding of margins of rows of the largest norm
     assert len(errors) == 4 and min(errors) > 1e-16
 
@@ -129,13 +131,24 @@ def test_a_mean_far_off_is_that_of_predictions(monkeypatch):
     assert model.score(X, y + 5.0) > 0.4
 
 
-def test_columns_that_matter_are_not_the_shortened_ones():
-    """Bias and noise of Proposition B2: a grid has no better factors."""
-    plan = plan_blocks(objective_of()[0], BUDGET)
+def test_factors_have_the_least_bias_and_noise_of_a_grid():
+    """Proposition B2, written out for two blocks: their quotient alone counts."""
+    plan, rho, counts = plan_blocks(objective_of()[0], BUDGET), np.array([0.25, 0.75]), (2, 6)
     first = replace(plan.first, found=plan.first.numbers)
-    for energies in (np.array([0.5, 0.01]), np.array([0.01, 0.5])):
-        tau = plan._factors(energies, np.array([1 / 4, 3 / 4]), first)
-        assert (tau[0] > tau[1]) == (energies[0] / 2 > energies[1] / 6)
+    mu, clip = plan.final.mu_steps, plan.first.clip(plan.first.numbers)
+    for energies in ((0.5, 0.01), (0.01, 0.5), (0.02, 0.05)):
+
+        def cost(tau, energies=energies):
+            total = 0.0
+            for count, part, energy, own in zip(counts, rho, energies, tau, strict=True):
+                noise = (2.0 * clip / (1200 * mu)) ** 2 * count / part * (rho @ tau**2) / own**2
+                total += count * (energy / count) * noise / (energy / count + noise)
+            return total
+
+        tau = plan._factors(np.array(energies), rho, first)
+        grid = np.geomspace(0.03, 1.0, 200)
+        pairs = [np.array(pair) for own in grid for pair in ((1.0, own), (own, 1.0))]
+        assert cost(tau) <= min(map(cost, pairs)) * (1 + 1e-6)
 
 
 def test_bounds_are_not_for_scaled_columns():
@@ -192,7 +205,7 @@ def test_moments_are_those_of_the_formula_dense_and_sparse():
     )
 
 
-@pytest.mark.parametrize("kind", ["moments", "look"])
+@pytest.mark.parametrize("kind", ["moments", "derivatives"])
 def test_no_record_adds_a_longer_vector_than_stated_and_one_comes_near(kind):
     rng = np.random.default_rng(0)
     members = np.array([[1.0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1]])
@@ -202,8 +215,8 @@ def test_no_record_adds_a_longer_vector_than_stated_and_one_comes_near(kind):
             row = scale * rng.normal(size=(1, 6)) * np.exp(2 * rng.normal(size=6))
             rows = centered(row)
             statistic = moments_of(rows, members, top)
-            if kind == "look":
-                statistic = BlockLook(
+            if kind == "derivatives":
+                statistic = BlockDerivatives(
                     weights=statistic.weights, unit=statistic.unit, loss=HalfSquaredLoss(1.0),
                     lengths=10.0 ** rng.uniform(-3, 3, 2), offset=rng.normal(), residual=0.1,
                     top=top,
@@ -242,7 +255,7 @@ def test_a_fit_is_better_by_blocks_than_without():
     assert DPRidgeCV(random_state=0, **given).fit(X, y).score(X, y) < 0.36
 
 
-def test_where_no_noise_is_drawn_the_model_is_that_of_the_looks(monkeypatch):
+def test_where_no_noise_is_drawn_the_model_is_that_of_the_measurements(monkeypatch):
     """Without noise, but with its plan: columns that matter keep their length, others do not."""
     monkeypatch.setattr(NoiseSource, "add_normal", lambda self, value, scale: value)
     X, y, blocks = simulated(n=3000, others=30, logistic=True)
