@@ -131,18 +131,14 @@ def draw_softmax(scores: np.ndarray, n_draws: int, noise: NoiseSource) -> np.nda
     return indices
 
 
-def exponential_logits(
-    scores: np.ndarray, epsilon: float, log_prior: np.ndarray | None = None
-) -> np.ndarray:
-    """Return ``log_prior - epsilon scores / 2`` with rounding on the side of privacy.
+def exponential_logits(scores: np.ndarray, epsilon: float) -> np.ndarray:
+    """Return ``-epsilon scores / 2`` with rounding on the side of privacy.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
         >= 0, small for good candidates; each moves by at most 1 between neighbours.
     epsilon : float
-    log_prior : ndarray of shape (n,), optional
-        Public. Default: zeros.
 
     Returns
     -------
@@ -153,22 +149,12 @@ def exponential_logits(
         below Lemma 2.
     """
     largest = min(_LARGEST_SCORE, 2.0 * _LARGEST_COST / epsilon)
-    if log_prior is None:
-        log_prior, error = np.zeros(len(scores)), 0.0
-    else:
-        error = 2.0**-53 * (float(np.abs(log_prior).max()) + 2.0 * _LARGEST_COST)
-    used = max(epsilon - 4.0 * error, 0.0) * (1.0 - 2.0**-21)
-    return np.asarray(log_prior - 0.5 * used * np.minimum(scores, largest))
+    return np.asarray(-0.5 * epsilon * (1.0 - 2.0**-21) * np.minimum(scores, largest))
 
 
-def draw_exponential(
-    scores: np.ndarray,
-    epsilon: float,
-    noise: NoiseSource,
-    log_prior: np.ndarray | None = None,
-) -> int:
+def draw_exponential(scores: np.ndarray, epsilon: float, noise: NoiseSource) -> int:
     """Draw one index by the exponential mechanism; see :func:`exponential_logits`."""
-    return int(draw_softmax(exponential_logits(scores, epsilon, log_prior), 1, noise)[0])
+    return int(draw_softmax(exponential_logits(scores, epsilon), 1, noise)[0])
 
 
 def _accept(
