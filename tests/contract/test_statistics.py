@@ -115,7 +115,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         fitted(name, **parameters)
     assert kept == set(KEPT)
     assert sent == {
-        "BlockLook", "BlockMoments",
+        "BlockDerivatives", "BlockMoments",
         "ClippedGradients", "ClippedLossTerms", "Curvature", "CurvatureProduct", "Derivatives",
         "DistanceCounts", "GradientSum", "GroupTotals", "LogLossGradient", "LossSum", "MeanSums",
         "MeansSum", "MixTerms", "MomentSums",
