@@ -210,9 +210,9 @@ def test_no_module_imports_itself_in_a_circle():
         graph = {name: targets for name, targets in graph.items() if name not in leaves}
 
 
-def test_the_core_does_not_know_the_solves():
-    """Nor does it import methods, tuners and models of groups, which use it."""
-    users = ("legacy_solves", "output", "worst_group", "tuning", "skdp.methods")
+def test_the_core_imports_no_methods_of_papers():
+    """Nor tuners and models of groups, which use it."""
+    users = ("output", "worst_group", "tuning", "skdp.methods")
     wrong = [
         f"{path} imports {module}"
         for path in (ROOT / "algorithms" / "core").glob("*.py")

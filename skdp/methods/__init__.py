@@ -11,7 +11,6 @@ from skdp.methods.groups import (
     GroupMirrorDescent,
     PhasedSaddle,
     SaddleOutputPerturbation,
-    Stages,
 )
 from skdp.methods.linear import (
     ExponentialMechanism,
@@ -39,6 +38,5 @@ __all__ = [
     "PhasedOutputPerturbation",
     "PhasedSaddle",
     "SaddleOutputPerturbation",
-    "Stages",
     "Statistics",
 ]

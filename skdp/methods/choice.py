@@ -15,7 +15,6 @@ from skdp.methods.groups import (
     GroupMirrorDescent,
     PhasedSaddle,
     SaddleOutputPerturbation,
-    Stages,
 )
 from skdp.methods.linear import (
     ExponentialMechanism,
@@ -47,7 +46,7 @@ METHODS: dict[str, Method] = {
 #: Methods of worst-group models, whose plans are of a GroupObjective.
 GROUP_METHODS: dict[str, Method] = {
     "gradient": Gradient(),
-    "output": Stages(),
+    "output": Output(),
     "phased": PhasedSaddle(),
     "saddle": SaddleOutputPerturbation(),
     "rgda": RGDA(),

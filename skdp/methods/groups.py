@@ -10,7 +10,6 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
-from skdp.algorithms.worst_group.weighted_stages import covers_stages, plan_weighted_stages
 from skdp.methods.base import Candidate, Method, Published
 from skdp.methods.linear import Entrywise
 from skdp.privacy.budget import PrivacyBudget
@@ -18,7 +17,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design
 from skdp.solvers import resolve_solver
-from skdp.solvers.resolve import is_saddle_solver
 
 #: Largest weight of a group over the relative noise of a mean.
 _WEIGHT_FOR_NOISE = 0.08
@@ -52,49 +50,6 @@ class Grouped(Method):
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
         check_bool("release_group_weights", self.release_group_weights)
         check_bool("clip_groups", self.clip_groups)
-
-
-class Stages(Method):
-    """Any solver on prepared rows, in stages that weigh the groups: ours, with a `solver`.
-
-    Each stage solves a penalised problem on all records, releases the solution and the losses of
-    the groups with noise, and weighs the next one by them. The `alpha` of the estimator enters
-    after the releases. For ``delta > 0``, log loss, hinges and squared errors.
-
-    Parameters
-    ----------
-    solver : str, Solver or callable, default="auto"
-        As in :class:`Output`.
-
-    References
-    ----------
-    docs/theory/worst_group.md.
-    """
-
-    relations = tuple(Neighbouring)
-    is_weighted = True
-    chunked = True
-    takes_alpha = True
-
-    def __init__(self, solver: Any = "auto") -> None:
-        self.solver = solver
-
-    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the stages; see :meth:`Method.plan`."""
-        if not covers_stages(objective, budget):
-            raise ValueError(
-                "Weighted stages are for delta > 0, the log loss, hinges and squared errors, and "
-                "at most 1000 features. Take skdp.methods.SaddleOutputPerturbation()."
-            )
-        return plan_weighted_stages(objective, budget)
-
-    def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
-        """Whether the stages are proven for the objective."""
-        return covers_stages(objective, budget)
-
-    def uses(self, solver: Any) -> bool:
-        """Whether a solver is for minimisation."""
-        return not is_saddle_solver(solver)
 
 
 class SaddleOutputPerturbation(Grouped, Published):

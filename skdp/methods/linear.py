@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from skdp._checks import check_option, check_real, check_unit
-from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.fit import covers_solves, plan_core
 from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import VARIANTS, plan_linear_mirror_descent
 from skdp.algorithms.objective.perturbation import (
@@ -16,7 +16,6 @@ from skdp.algorithms.objective.perturbation import (
 )
 from skdp.algorithms.objective.theorems import has_theorem
 from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_perturbation
-from skdp.algorithms.output.prepared import covers_prepared, plan_prepared_output
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.objective import TuningObjective
@@ -29,6 +28,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.problems import EmpiricalRisk, Loss, Objective, TiltedRisk
 from skdp.problems.group_objective import GroupObjective
+from skdp.solvers.resolve import is_saddle_solver
 
 
 class Gradient(Method):
@@ -72,13 +72,13 @@ class Gradient(Method):
 
 
 class Output(Method):
-    """Any solver on prepared rows: what "auto" takes with a `solver`. Ours.
+    """Any solver in place of the noisy steps: what "auto" takes with a `solver`. Ours.
 
-    Means of rows and targets are released first; the penalised problem of the centered rows is
-    solved to a proven accuracy, the solution is released with noise, and what the penalty has
-    shrunk is undone. The `alpha` of the estimator enters after the releases. For at most 1,000
-    features; with ``delta == 0`` for squared errors. As good as the default with many records,
-    worse with few (docs/benchmarks/defaults.md).
+    Means of rows and targets are released first. Then at most ten problems on the centered rows,
+    each penalised around the released solution before it, are solved to a proven accuracy, and
+    their solutions are released with noise. All else is as in :class:`Gradient`; worst-group
+    models weigh the groups by their released losses. The `alpha` of the estimator enters after the
+    releases. With ``delta == 0`` for squared errors, and not for worst-group models.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Output(Method):
 
     References
     ----------
-    docs/theory/preparation.md.
+    docs/theory/core.md, section 10.
     """
 
     relations = tuple(Neighbouring)
@@ -101,25 +101,32 @@ class Output(Method):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Plan the releases and the solves; see :meth:`Method.plan`."""
-        if not covers_prepared(objective, budget):
+        if not self.leads(objective, budget):
             raise ValueError(
                 "method='output' is not for this objective: with delta == 0 it is for squared "
-                "errors, and X has at most 1000 features. Take "
-                "skdp.methods.OutputPerturbation(), or method='auto'."
+                "errors. Take method='auto', or skdp.methods.OutputPerturbation() "
+                "(SaddleOutputPerturbation() for groups)."
             )
-        return plan_prepared_output(objective, budget)
+        if isinstance(objective, GroupObjective):
+            return plan_core_stages(objective, budget, True)
+        return plan_core(objective, budget, True)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
-        """Whether it was better than others with a solver, or for pure privacy, in measurements.
+        """Whether it is proven for the objective, and was not behind in measurements.
 
-        With much noise objective perturbation was, but for the log loss.
+        Groups whose numbers conflict have mostly the largest slopes where losses are linear.
         """
-        if not covers_prepared(objective, budget):
-            return False
-        has_other = has_theorem(objective.risk) and not objective.risk.loss.has_odds
-        if budget.is_pure or not has_other:
-            return True
-        return plan_prepared_output(objective, budget).is_best
+        if isinstance(objective, GroupObjective):
+            loss, is_clipped = objective.risk.loss, objective.weights.clipped
+            is_near = not loss.target_bound or loss.is_quadratic
+            return (
+                is_near and not (budget.is_pure or is_clipped) and covers_solves(objective, budget)
+            )
+        return covers_solves(objective, budget)
+
+    def uses(self, solver: Any) -> bool:
+        """Whether a solver is for minimisation."""
+        return not is_saddle_solver(solver)
 
 
 class Statistics(Method):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_real, shown
-from skdp.algorithms.output.prepared import covers_prepared
 from skdp.algorithms.tuning import TunedResult, TuningObjective, rules
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Bilevel, Method
@@ -96,8 +95,7 @@ class TunedLinearModel(DPLinearModel):
         if not self._candidates:
             known = design.n_records * self._budget.epsilon / design.n_features**2
             is_known = known >= rules.ENOUGH_FOR_NEWTON or not risk.loss.has_odds
-            is_prepared = covers_prepared(self._objective(design, risk), self._budget)
-            if not is_known or is_prepared or risk.loss.n_outputs > 1:
+            if not is_known or risk.loss.is_quadratic or risk.loss.n_outputs > 1:
                 return None
         return "statistics"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,8 +30,6 @@ class Problem(ABC):
         Of the regulariser.
     center : ndarray of shape (dimension,) or None
         Center of the regulariser; None is 0.
-    guess : Secants or None
-        About the inverse of the Hessian, which solvers may begin with and improve.
     offers : frozenset of str
         "hessian", and "records" if f is a mean over records that can be taken in batches.
     has_nominal_size : bool
@@ -43,7 +41,6 @@ class Problem(ABC):
     dimension: int
     alpha: float
     center: np.ndarray | None = None
-    guess: Any = None
     offers: frozenset[str] = frozenset()
     has_nominal_size: bool = False
     of_persons: bool = False

@@ -2,7 +2,7 @@
 
 The gradient of a record is its slope, the derivative of the loss in the margin, times its row. A
 slope of at most ``c / |x_i|`` bounds it by c for every row, however long, and rows stay as they
-are. Proof: docs/theory/preparation.md, Lemma A.
+are. Proof: docs/theory/core.md, Lemma 8.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ClippedSoftmaxLoss(ClippedLoss):
     function of the margins whose gradient is at most ``sqrt(2)`` long. Where its slope is clipped,
     the mean log odds ``t_0 <= t`` help: their gradient is shorter, and their slope may be larger.
     Slopes are the maximiser of ``s t + s_0 t_0 + H(s + s_0)``, H the binary entropy, among those
-    with gradients that are short enough. Proof: docs/theory/preparation.md, section 2.
+    with gradients that are short enough. Proof: docs/theory/core.md, Lemma 8.
     """
 
     loss: SoftmaxLoss

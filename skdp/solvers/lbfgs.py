@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy.optimize import Bounds, brentq, minimize
 
 from skdp.problems import Problem
-from skdp.problems.domains import Ball, Box, Simplex, euclidean_norm
+from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.gradient_descent import AcceleratedGradient
@@ -41,9 +41,6 @@ class LBFGS(Solver):
     certified. Rounding ends scipy's line search, which compares values, and the search of t, early:
     then projected accelerated gradient steps follow (:class:`AcceleratedGradient`).
 
-    Where a problem has a guess of the inverse Hessian, steps by it come first, which need no values
-    of the objective: they are taken as long as each halves the gradient.
-
     Parameters
     ----------
     memory, max_iterations : int
@@ -59,8 +56,6 @@ class LBFGS(Solver):
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         domain = problem.domain
         try:
-            if problem.guess is not None:
-                start = _guided(problem, accuracy, start)
             if isinstance(domain, Ball):
                 point = self._in_ball(problem, accuracy, start, domain.radius)
             elif isinstance(domain, Simplex):
@@ -160,25 +155,6 @@ class LBFGS(Solver):
         except _AccurateEnough as done:
             return done.point, done.gradient
         return start, None
-
-
-def _guided(problem: Problem, accuracy: float, point: np.ndarray) -> np.ndarray:
-    """Take steps by the guess of the inverse Hessian, as long as each halves the gradient.
-
-    Raises :class:`_AccurateEnough` with a point that is certified.
-    """
-    gradient = problem.gradient(point)
-    while not certify(problem, point, gradient).distance <= accuracy:
-        step = -problem.guess(gradient)
-        ahead = point + step
-        if problem.domain.project(ahead) is not ahead:
-            return point
-        following = problem.gradient(ahead)
-        if not euclidean_norm(following) <= 0.5 * euclidean_norm(gradient):
-            return point
-        problem.guess.add(step, following - gradient)
-        point, gradient = ahead, following
-    raise _AccurateEnough(point)
 
 
 def _unless_certified(

@@ -94,10 +94,7 @@ def additive(laboratory):
 def is_descent(release):
     """Whether a release stands for many steps, or solves, as one."""
     names = (
-        "solutions on prepared rows",
-        "solutions of the plain model",
-        "weighted solutions",
-        "mean gradients on prepared rows",
+        "solutions",
         "sums of clipped gradients",
         "sums of weighted gradients",
         "size and shift",

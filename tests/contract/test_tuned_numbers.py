@@ -33,15 +33,10 @@ from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 FITS = {
     "bilevel": ("localized descent",),
     "exponential": ("logistic, exponential", "logistic, localised exponential"),
-    "legacy_solves": (
-        "ridge, prepared, little noise", "logistic, prepared, little noise",
-        "logistic, prepared, add/remove",
-    ),
     "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
     "output": (
-        "logistic, output, delta 0", "ridge, three phases", "ridge, prepared, replace-one",
-        "corrected factor",
+        "logistic, output, delta 0", "ridge, three phases", "ridge, solved, replace-one",
     ),
     "queries": ("table of queries", "triples"),
     "tuning": (
@@ -57,11 +52,6 @@ SPECIAL = {
     "output": {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
-        "quantile, prepared, replace-one": "SMOOTHED_SPREAD",
-        "pure ridge": "PURE_SOLVES PURE_LITTLE_NOISE",
-    },
-    "legacy_solves": {
-        "pure ridge": "PURE_SHARES PURE_LITTLE_NOISE PURE_MOMENTS_SHARE PURE_MOMENTS_NOISE",
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {
@@ -71,8 +61,6 @@ SPECIAL = {
     },
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
-        "max-group classifier, output, histogram": "LAST_SOLVES OVERSHOOT SHIFT_OF_STAGES "
-        "LEAST_PRIOR LINE_SHARE",
         "several stages": "LOOK_SOLVES",
         "classes": "CLASS_PRICE",
         "groups of hinges": "LARGEST_HINGE",
@@ -91,7 +79,6 @@ CHANGES = {
     "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
     "chosen pure tuner": ("tuned logistic, statistics, delta 0", {"method": "auto"}),
     "pure hinge": ("hinge, output, delta 0", {"method": "auto", "epsilon": 0.01}),
-    "corrected factor": ("logistic, prepared, replace-one", {"epsilon": 3e3}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
     "groups of hinges": (

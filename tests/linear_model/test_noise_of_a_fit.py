@@ -16,7 +16,6 @@ from plain_noise import scale_noise
 from scipy.special import softmax
 
 from skdp import DPTabularRegressor
-from skdp.algorithms.output.prepared import carried_noise
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
@@ -209,21 +208,6 @@ def test_whatever_was_released_has_a_finite_deviation(
     model = DPLogisticRegression(epsilon, fit_intercept=part > 1.0, **given).fit(X, y)
     assert np.isfinite(model.coef_noise_).all()
     assert np.isfinite(model.predict_proba(X[:5], return_std=True)[1]).all()
-
-
-@pytest.mark.parametrize("power", [1, 4])
-@pytest.mark.parametrize("stays", [0.0, 0.4, -0.3])
-def test_noise_that_stays_from_one_solve_to_the_next(stays, power):
-    """Against draws of the recursion: 20,000 of them, which are off by 1 % (bound: 5 of these)."""
-    draws = np.random.default_rng(0).normal(size=(16, 20_000))
-    average, total, counted = 0.0, 0.0, 0
-    for t, noise in enumerate(draws, start=1):
-        count = t**power
-        total, counted = total + count * (stays * average + noise), counted + count
-        average = total / counted
-    plain = np.arange(1, 17) ** power @ draws / counted
-    ratio = average.var() / plain.var()
-    assert carried_noise(16, stays, power) == pytest.approx(ratio, rel=0.05)
 
 
 def test_what_is_not_known_is_refused_and_forgotten():

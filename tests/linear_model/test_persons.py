@@ -93,9 +93,9 @@ METHODS = {
     "attacked squares": DPAdversarialRegressor(target_range=(0, 1), alpha=10.0),
     "attacked steps": DPAdversarialClassifier(classes=[0, 1], attack_radius=0.3),
     "attacked steps, squares": DPAdversarialRegressor(target_range=(0, 1), attack_norm=np.inf),
-    "prepared": DPLogisticRegression(classes=[0, 1], method="output"),
-    "prepared, three classes": DPLogisticRegression(classes=[0, 1, 2], method="output"),
-    "prepared, squares": DPRidge(target_range=(0, 1), method="output"),
+    "solved": DPLogisticRegression(classes=[0, 1], method="output"),
+    "solved, three classes": DPLogisticRegression(classes=[0, 1, 2], method="output"),
+    "solved, squares": DPRidge(target_range=(0, 1), method="output"),
     "stages, groups": GroupedClassifier(classes=[0, 1], group_names=[0, 1], method="output"),
     "stages, groups, squares": GroupedRegressor(
         target_range=(-1, 1), group_names=[0, 1], method="output"
@@ -172,7 +172,7 @@ ON_SOURCES = [
             ("groups, two classes", "replace_one"),
             ("groups, squares", "add_remove"),
             ("output", "replace_one"),
-            ("prepared", "add_remove"),
+            ("solved", "add_remove"),
             ("gradient, tuned", "replace_one"),
             ("statistics, squares", "replace_one"),
         ]
@@ -478,7 +478,7 @@ def test_other_weights_are_found(name, mutant, monkeypatch):
     "name",
     [
         *("squares", "squares, no intercept", "three classes", "hinges", "output"),
-        *("prepared, squares", "statistics, squares", "gradient, tuned"),
+        *("solved, squares", "statistics, squares", "gradient, tuned"),
         *("attacked steps", "attacked steps, squares"),
     ],
 )

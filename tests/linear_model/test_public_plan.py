@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from linear_models import made
 
-import skdp.algorithms.output.kernel
+import skdp.algorithms.kernel
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
 from skdp.problems import MAX_SIZE_RATIO
@@ -198,14 +198,14 @@ def secret_data():
 @every_model
 def test_no_reference_to_records_or_solution_survives(model, monkeypatch, secret_data):
     """After a fit, X, y and the un-noised point are garbage."""
-    references, original = [], skdp.algorithms.output.kernel.solve_certified
+    references, original = [], skdp.algorithms.kernel.solve_certified
 
     def recording(problem, *args, **kwargs):
         solution = original(problem, *args, **kwargs)
         references.extend(weakref.ref(thing) for thing in (problem, solution.point))
         return solution
 
-    monkeypatch.setattr(skdp.algorithms.output.kernel, "solve_certified", recording)
+    monkeypatch.setattr(skdp.algorithms.kernel, "solve_certified", recording)
     X, y = secret_data.copy(), random_targets(model, np.random.default_rng(9), 30)
     references += [weakref.ref(X), weakref.ref(y)]
     fitted = estimator(model, alpha=0.05).fit(X, y)

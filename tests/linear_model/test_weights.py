@@ -14,10 +14,8 @@ from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
 from skdp.algorithms.core.means import plan_means
-from skdp.algorithms.legacy_solves.centering import plan_centering
 from skdp.methods import Output, OutputPerturbation
 from skdp.privacy.events import RECORD_RELATIONS
-from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
 D, N = 3, 300
 MODELS = {
@@ -82,17 +80,6 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, of_person
     ids = np.arange(N) if of_persons else None
     largest = max(max(moves(model, neighbours(rng, relation), ids)) for _ in range(12))
     assert 0.7 < largest <= 1.0
-
-
-@pytest.mark.parametrize("moves_rows", [True, False])
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(1.0)], ids=repr)
-def test_the_sum_of_the_weights_is_free(loss, moves_rows):
-    """Lemma W: the noise of the means is that without weights."""
-    designs = [Design(1.0, 4, 1000, intercept=0.1, is_slack=slack) for slack in (False, True)]
-    plans = [plan_centering(loss, each, RECORD_RELATIONS[0], 0.1, moves_rows) for each in designs]
-    assert plans[0].sum.sensitivity == plans[1].sum.sensitivity
-    assert not plans[0].has_count and plans[1].has_count
-    assert plans[1].count_weight ** 2 >= 0.5
 
 
 @pytest.mark.parametrize("name", ["two classes", "squares"])

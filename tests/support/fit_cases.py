@@ -349,7 +349,7 @@ def _linear() -> list[Case]:
     }
     both = ["logistic", "ridge"]
     perturbed = ["logistic", "multinomial", "hinge", "huber", "quantile"]
-    prepared = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
+    solved = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
     deltas = (0.0, 0.01)
     no_intercept = {"fit_intercept": False}
     penalised = {"alpha": 0.3, **no_intercept}
@@ -380,7 +380,7 @@ def _linear() -> list[Case]:
             "alpha": {"alpha": 0.3},
             "alpha, little noise": little_noise | {"alpha": 0.3},
         }),
-        ("{}, prepared, {}", [0.01], prepared, both, {"method": "output"}, {
+        ("{}, solved, {}", [0.01], solved, both, {"method": "output"}, {
             "replace-one": {},
             "alpha, no intercept": penalised,
             "add/remove": add_remove,

@@ -15,8 +15,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd
-from skdp.algorithms.output.kernel import solve_and_release
-from skdp.algorithms.output.one_shot import solution_sensitivity
+from skdp.algorithms.kernel import solution_sensitivity, solve_and_release
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent

@@ -37,11 +37,11 @@ class CenteredChunks(CenteredRecords):
 
     def __init__(self, records: ChunkedRecords, centering: Centering) -> None:
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
-        self._records = records
+        self.records = records
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> Any:
         total = CenteredTotal(centering=self.centering, statistic=statistic)
-        return self._records.chunk_total(total)
+        return self.records.chunk_total(total)
 
 
 def centered(records: Records | ChunkedRecords, centering: Centering) -> CenteredRecords:

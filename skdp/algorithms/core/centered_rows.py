@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
@@ -83,7 +84,7 @@ def squared_norms(block: Block) -> np.ndarray:
     return squares if block.scale is None else squares * block.scale**2
 
 
-class CenteredRecords(ABC):
+class CenteringMap:
     """Rows ``A = ((u - mean) / scale, 0.2)`` of bounded rows, u in units of their bound.
 
     The constant is missing without an intercept. Weights and sums are moved between A and the rows
@@ -122,10 +123,6 @@ class CenteredRecords(ABC):
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
         self.cancellation = self._cancellation()
 
-    @abstractmethod
-    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Sum a statistic over all records, in their order."""
-
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
         if not self.has_intercept:
@@ -163,6 +160,16 @@ class CenteredRecords(ABC):
         return min(self.amplification**2, off_center)
 
 
+class CenteredRecords(CenteringMap, ABC):
+    """Records as these rows."""
+
+    records: Any
+
+    @abstractmethod
+    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum a statistic over all records, in their order."""
+
+
 class CenteredRows(CenteredRecords):
     """View records as centered rows; nothing is copied but where said.
 
@@ -178,7 +185,7 @@ class CenteredRows(CenteredRecords):
         if records.factors is not None:  # norms would not know them
             raise ValueError("Records whose columns are scaled have no centered rows.")
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
-        self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
+        self.records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
         self._parts = self._kept(self._slices(records.n_records))
 
@@ -189,18 +196,18 @@ class CenteredRows(CenteredRecords):
 
     def _slices(self, n: int) -> list[slice]:
         """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
-        size = _LONGER * self._records.block_size
-        if self._threads is not None and n > self._records.block_size:
+        size = _LONGER * self.records.block_size
+        if self._threads is not None and n > self.records.block_size:
             size = -(-n // (4 * -(-n // size)))
         return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
 
     def _kept(self, parts: Sequence[slice]) -> Sequence[slice | Block]:
         """Make the parts once, but for rows in single precision."""
-        is_double = self._records.matrix.dtype == np.float64
+        is_double = self.records.matrix.dtype == np.float64
         return list(map(self._block, parts)) if is_double else parts
 
     def _block(self, part: slice | Block) -> Block:
-        return part if isinstance(part, Block) else self._records.block(part)
+        return part if isinstance(part, Block) else self.records.block(part)
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
         # parts of sparse rows in threads, since their products have none

@@ -3,7 +3,7 @@
 The intercept has no penalty, so that the mean first derivative of the loss is 0 at its minimiser,
 and at that of the constant model, too. Margins of rows are taken for normal ones. Then the released
 constant model and the covariance of the margins tell the constant of a model, whose log odds are
-larger than those of its mean probabilities (docs/theory/preparation.md, section 4).
+larger than those of its mean probabilities (docs/theory/core.md, section 11).
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.core.centered_chunks import centered
 from skdp.algorithms.core.centered_rows import CenteredRecords, ClippedGradients
+from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import basis
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
-from skdp.algorithms.core.plan import PENALTY_SHARE, Found, PlannedCore
+from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, Found, PlannedCore
 from skdp.algorithms.core.post import (
     base_at,
     expected_bends,
@@ -39,19 +40,21 @@ from skdp.algorithms.core.size import (
     shrunk,
 )
 from skdp.algorithms.core.slopes import typical
+from skdp.algorithms.core.solved_rows import solved
+from skdp.algorithms.core.solves import N_SOLVES, PURE_SOLVES
+from skdp.algorithms.core.steps import Steps
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import AdversarialRisk, EmpiricalRisk, Objective, Records
 from skdp.problems.rounding import two_margins, two_norms
+from skdp.problems.slope_clipped import can_be_clipped
 
 #: Wanted noise of the means, least and largest part of the squared mu for them.
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows.
 _LEAST_TRACE = 0.1
-#: Norm that no private weights exceed, in units of margins.
-_LONGEST = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +213,8 @@ class CorePlan(PlannedCore):
         public or released. Sums are of factors over the largest one.
         """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
+        if not isinstance(steps, Steps):
+            return solved(self, rows, found, run, start, factors, offsets)
         clip, scale = self.clip(found), self.unit / self.spread(found.means)
         offsets = rows.centering.offsets if offsets is None else offsets
         size = clip * (rows.amplification + bool(self.attack))
@@ -251,8 +256,8 @@ class CorePlan(PlannedCore):
             length = float(np.linalg.norm(weights))
             if not length < math.inf:  # no record may meet weights that are not numbers
                 weights, change = np.zeros(shape), np.zeros(shape)
-            elif length > _LONGEST:
-                weights *= _LONGEST / length
+            elif length > LONGEST:
+                weights *= LONGEST / length
             total += weights
         return np.asarray(total / steps.n_steps)
 
@@ -300,13 +305,26 @@ class CorePlan(PlannedCore):
         return theta, *base_at(balance, float(theta.theta[0]), root, base)
 
 
-def plan_core(objective: Objective, budget: PrivacyBudget) -> CorePlan:
-    """Choose the parts of the budget from public numbers."""
-    return plan_core_of(objective, gaussian_mu(budget.epsilon, budget.delta))
+def plan_core(objective: Objective, budget: PrivacyBudget, is_solved: bool = False) -> CorePlan:
+    """Choose the parts of the budget from public numbers; solves may have delta == 0."""
+    if not is_solved:
+        return plan_core_of(objective, gaussian_mu(budget.epsilon, budget.delta))
+    level = Level.of(budget)
+    n_solves = PURE_SOLVES if level.is_pure else N_SOLVES
+    return plan_core_of(objective, level.mu, n_solves, level.is_pure)
 
 
-def plan_core_of(objective: Objective, mu: float) -> CorePlan:
-    """Choose the parts of a Gaussian differential privacy from public numbers."""
+def covers_solves(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether solves are proven for an objective, and better than others for pure privacy."""
+    is_covered = can_be_clipped(objective.risk.loss)
+    is_mean = objective.risk.is_mean and not objective.population
+    return is_covered and is_mean and (not budget.is_pure or objective.risk.loss.is_quadratic)
+
+
+def plan_core_of(
+    objective: Objective, mu: float, n_solves: int | None = None, is_pure: bool = False
+) -> CorePlan:
+    """Choose the parts of a Gaussian differential privacy, or epsilon, from public numbers."""
     attack = None
     if isinstance(objective.risk, AdversarialRisk):
         attack = objective.risk.attack if objective.risk.attack.radius else None
@@ -314,7 +332,14 @@ def plan_core_of(objective: Objective, mu: float) -> CorePlan:
         objective = replace(objective, risk=EmpiricalRisk(objective.risk.loss))
     if not objective.risk.is_smooth:
         objective = objective.smoothed(0.5 * objective.risk.loss.margin_scale)
-    plan = CorePlan(objective=objective, mu=mu, share=_MEANS_SHARES[1], attack=attack)
+    plan = CorePlan(
+        objective=objective,
+        mu=mu,
+        share=_MEANS_SHARES[1],
+        attack=attack,
+        n_solves=n_solves,
+        is_pure=is_pure,
+    )
     design = objective.design
     if objective.neighbouring.is_replaced and not design.is_slack:
         needed = (plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)) ** 2
@@ -327,7 +352,8 @@ def plan_core_of(objective: Objective, mu: float) -> CorePlan:
     moments = plan_row_moments(
         design,
         objective.neighbouring,
-        mu * math.sqrt(PENALTY_SHARE),
+        plan.part(PENALTY_SHARE).mu,
         worthy_noise=PENALTY_NOISE,
+        is_pure=is_pure,
     )
     return replace(plan, moments=moments)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 from skdp.algorithms.core.centered_rows import Centering, squared_norms
+from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import CONSTANT
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.mechanisms import NoiseSource
@@ -87,7 +88,7 @@ class Means:
 
 
 def plan_means(
-    n_classes: int, design: Design, neighbouring: Neighbouring, mu: float, has_rows: bool
+    n_classes: int, design: Design, neighbouring: Neighbouring, level: Level, has_rows: bool
 ) -> NoisySum:
     """Calibrate the release by Lemma 1, with the means of rows or without."""
     targets = CLASS**2 if n_classes else 4.0
@@ -96,7 +97,8 @@ def plan_means(
     return NoisySum(
         design=design,
         neighbouring=neighbouring,
-        mu=mu,
+        mu=level.mu,
+        is_pure=level.is_pure,
         sensitivity=replaced if neighbouring.is_replaced else alone,
         size=alone,
         n_entries=design.n_features * has_rows + 2 + (n_classes or 2),

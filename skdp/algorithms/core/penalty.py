@@ -2,7 +2,7 @@
 
 The released weights are those of a model without a penalty, and second moments of rows were
 released, too. A penalty then shrinks the weights direction by direction, as it would have shrunk
-the solution (docs/theory/preparation.md, section 5). The intercept has none.
+the solution (docs/theory/core.md, section 11). The intercept has none.
 """
 
 from __future__ import annotations

@@ -6,13 +6,15 @@ Theory: docs/theory/core.md, Theorem 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
 from skdp.algorithms.core.noisy_sums import NoisySum
@@ -21,7 +23,8 @@ from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_var
 from skdp.algorithms.core.second_moments import RowMomentsPlan
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
-from skdp.algorithms.core.steps import TYPICAL, Steps, plan_steps
+from skdp.algorithms.core.solves import Solves, paced_solves
+from skdp.algorithms.core.steps import TYPICAL, Path, paced, plan_steps
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.statistics.clipped_curvature import sampling_noise
 from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
@@ -38,6 +41,8 @@ _TOP, _TOP_OF_NUMBERS, _TOP_OF_ODDS = 0.03, 10.0, 2.0
 #: Rows are expected to vary in so many directions at most; margins over noise below which there is
 #: an alarm.
 _DIRECTIONS, _LEAST_MARGINS = 100, 0.8
+#: Norm that no private weights exceed, in units of margins.
+LONGEST = 1e6
 #: Part of the squared length of a move that curvatures grow by.
 _REACH = 3.0
 
@@ -48,7 +53,7 @@ class Found:
 
     means: Means
     law: Law | None
-    steps: Steps
+    steps: Path
     balance: Balance | None
     start: np.ndarray  # margins of a constant model in the basis
     size: Size | None = None
@@ -64,15 +69,19 @@ class PlannedCore(Plan):
     objective : Objective
         Of a smooth loss.
     mu : float
-        Of the Gaussian differential privacy of all.
+        Of the Gaussian differential privacy of all; if it `is_pure`, epsilon.
     share : float
-        Part of its square for the means.
+        Part of its square, or of epsilon, for the means.
     has_rows : bool, default=True
         Whether the means of rows are released.
     attack : Attack or None
         That moves the rows of all records in every step.
     moments : RowMomentsPlan or None
         For the user's penalty.
+    n_solves : int or None, default=None
+        None: noisy steps.
+    is_pure : bool, default=False
+        Of solves alone.
     found : Found or None
         None before the first release.
     """
@@ -83,6 +92,8 @@ class PlannedCore(Plan):
     has_rows: bool = True
     attack: Attack | None = None
     moments: RowMomentsPlan | None = None
+    n_solves: int | None = None
+    is_pure: bool = False
     found: Found | None = None
 
     @property
@@ -101,6 +112,10 @@ class PlannedCore(Plan):
         return self.loss.n_classes or self.loss.n_outputs + 1
 
     @property
+    def is_level(self) -> bool:
+        return True
+
+    @property
     def is_other(self) -> bool:
         """Whether steps go by the slopes of any loss: an attack changes those of log odds."""
         if self.loss.link == "logit" and self.attack is not None:
@@ -115,7 +130,11 @@ class PlannedCore(Plan):
     @property
     def size_share(self) -> float:
         """Part of the squared mu for size and shift: 0 for other losses and under attack."""
-        return 0.0 if self.is_other or self.attack else SIZE_SHARE
+        return 0.0 if self.is_other or self.attack or self.is_pure else SIZE_SHARE
+
+    def part(self, share: float) -> Level:
+        """Return a part of the budget."""
+        return Level(self.mu, self.is_pure).part(share)
 
     @property
     def unit(self) -> float:
@@ -129,13 +148,12 @@ class PlannedCore(Plan):
     @property
     def means(self) -> NoisySum:
         design, relation = self.objective.design, self.objective.neighbouring
-        mu = self.mu * math.sqrt(self.share)
-        return plan_means(self.n_classes, design, relation, mu, self.has_rows)
+        return plan_means(self.n_classes, design, relation, self.part(self.share), self.has_rows)
 
     @property
     def mu_steps(self) -> float:
         moments = 0.0 if self.moments is None else PENALTY_SHARE
-        return self.mu * math.sqrt(1.0 - self.share - self.size_share - moments)
+        return self.part(1.0 - self.share - self.size_share - moments).mu
 
     @property
     def has_square(self) -> bool:
@@ -178,15 +196,22 @@ class PlannedCore(Plan):
         design, changes = self.objective.design, largest_factor * self.changes
         n = means.n_records if design.is_slack else float(design.n_records)
         stiffness = largest_factor * self._stiffness(means)
-        d, given = design.n_features, (changes, self.mu_steps, stiffness)
+        noise = Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
+        noise *= changes / n
+        given = design.n_features, n, noise, stiffness, self._pace
         if self.is_other:
-            spread, noise = self.spread(means), changes / (n * self.mu_steps)
-            steps = plan_slope_steps(self.loss, spread, d, n, noise, given[-1])
+            spread = self.spread(means)
+            steps = plan_slope_steps(self.loss, spread, *given)
             return Found(means, None, steps, None, constants(self.loss, means, spread))
         law = odds(means.shares) if self.n_classes else squares()
         balance = Balance(means.shares) if self.n_classes else None
         start = np.zeros(1) if balance is None else balance.start
-        return Found(means, law, plan_steps(law, self.n_classes, d, n, *given), balance, start)
+        return Found(means, law, plan_steps(law, self.n_classes, *given), balance, start)
+
+    @property
+    def _pace(self) -> Callable[..., Path]:
+        """How the way of release 2 is chosen."""
+        return paced if self.n_solves is None else partial(paced_solves, self.n_solves)
 
     def _stiffness(self, means: Means) -> float:
         """Largest curvature over that without an attack."""
@@ -211,6 +236,7 @@ class PlannedCore(Plan):
             n_entries=entries,
             name=name,
             reference=f"docs/theory/core.md, {lemma}",
+            is_pure=self.is_pure,
         )
 
     def scale(self, means: Means) -> float:
@@ -239,8 +265,12 @@ class PlannedCore(Plan):
 
     def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
         """Describe the release of all steps."""
-        sums = self.sum_of_steps(self.numbers)
-        return replace(sums, name=f"{name}, {self.numbers.steps.n_steps} steps as one").describe()
+        steps, sums = self.numbers.steps, self.sum_of_steps(self.numbers)
+        if isinstance(steps, Solves):
+            least = min(steps.lengths) * self.unit**2 / self.numbers.means.n_records
+            name = name.replace("sums of clipped gradients", "solutions")
+            sums = replace(sums, sensitivity=least * sums.sensitivity, size=0.0)
+        return replace(sums, name=f"{name}, {steps.name} as one").describe()
 
     def clip(self, found: Found) -> float:
         """Norm of the gradient of a record, in units of the loss."""
@@ -286,7 +316,7 @@ class PlannedCore(Plan):
         if law is None:
             margins = typical(self.loss, scale, steps.clip)
             part = margins.bend * moment
-            part *= float(steps.responses(np.array([part])).sum())
+            part = steps.reached(part)
             seen = part * (margins.size if self.n_classes else true)
         else:
             learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
@@ -375,9 +405,7 @@ class PlannedCore(Plan):
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
             "alpha": alpha,
-            "n_steps": steps.n_steps,
-            "step_size": steps.size,
-            "momentum": steps.momentum,
+            **steps.shown(),
             "clip_norm": self.clip(self.numbers),
             "mu": self.mu,
             **shares,

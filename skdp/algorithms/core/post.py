@@ -16,7 +16,7 @@ from skdp.algorithms.core.margin_laws import Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size
-from skdp.algorithms.core.steps import Steps
+from skdp.algorithms.core.steps import Path
 from skdp.algorithms.core.weight_functions import margin_noise, of_rows
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
 from skdp.algorithms.weight_noise import WeightNoise
@@ -34,7 +34,7 @@ _LEAST_LEFT = 1e-6
 
 
 def posterior_of_steps(
-    means: Means, steps: Steps, size: Size, balance: Balance | None, constant: np.ndarray
+    means: Means, steps: Path, size: Size, balance: Balance | None, constant: np.ndarray
 ) -> Corrected:
     """Return the posterior of size and shift; `constant` is the shift that the steps have found."""
     k = len(constant)
@@ -49,18 +49,17 @@ def posterior_of_steps(
     return Corrected(np.append(size.size, kept * shift), _diagonal(size.variance, kept * error, k))
 
 
-def _of_constant(steps: Steps, constant: np.ndarray) -> tuple[np.ndarray, float]:
+def _of_constant(steps: Path, constant: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the shift that steps have found, had they been long, and the variance of its noise."""
     curvature = steps.constant**2 * steps.bend
-    weights = steps.responses(np.array([curvature]))[:, 0]
-    learnt = max(curvature * float(weights.sum()), _LEAST_LEARNT)
-    noise = (steps.constant * steps.unit / learnt) ** 2
-    return constant / learnt, noise * float((weights**2 / steps.parts).sum())
+    learnt = max(steps.reached(curvature), _LEAST_LEARNT)
+    variance = float(steps.variances(np.array([curvature]))[0])
+    return constant / learnt, (steps.constant / learnt) ** 2 * variance
 
 
 def posterior_of_slopes(
     means: Means,
-    steps: Steps,
+    steps: Path,
     size: Size,
     origin: np.ndarray,
     constant: np.ndarray,
@@ -137,7 +136,7 @@ def root_of(weights: np.ndarray) -> np.ndarray:
 
 def step_variances(
     loss: Loss,
-    steps: Steps,
+    steps: Path,
     offsets: np.ndarray,
     covariance: np.ndarray,
     scale: float,
@@ -164,8 +163,7 @@ def step_variances(
         spread=scale * math.sqrt(max(spread, 1e-12)),
     )
     values, axes = np.linalg.eigh(found.mean)
-    responses = steps.responses(np.maximum(values, 0.0) * unit**2 * trace / d)
-    return steps.unit**2 * (responses**2 / steps.parts[:, None]).sum(axis=0), axes
+    return steps.variances(np.maximum(values, 0.0) * unit**2 * trace / d), axes
 
 
 def curvature_at(law: Law, deviation: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from skdp.algorithms.core.margin_laws import Law
-from skdp.algorithms.core.steps import Steps
+from skdp.algorithms.core.steps import Path
 from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.block import Block
 
@@ -84,14 +84,14 @@ class Hypotheses:
     ----------
     norm : float
         Of the mean weights.
-    steps : Steps
+    steps : Path
     law : Law
     n_outputs : int
     is_squared : bool
     """
 
     def __init__(
-        self, norm: float, steps: Steps, law: Law, n_outputs: int, is_squared: bool
+        self, norm: float, steps: Path, law: Law, n_outputs: int, is_squared: bool
     ) -> None:
         d, self._k, self._norm = steps.n_features, n_outputs, norm
         moments = np.minimum(_MOMENTS, max(0.5 * d, 1.0))
@@ -128,7 +128,7 @@ class Hypotheses:
         return Size(math.sqrt(total), math.sqrt(total) * best, total * variance, left)
 
 
-def shrunk(norm: float, steps: Steps, n_outputs: int, is_free: bool) -> Size:
+def shrunk(norm: float, steps: Path, n_outputs: int, is_free: bool) -> Size:
     """Return the same of other losses: without the noise, by Stein's estimate.
 
     Where the scale `is_free`, as of hinges for classes, it is left as it is. The variance is that

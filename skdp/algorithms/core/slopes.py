@@ -7,6 +7,7 @@ classes (docs/theory/core.md, section 8).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from skdp.algorithms.core.means import Means
-from skdp.algorithms.core.steps import TYPICAL, Steps, paced
+from skdp.algorithms.core.steps import TYPICAL, Path, paced
 from skdp.problems import Loss, OneVsRestLoss
 
 #: Value of the constant feature, of which no release but the steps tells; norm of an average row.
@@ -107,8 +108,14 @@ def constants(loss: Loss, means: Means, spread: float) -> np.ndarray:
 
 
 def plan_slope_steps(
-    loss: Loss, spread: float, n_features: int, n_records: float, noise: float, stiffness: float
-) -> Steps:
+    loss: Loss,
+    spread: float,
+    n_features: int,
+    n_records: float,
+    noise: float,
+    stiffness: float,
+    pace: Callable[..., Path] | None = None,
+) -> Path:
     """Choose the clip by noise, sampling and what it does to the constant, and the steps.
 
     Parameters are those of :func:`typical` and of :func:`~.steps.plan_steps`; `noise` is that of a
@@ -124,6 +131,5 @@ def plan_slope_steps(
     clip = float(clips[int(np.argmin(costs))])
     found = typical(loss, spread, clip)
     path = min(2.0 * _DRIFT * exact.size / (clip * noise), _LONGEST_PATH * n_features / found.bend)
-    return paced(
-        clip, found.bend, path, found.largest * stiffness, n_features, clip * noise, _CONSTANT
-    )
+    largest = found.largest * stiffness
+    return (pace or paced)(clip, found.bend, path, largest, n_features, clip * noise, _CONSTANT)

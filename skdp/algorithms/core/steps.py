@@ -7,9 +7,11 @@ mean of all iterates is known exactly for every curvature (docs/theory/core.md, 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import erf
@@ -30,8 +32,8 @@ _CURVATURES = np.array([0.125, 0.5, 2.0])
 
 
 @dataclass(frozen=True)
-class Steps:
-    """Numbers of the steps.
+class Path(ABC):
+    """Numbers of a way to the weights: of noisy steps, or of solves.
 
     Attributes
     ----------
@@ -39,26 +41,88 @@ class Steps:
         Norm of the gradient of a record: in deviations of targets, or in the basis of log odds.
     bend : float
         Average curvature of the clipped loss in a margin.
-    n_steps : int
-    size, momentum : float
     n_features : int
     unit : float
-        Noise of a mean of clipped gradients for all of the budget of the steps.
+        Noise of a mean of clipped gradients for all of the budget of the path.
     constant : float
         Value of the constant feature.
     """
 
     clip: float
     bend: float
+    n_features: int
+    unit: float
+    constant: float
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the releases are, with their number."""
+
+    @abstractmethod
+    def shown(self) -> dict[str, Any]:
+        """Return what reports show."""
+
+    @abstractmethod
+    def responses(self, curvature: np.ndarray) -> np.ndarray:
+        """Return what the noise of each release adds to the weights, shape (n_releases, m)."""
+
+    @abstractmethod
+    def reached(self, curvature: float) -> float:
+        """Return which part of the weights of a quadratic is reached."""
+
+    @abstractmethod
+    def learnt(self, pull: Callable[[np.ndarray], np.ndarray], moments: np.ndarray) -> np.ndarray:
+        """Return the deviations of margins that are reached without noise, shape (m, j).
+
+        `pull` is that of :meth:`Law.pulled`, `moments` are second moments of rows along the signal.
+        """
+
+    @property
+    def average_curvature(self) -> float:
+        """Curvature in a direction of average variance."""
+        return self.bend / self.n_features
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """Part of the squared mu of each release: by the weight that its noise has in the end."""
+        weights = np.abs(self.responses(_CURVATURES * self.average_curvature))
+        weights = (weights / weights.sum(axis=0)).mean(axis=1) + 1e-6 / len(weights)
+        return np.asarray(weights / weights.sum())
+
+    def variances(self, curvature: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise of a weight for some curvatures, shape (m,)."""
+        weights = self.responses(curvature)
+        return np.asarray(self.unit**2 * (weights**2 / self.parts[:, None]).sum(axis=0))
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the noise of a weight in an average direction."""
+        return float(self.variances(np.array([self.average_curvature]))[0])
+
+
+@dataclass(frozen=True)
+class Steps(Path):
+    """Steps of a heavy ball, whose iterates are averaged.
+
+    Attributes
+    ----------
+    n_steps : int
+    size, momentum : float
+    """
+
     n_steps: int
     size: float
     momentum: float
-    n_features: int
-    unit: float
-    constant: float = CONSTANT
+
+    @property
+    def name(self) -> str:
+        return f"{self.n_steps} steps"
+
+    def shown(self) -> dict[str, Any]:
+        return {"n_steps": self.n_steps, "step_size": self.size, "momentum": self.momentum}
 
     def responses(self, curvature: np.ndarray) -> np.ndarray:
-        """Return what the noise of each step adds to the mean iterate, shape (n_steps, m)."""
         change = np.full(len(curvature), self.size)
         weight, total = change.copy(), np.zeros(len(curvature))
         out = np.empty((self.n_steps, len(curvature)))
@@ -69,29 +133,10 @@ class Steps:
             weight = weight + change
         return out / self.n_steps
 
-    @property
-    def average_curvature(self) -> float:
-        """Curvature in a direction of average variance."""
-        return self.bend / self.n_features
-
-    @cached_property
-    def parts(self) -> np.ndarray:
-        """Part of the squared mu of each step: by the weight that its noise has in the end."""
-        weights = np.abs(self.responses(_CURVATURES * self.average_curvature))
-        weights = (weights / weights.sum(axis=0)).mean(axis=1) + 1e-6 / self.n_steps
-        return np.asarray(weights / weights.sum())
-
-    @cached_property
-    def variance(self) -> float:
-        """Variance of the noise of a mean weight in an average direction."""
-        weights = self.responses(np.array([self.average_curvature]))[:, 0]
-        return float(self.unit**2 * (weights**2 / self.parts).sum())
+    def reached(self, curvature: float) -> float:
+        return curvature * float(self.responses(np.array([curvature])).sum())
 
     def learnt(self, pull: Callable[[np.ndarray], np.ndarray], moments: np.ndarray) -> np.ndarray:
-        """Return the deviations of margins that steps without noise make, shape (m, j).
-
-        `pull` is that of :meth:`Law.pulled`, `moments` are second moments of rows along the signal.
-        """
         fitted = change = total = np.zeros((1, len(moments)))
         for _ in range(self.n_steps):
             change = self.momentum * change - self.size * moments * pull(fitted)
@@ -105,15 +150,14 @@ def plan_steps(
     n_classes: int,
     n_features: int,
     n_records: float,
-    changes: float,
-    mu: float,
+    noise: float,
     stiffness: float = 1.0,
-) -> Steps:
-    """Choose clip, path and steps; `mu` is that of all steps, `changes` 2 where one is replaced.
+    pace: Callable[..., Path] | None = None,
+) -> Path:
+    """Choose clip, path and steps; `noise` is that of a mean of vectors of norm 1.
 
-    `stiffness` multiplies the largest curvature.
+    `stiffness` multiplies the largest curvature. `pace` is :func:`paced`, or that of solves.
     """
-    noise = changes / (n_records * mu)
     if n_classes:
         odds = _CLIPS_OF_ODDS
         losses = np.array([_predicted(law, float(each), n_features, noise) for each in odds])
@@ -129,7 +173,7 @@ def plan_steps(
         clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
     drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
     path, largest = 2.0 * drift / (clip * noise), (0.5 if n_classes else 1.0) * stiffness
-    return paced(clip, bend, path, largest, n_features, clip * noise)
+    return (pace or paced)(clip, bend, path, largest, n_features, clip * noise)
 
 
 def paced(
@@ -148,7 +192,7 @@ def paced(
     if horizon > n_steps:
         size = _STABLE / largest
         momentum = max(min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps), 0.0)
-    return Steps(clip, bend, n_steps, size, momentum, n_features, unit, constant)
+    return Steps(clip, bend, n_features, unit, constant, n_steps, size, momentum)
 
 
 def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:

@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from skdp.algorithms.exponential import rules
-from skdp.algorithms.output.one_shot import certifiable_accuracy
+from skdp.algorithms.kernel import certifiable_accuracy
 from skdp.mechanisms import NoiseSource
 from skdp.problems import ROUNDING_SLACK, Ball, Domain, FiniteSumProblem, Loss, Records
 from skdp.problems.domains import euclidean_norm

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.kernel import certifiable_accuracy, solve_and_release
 from skdp.algorithms.objective import rules
 from skdp.algorithms.objective.theorems import (
     gradient_bound,
@@ -26,8 +27,6 @@ from skdp.algorithms.objective.theorems import (
     largest_mu,
     rank_curvature,
 )
-from skdp.algorithms.output.kernel import solve_and_release
-from skdp.algorithms.output.one_shot import certifiable_accuracy
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, sampling_noise
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise

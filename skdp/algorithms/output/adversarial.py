@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from skdp._checks import check_positive, check_real
-from skdp.algorithms.output.one_shot import ACCURACY_FRACTION
+from skdp.algorithms.kernel import ACCURACY_FRACTION
 from skdp.algorithms.output.saddle import SaddleOutputPerturbationPlan, SaddleResult
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import calibrated_mechanism

@@ -1,7 +1,7 @@
 """Output perturbation: release the exact solution plus noise calibrated to its sensitivity.
 
 Algorithms 1 and 6 of Lowy and Razaviyayn (2021), with the errata corrected, and Algorithm 1
-of Zhang et al. (2022) are one kernel step (:mod:`skdp.algorithms.output.kernel`) with different
+of Zhang et al. (2022) are one kernel step (:mod:`skdp.algorithms.kernel`) with different
 constants.
 """
 
@@ -13,7 +13,12 @@ from typing import Any, Literal, get_args
 
 from skdp._checks import check_option
 from skdp._runtime import without_warnings
-from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.kernel import (
+    ACCURACY_FRACTION,
+    certifiable_accuracy,
+    solution_sensitivity,
+    solve_and_release,
+)
 from skdp.algorithms.output.published import lowy_gap, zhang_minimisation_noise
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
@@ -21,15 +26,10 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
-from skdp.problems.elementwise import is_finite, maximum, minimum
-from skdp.problems.rounding import EPS
 
 #: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
 #: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
 PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
-
-#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
-ACCURACY_FRACTION = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,56 +237,3 @@ def _published(
         reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (errata L1, L8, L13, L25)"
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
     return exact, accuracy, calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb"), reference
-
-
-def solution_sensitivity(
-    constants: ProblemConstants,
-    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    accuracy_fraction: float = ACCURACY_FRACTION,
-) -> tuple[float, float, float]:
-    """Bound the movement of the exact solution and of the solver's point.
-
-    Returns
-    -------
-    exact : float
-        Sensitivity Delta of the exact solution.
-    accuracy : float
-        ``tau = accuracy_fraction Delta / 2``, or the certifiable accuracy if that is larger.
-    sensitivity : float
-        ``Delta + 2 tau``, or 2 R if that is smaller (docs/theory/output_perturbation.md).
-        All three are arrays if there are arrays among the constants.
-
-    Raises
-    ------
-    ValueError
-        If the sensitivity is unbounded or no accuracy is certifiable.
-    """
-    exact = constants.argmin_sensitivity(neighbouring)
-    if not is_finite(exact):
-        raise ValueError(
-            "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
-        )
-    if not math.isfinite(constants.smoothness):
-        raise ValueError(
-            "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
-            "Moreau envelope, loss.smoothed(width), with a public width."
-        )
-    accuracy = maximum(0.5 * accuracy_fraction * exact, certifiable_accuracy(constants))
-    sensitivity = exact + 2.0 * accuracy
-    if constants.in_ball:
-        # points lie in the domain, which may be larger than the ball that holds solutions
-        radius = constants.domain_radius
-        sensitivity = minimum(sensitivity, 2.0 * (constants.radius if radius is None else radius))
-    return exact, accuracy, sensitivity
-
-
-def certifiable_accuracy(constants: ProblemConstants) -> float:
-    """Bound the accuracy that a certificate in double precision reaches with a wide margin.
-
-    Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
-    numbers beyond 1e14 it exceeds the radius: then any point of the ball is accurate enough.
-    """
-    radius, mu = constants.radius, constants.strong_convexity
-    gap = 2.0 * (constants.dimension + 8) * EPS * radius
-    curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
-    return 8.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)

@@ -25,6 +25,7 @@ from scipy.optimize import minimize_scalar
 
 from skdp._checks import check_option
 from skdp._runtime import without_warnings
+from skdp.algorithms.kernel import solution_sensitivity, solve_and_release
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import (
     assign_blocks,
@@ -32,12 +33,10 @@ from skdp.algorithms.output.blocks import (
     block_sizes,
     spawn_generators,
 )
-from skdp.algorithms.output.kernel import solve_and_release
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
     PlanCalibration,
     plan_output_perturbation,
-    solution_sensitivity,
 )
 from skdp.algorithms.output.published import shrinking_schedule, zhang_schedule
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one

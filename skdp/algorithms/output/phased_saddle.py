@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option
 from skdp._runtime import without_warnings
+from skdp.algorithms.kernel import ACCURACY_FRACTION
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import (
     assign_blocks,
@@ -27,7 +28,6 @@ from skdp.algorithms.output.blocks import (
     block_sizes,
     spawn_generators,
 )
-from skdp.algorithms.output.one_shot import ACCURACY_FRACTION
 from skdp.algorithms.output.published import zhang_schedule
 from skdp.algorithms.output.saddle import (
     SaddleCalibration,

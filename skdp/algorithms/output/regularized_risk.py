@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skdp.algorithms.kernel import solution_sensitivity
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
     PlanCalibration,
     plan_output_perturbation,
-    solution_sensitivity,
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.algorithms.plan import Plan, Result, Run

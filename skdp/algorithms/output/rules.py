@@ -2,9 +2,8 @@
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 Those of the searches are as fine as bounds on the utility tell plans apart
-(docs/theory/output_perturbation.md, "Utility"); those of prepared rows were chosen on simulated
-tables (docs/theory/preparation.md). ``benchmarks/run.py linear_table`` and ``over_constant`` show
-what the choices give.
+(docs/theory/output_perturbation.md, "Utility"). ``benchmarks/run.py linear_table`` shows what the
+choices give.
 """
 
 from __future__ import annotations
@@ -31,35 +30,3 @@ SADDLE_STEP, SADDLE_ACCURACY, SADDLE_EVALUATIONS = 3.0, 0.02, 200
 #: Least regularisers, in units of those that suit records without noise: smaller ones would need an
 #: accuracy beyond double precision.
 WEAKEST = 1e-7
-
-#: Prepared rows: noise g of whitened weights up to which few solves do; with less noise and with
-#: more the number of solves, their penalty in units of the mean curvature, and the power of its
-#: number by which a solve counts. Many solves with a large penalty see the clipped slopes at better
-#: and better points, and no solve has to be exact where curvatures are hardly known.
-LITTLE_NOISE, SOLVES = 0.004, ((6, 4.0, 1), (16, 16.0, 1))
-#: The same for log odds, with two such noises. Their curvature changes from solve to solve: late
-#: ones count for more where noise allows it.
-NOISES_OF_ODDS, SOLVES_OF_ODDS = (0.004, 0.03), ((8, 1.0, 4), (16, 4.0, 2), (16, 16.0, 1))
-#: Noise of margins from which on steps are shorter than Newton's, of numbers and of classes, and
-#: the shortest step: less noise in directions with much variance, where most of the signal is.
-FULL_STEPS_NOISE, SHORTEST_STEP = (0.05, 0.15), 0.5
-#: The same limit for pure privacy, and the number of solves with their penalty. With a penalty of
-#: at most the mean curvature no direction overshoots twice as far, whatever its second moment is.
-PURE_LITTLE_NOISE, PURE_SOLVES = 0.15, ((2, 1.0, 1), (1, 4.0, 1))
-#: The noise of whitened weights above which less of them is kept: of numbers, of classes.
-MUCH_NOISE = (0.5, 1.5)
-#: Losses with a kink: spread of the noise that an envelope is for, in deviations of margins.
-SMOOTHED_SPREAD = 2.0
-#: Clipping of numbers in units of their spread: over the noise of whitened weights, least, largest.
-#: Rare records have long rows, and so the smallest slopes.
-SLOPES_OF_NUMBERS = (0.015, 0.15, 6.0)
-#: Least second derivative of log odds that clipping leaves.
-LEAST_CURVATURE = 0.01
-#: Largest variance of margins: of numbers in units of that of the targets, with much noise and with
-#: less of it; of classes.
-CAPS_OF_NUMBERS, CAP_OF_CLASSES = (0.25, 1.0), 4.0
-#: Least prior variance of weights whose factor is corrected, over that of their noise.
-LEAST_PRIOR = 0.03
-#: Factor of log odds before the correction, and noise of a mean of numbers up to 1 from which on it
-#: is not 1.
-FIRST_FACTOR, FACTOR_NOISE = 0.9, 0.002

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp._checks import check_option, check_positive
 from skdp._runtime import without_warnings
-from skdp.algorithms.output.one_shot import ACCURACY_FRACTION
+from skdp.algorithms.kernel import ACCURACY_FRACTION
 from skdp.algorithms.output.published import zhang_saddle_noise
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism

@@ -18,7 +18,7 @@ from skdp.algorithms.core.fit import CorePlan, plan_core
 from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
-from skdp.algorithms.core.steps import Steps
+from skdp.algorithms.core.steps import Path
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.look_shares import (
@@ -116,6 +116,7 @@ class CoreStagesPlan(LooksPlan):
 
     plain: StepsPlan
     passes: tuple[StepsPlan, ...] = ()
+    is_level = True
 
     @property
     def plain_releases(self) -> tuple[Release, ...]:
@@ -131,7 +132,10 @@ class CoreStagesPlan(LooksPlan):
 
     def stage(self, k: int) -> StepsPlan:
         """Return the plan of the steps after a look, for the weight 1."""
-        return replace(self.plain, level=self.mu_second * math.sqrt(self.parts[k]))
+        level, n_solves = self.mu_second * math.sqrt(self.parts[k]), self.plain.n_solves
+        if n_solves is not None and k < self.n_looks - 1:
+            n_solves = rules.LOOK_SOLVES
+        return replace(self.plain, level=level, n_solves=n_solves)
 
     def models(self, data: Records, run: Run) -> CoreModels:
         return CoreModels(self, data, run)
@@ -148,7 +152,7 @@ class CoreModels(GroupModels):
         self.offsets = self.rows.centering.offsets
         mu = math.hypot(plan.plain.level, plan.mu_weighted)
         #: Steps as one descent with the budget of all would take them.
-        self._whole: Steps = replace(plan.plain, level=mu).planned(found.means).steps
+        self._whole: Path = replace(plan.plain, level=mu).planned(found.means).steps
 
     @property
     def first(self) -> StepsPlan:
@@ -198,7 +202,7 @@ class CoreModels(GroupModels):
     def done(self) -> CoreStagesPlan:
         return replace(self._plan, plain=self._first, passes=tuple(self._passes))
 
-    def _with(self, variance: float) -> Steps:
+    def _with(self, variance: float) -> Path:
         """Return the steps of the whole budget with another noise."""
         noise = math.sqrt(variance / self._whole.variance)
         return replace(self._whole, unit=self._whole.unit * noise)
@@ -226,7 +230,7 @@ def _fields(plan: CorePlan) -> dict[str, Any]:
 
 
 def plan_core_stages(
-    objective: GroupObjective, budget: PrivacyBudget
+    objective: GroupObjective, budget: PrivacyBudget, is_solved: bool = False
 ) -> PlainModelPlan | CoreStagesPlan:
     """Choose the parts of the budget from public numbers.
 
@@ -244,7 +248,7 @@ def plan_core_stages(
         losses.
     """
     check_public_groups(objective)
-    whole = plan_core(objective, budget)
+    whole = plan_core(objective, budget, is_solved)
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:

@@ -3,9 +3,8 @@
 A plain model is released with a part of the budget. Noisy losses of the groups under it decide how
 the groups are weighed, and a model for these weights follows; looks and models alternate. Last,
 scale and shift of the margins are fitted to the worst group. How a model is made is left to
-:class:`GroupModels`: by noisy steps (:mod:`skdp.algorithms.worst_group.core_stages`) or by
-solves (:mod:`skdp.algorithms.worst_group.weighted_stages`). Every number of the plan is a function
-of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
+:class:`GroupModels` (:mod:`skdp.algorithms.worst_group.core_stages`). Every number of the plan is a
+function of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
 """
 
 from __future__ import annotations

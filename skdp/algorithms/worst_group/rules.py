@@ -77,12 +77,8 @@ LEAST_MARGIN_SPREAD = 0.01
 #: histogram leaves.
 FEWEST_ROUNDS, MOST_ROUNDS, HALVINGS = 20, 500, 12
 
-#: Weighted stages: numbers of solves after a look and after the last one; largest part of a step
-#: that the curvature of weighted records makes of a whole one; prior deviation of the constant per
-#: weight above 1, in units of margins; least prior variance of weights of log odds over that of
-#: their noise; what the line from a constant model has of the last fit.
-LOOK_SOLVES, LAST_SOLVES, OVERSHOOT, SHIFT_OF_STAGES, LEAST_PRIOR = 2, 6, 0.8, 0.3, 0.03
-LINE_SHARE = 0.5
+#: Solves after a look that is not the last one.
+LOOK_SOLVES = 2
 
 #: Networks: momentum of the directions of their steps.
 MOMENTUM = 0.5

@@ -10,7 +10,7 @@ from plain_noise import seeded
 from scipy import stats
 
 from skdp.algorithms import OutputPerturbation, plan_bilevel
-from skdp.algorithms.output.one_shot import solution_sensitivity
+from skdp.algorithms.kernel import solution_sensitivity
 from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import GaussianEvent, PoissonSampledEvent, PoissonSampledSumEvent

@@ -12,9 +12,8 @@ from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.penalty import Spectrum, penalised
-from skdp.algorithms.output.prepared import plan_prepared_output
 from skdp.algorithms.statistics.margins import typical_curvature
-from skdp.algorithms.worst_group.weighted_stages import plan_weighted_stages
+from skdp.algorithms.worst_group.core_stages import plan_core_stages
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
@@ -215,8 +214,8 @@ def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments
     of_groups = goal(GroupObjective, 40, weights=GroupWeights((5.0, 5.0)))
     for plan in (
         plan_core(goal(Objective, 60), budget),
-        plan_prepared_output(goal(Objective, 60), budget).preparation,
-        plan_weighted_stages(of_groups, budget).plain.preparation,
+        plan_core(goal(Objective, 60), budget, True),
+        plan_core_stages(of_groups, budget, True).plain,
     ):
         assert (plan.moments is not None) == has_moments
 

@@ -1,0 +1,164 @@
+"""Losses with clipped slopes: convex, with short gradients; Lemma 8 of docs/theory/core.md."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skdp.problems import (
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    OneVsRestLoss,
+    QuantileLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+    huber_loss,
+)
+from skdp.problems.slope_clipped import SlopeClippedLoss, clipped
+
+LOSSES = {
+    "squares": HalfSquaredLoss(1.0),
+    "log loss": LogisticLoss(),
+    "hinge": HingeLoss().smoothed(0.1),
+    "squared hinge": SquaredHingeLoss(),
+    "huber": huber_loss(1.0, 0.2),
+    "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
+}
+SEVERAL = {
+    "classes": SoftmaxLoss(5),
+    "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
+}
+ALL = {**LOSSES, **SEVERAL}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_clipped_loss_is_convex_with_the_slopes_stated(name):
+    rng = np.random.default_rng(2)
+    loss = SlopeClippedLoss(LOSSES[name], 0.3, 0.2)
+    margins = np.linspace(-9, 9, 40_001)
+    for slope in (1e-3, 0.1, 0.45, 0.9, 5.0):
+        target = rng.integers(0, 2) * 1.0
+        targets = np.tile([target, slope], (len(margins), 1))
+        values, slopes = loss.value(margins, targets), loss.derivative(margins, targets)
+        raw = LOSSES[name].derivative(margins + 0.3, targets[:, 0])
+        assert np.array_equal(slopes, np.clip(raw, -slope, slope))
+        numeric = np.gradient(values, margins)
+        assert numeric[1:-1] == pytest.approx(slopes[1:-1], abs=5e-3)
+        assert (np.diff(slopes) >= 0).all()
+        bends = loss.second_derivative(margins, targets)
+        assert ((bends > 0) <= (np.abs(raw) <= slope)).all()
+        inside = np.abs(raw) <= slope
+        assert values[inside] == pytest.approx(
+            LOSSES[name].value(margins + 0.3, targets[:, 0])[inside], abs=1e-12
+        )
+    with pytest.raises(ValueError, match="shape"):
+        loss.check_targets(np.zeros(3))
+    with pytest.raises(ValueError, match="not clipped"):
+        SlopeClippedLoss(loss, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_clipped_losses_of_several_classes_are_convex_with_short_gradients(name):
+    """Derivatives are those of values; where none is clipped, the loss is the one that it was."""
+    rng, loss = np.random.default_rng(2), SEVERAL[name]
+    k, m = loss.n_outputs, 2000
+    offsets = rng.standard_normal(k) if name == "classes" else np.zeros(k)
+    made = clipped(loss, offsets, 0.2)
+    labels = rng.integers(0, loss.n_classes, m)
+    targets = np.column_stack([labels, 10.0 ** rng.uniform(-2, 0.5, m)])
+    margins, others = 3.0 * rng.standard_normal((2, m, k))
+    made.check_targets(targets)
+    values, slopes = made.value_and_derivative(margins, targets)
+    assert np.array_equal(slopes, made.derivative(margins, targets))
+    lengths = np.linalg.norm(slopes, axis=1)
+    assert (lengths <= targets[:, 1]).all()
+    reached = lengths / targets[:, 1]
+    assert reached.max() > 0.99
+    tangents = values + ((others - margins) * slopes).sum(axis=1)
+    assert (made.value(others, targets) >= tangents - 1e-12).all()
+    moved = np.linalg.norm(made.derivative(others, targets) - slopes, axis=1)
+    assert (moved <= made.curvature * np.linalg.norm(others - margins, axis=1)).all()
+    raw, bends = loss.derivative(margins + offsets, labels), []
+    is_inside = np.abs(slopes - raw).max(axis=1) < 1e-12
+    assert 0.04 < is_inside.mean() < 0.96
+    plain = loss.value(margins + offsets, labels)
+    assert values[is_inside] == pytest.approx(plain[is_inside], abs=1e-12)
+    assert (values <= plain + 1e-12).all()
+    for a in range(k):
+        step = 1e-5 * np.eye(k)[a]
+        ends = [made.value_and_derivative(margins + sign * step, targets) for sign in (1, -1)]
+        assert (ends[0][0] - ends[1][0]) / 2e-5 == pytest.approx(slopes[:, a], abs=1e-4)
+        bends.append((ends[0][1] - ends[1][1]) / 2e-5)
+    hessians = made.second_derivative(margins, targets)
+    near = np.abs(np.stack(bends, axis=1) - hessians).max(axis=(1, 2)) < 1e-4
+    assert near.mean() > 0.99  # elsewhere there is a kink of the slope
+    largest = np.linalg.eigvalsh(hessians)
+    assert largest.min() > -1e-12 and largest.max() <= made.curvature
+    with pytest.raises(ValueError, match="shape"):
+        made.check_targets(labels)
+
+
+def test_clipped_log_odds_of_many_classes_use_the_whole_length():
+    """Where the others are equally frequent; beside a frequent class gradients are shorter."""
+    reached = []
+    for p in (np.full(10, 0.1), np.array([0.5, 0.2, 0.2, 0.1])):
+        loss = SoftmaxLoss(len(p))
+        made = clipped(loss, np.log(p) @ loss.basis, 0.2)
+        targets = np.column_stack([np.arange(len(p)), np.full(len(p), 0.2)])
+        slopes = made.derivative(np.zeros((len(p), loss.n_outputs)), targets)
+        reached.append(np.linalg.norm(slopes, axis=1) / 0.2)
+    assert reached[0] == pytest.approx(1.0)
+    assert reached[1][0] == pytest.approx(1.0) and (reached[1][1:] < 0.95).all()
+
+
+def solution(rows, targets, loss, alpha):
+    both = np.column_stack([targets, loss.clip / np.linalg.norm(rows, axis=1)])
+    k, d = loss.n_outputs, rows.shape[1]
+
+    def objective(w):
+        margins = rows @ w.reshape(k, d).T
+        margins = margins[:, 0] if k == 1 else margins
+        values, slopes = loss.value_and_derivative(margins, both)
+        gradient = slopes.reshape(-1, k).T @ rows / len(rows) + alpha * w.reshape(k, d)
+        return values.mean() + 0.5 * alpha * w @ w, gradient.ravel()
+
+    return minimize(objective, np.zeros(k * d), jac=True, method="BFGS", options={"gtol": 1e-12}).x
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_neighbours_move_the_solution_by_no_more_than_lemma_8(name):
+    """Rows of norms from 1e-3 to 1e3; the best of 300 pairs, and of a climb, reaches the bound."""
+    rng, best, found = np.random.default_rng(3), 0.0, None
+    kind, n = ALL[name], 4
+
+    def moved(rows, other, labels, label, alpha, offsets, clip):
+        loss = clipped(kind, offsets, clip)
+        others = np.vstack([other, rows[1:]]), np.append(label, labels[1:])
+        solved = solution(rows, labels, loss, alpha) - solution(*others, loss, alpha)
+        return float(np.linalg.norm(solved)) * n * alpha / (2.0 * clip)
+
+    for t in range(500):
+        if t < 300:
+            alpha, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
+            rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+            labels = rng.integers(0, SEVERAL[name].n_classes if name in SEVERAL else 2, n) * 1.0
+            other, label = -rows[0] * 10.0 ** rng.uniform(-1, 1), labels[0]
+            if rng.random() < 0.5:
+                other, label = rows[0], 1.0 - min(labels[0], 1.0)
+            offsets = rng.uniform(-1, 1, kind.n_outputs)
+            pair = rows, other, labels, label, alpha, offsets, clip
+        else:
+            rows, other, labels, label, alpha, offsets, clip = found
+            size = 10.0 ** rng.uniform(-3, 0)
+            pair = (
+                rows * (1.0 + size * rng.standard_normal(rows.shape)),
+                other * (1.0 + size * rng.standard_normal(2)),
+                labels, label, alpha * 2.0 ** rng.uniform(-0.3, 1.0),
+                offsets + size * rng.standard_normal(len(offsets)),
+                clip * 2.0 ** rng.uniform(-1.0, 0.3),
+            )  # fmt: skip
+        ratio = moved(*pair)
+        assert ratio <= 1.0 + 1e-6
+        if ratio > best:
+            best, found = ratio, pair
+    assert best > (0.99 if kind.n_outputs == 1 or name == "classes" else 0.7)
