@@ -1,7 +1,7 @@
 """Private algorithms as objects, for the parameter `method` of estimators.
 
 A name, such as ``method="mirror_descent"``, is short for the object with its defaults. Ours are
-:class:`Gradient`, the default, :class:`Output` and :class:`Stages` with any solver, and
+:class:`Gradient`, the default, :class:`Output` with any solver, and
 :class:`Statistics`; the others are algorithms as published, with errata corrected.
 """
 

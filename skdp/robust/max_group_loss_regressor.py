@@ -29,7 +29,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     Data frames may keep their column in predictions.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps. `alpha`, `solver` and
-    some of the `loss` select solves in place of noisy steps; `delta` = 0 the published saddle point,
+    some of the `loss` select solves in place of steps; `delta` = 0 the published saddle point,
     where noise grows with the largest weight of a group.
 
     Parameters
