@@ -20,7 +20,6 @@ from skdp import (
 from skdp.algorithms import (
     Run,
     adversarial_output_perturbation,
-    dp_sgda,
     exponential_mechanism,
     localized_exponential,
     output_perturbation,
@@ -169,10 +168,6 @@ def test_saddle_points():
             assert (phased.x is None) == (release == "y")
             if calibration == "paper":
                 assert ("Alg. 4" if release == "x" else "Alg. 5") in phased.plan.reference
-    baseline = dp_sgda(
-        *(problem, budget), sampling_rate=1.0, n_steps=5, learning_rate_x=0.1, learning_rate_y=0.1
-    )
-    assert baseline.x.shape == (2,)
     for solver in ("extragradient", "svrg", "saga", "accelerated_svrg", "lsvre", Catalyst(LSVRE())):
         assert saddle_output_perturbation(problem, budget, run=Run(solver)).x.shape == (2,)
         if isinstance(solver, str):

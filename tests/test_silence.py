@@ -23,8 +23,6 @@ from skdp.algorithms import (
     adversarial_output_perturbation,
     dp_bilevel,
     dp_localized_gd,
-    dp_sgd,
-    dp_sgda,
     exponential_mechanism,
     localized_exponential,
     max_group_loss,
@@ -222,14 +220,6 @@ RUNS = {
         histogram_share=0.1,
         run=run,
     ).plan.proportions,
-    "DP-SGD": lambda X, run: dp_sgd(
-        labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
-        learning_rate=1.0, run=run,
-    ).point,
-    "DP-SGDA": lambda X, run: dp_sgda(
-        bilinear(X), BUDGET, sampling_rate=1.0, n_steps=3, learning_rate_x=0.1,
-        learning_rate_y=0.1, run=run,
-    ).x,
     "localised descent": lambda X, run: dp_localized_gd(
         finite_sum(X), BUDGET, n_rounds=2, n_steps=3, run=run
     ).point,

@@ -13,7 +13,7 @@ Methods
 - ``plain``: ``DPLogisticRegression`` at its defaults, which does not know the groups;
 - ``private sizes``, ``declared sizes``: ``DPMaxGroupLossClassifier`` at its defaults, the latter
   with ``group_proportions``;
-- ``DP-SGDA, tuned``: `skdp.algorithms.dp_sgda` with declared proportions (benchmarks/README.md);
+- ``DP-SGDA, tuned``: `benchmarks/sgda.py` with declared proportions (benchmarks/README.md);
 - ``no privacy``: the largest loss of a group in the training records minimised exactly.
 
 All budgets are (epsilon, 1e-6) under replace-one neighbours. Differences are paired over the seeds;
@@ -38,10 +38,8 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import data as prepared
 from benchmarks import figures, groups, tables
 from benchmarks.groups import Data
-from skdp.algorithms import Run, dp_sgda
+from benchmarks.sgda import dp_sgda
 from skdp.linear_model import DPLogisticRegression
-from skdp.mechanisms import NoiseSource
-from skdp.privacy import PrivacyBudget
 from skdp.problems import LogisticLoss, MaxGroupLossProblem
 from skdp.robust import DPMaxGroupLossClassifier
 
@@ -229,13 +227,10 @@ def problem_of(data: Data) -> MaxGroupLossProblem:
 
 def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
     start = time.perf_counter()
-    result = dp_sgda(
-        problem_of(data), PrivacyBudget(epsilon, DELTA), sampling_rate=1.0, n_steps=N_STEPS,
-        learning_rate_x=rates[0], learning_rate_y=rates[1],
-        run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
-    )  # fmt: skip
+    rng = np.random.default_rng([seed, 99])
+    x = dp_sgda(problem_of(data), (epsilon, DELTA), rates, N_STEPS, rng)
     seconds = time.perf_counter() - start
-    return data.scores(groups.predicted(result.x, data.X_test)) | {"seconds": seconds}
+    return data.scores(groups.predicted(x, data.X_test)) | {"seconds": seconds}
 
 
 # ----------------------------------------------------------------------------------- times

@@ -20,14 +20,10 @@ recursive
     DP-RGDA with its escape phase: Xu et al. (2026).
 bilevel, tuning
     Bilevel optimisation, and penalties that are chosen privately: Kornowski (2024), and ours.
-statistics, baselines
-    Single statistics, and algorithms to compare with.
+statistics
+    Single statistics.
 """
 
-from skdp.algorithms.baselines.frank_wolfe import frank_wolfe, plan_frank_wolfe
-from skdp.algorithms.baselines.sgd import dp_sgd, plan_dp_sgd
-from skdp.algorithms.baselines.sgda import dp_sgda, plan_dp_sgda
-from skdp.algorithms.baselines.spider import dp_spider, spider_settings
 from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.bilevel.penalty_method import dp_bilevel, plan_bilevel
 from skdp.algorithms.bilevel.private_solvers import (
@@ -114,11 +110,7 @@ __all__ = [
     "dp_bilevel",
     "dp_localized_gd",
     "dp_rgda",
-    "dp_sgd",
-    "dp_sgda",
-    "dp_spider",
     "exponential_mechanism",
-    "frank_wolfe",
     "localized_exponential",
     "max_group_loss",
     "mirror_descent",
@@ -133,11 +125,8 @@ __all__ = [
     "plan_bilevel",
     "plan_boosted_mirror_descent",
     "plan_dp_rgda",
-    "plan_dp_sgd",
-    "plan_dp_sgda",
     "plan_escape_phase",
     "plan_exponential_mechanism",
-    "plan_frank_wolfe",
     "plan_linear_mirror_descent",
     "plan_linear_queries",
     "plan_localized_exponential",
@@ -152,6 +141,5 @@ __all__ = [
     "plan_saddle_output_perturbation",
     "plan_variance_reduced_frank_wolfe",
     "saddle_output_perturbation",
-    "spider_settings",
     "variance_reduced_frank_wolfe",
 ]

@@ -1,7 +1,7 @@
-"""Noisy steps on random batches: the part of a plan that several algorithms share.
+"""Noisy steps on random batches: the part of a plan that says their number, noise and price.
 
 Every record joins a batch independently (Poisson sampling), and the sum over the batch has
-Gaussian noise. DP-SGD, DP-SGDA and localized gradient descent differ in what they sum.
+Gaussian noise.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from skdp.algorithms import (
     dp_bilevel,
     output_perturbation,
     plan_bilevel,
-    plan_dp_sgda,
     plan_output_perturbation,
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
@@ -20,7 +19,7 @@ from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.mechanisms import NoiseSource
 from skdp.methods.choice import METHODS, choose
 from skdp.privacy import Neighbouring, PrivacyBudget
-from skdp.privacy.events import RECORD_RELATIONS, flatten_event
+from skdp.privacy.events import flatten_event
 from skdp.problems import (
     Ball,
     Design,
@@ -210,19 +209,6 @@ def test_a_histogram_is_released_for_valid_records_only(changes, message):
         plan_max_group_loss(objective, PrivacyBudget(1.0)).run(
             records().with_targets(**columns), Run(noise=NoiseSource(no_noise))
         )
-
-
-@pytest.mark.parametrize("relation", RECORD_RELATIONS)
-def test_descent_ascent_refuses_problems_of_larger_gradients(relation):
-    problem = group_problem()
-    rates = {"sampling_rate": 1.0, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
-    plan = plan_dp_sgda(
-        problem.constants, PrivacyBudget(1.0, 1e-6), n_steps=2, neighbouring=relation, n_public=40,
-        **rates,
-    )  # fmt: skip
-    plan.run(problem, Run())
-    with pytest.raises(ValueError, match="exceeds that of the plan"):
-        plan.run(group_problem(norm=1.1), Run(noise=NoiseSource(no_noise)))
 
 
 def test_a_stated_bilevel_plan_is_for_its_public_numbers():

@@ -22,7 +22,7 @@ from kept_order import modules_with_orders
 from laboratory import Laboratory
 from recorded_fits import every_case, record, recorded
 
-from skdp.algorithms import Plan, Result, dp_localized_gd, dp_sgd, dp_sgda
+from skdp.algorithms import Plan, Result, dp_localized_gd
 from skdp.algorithms.worst_group import margin_fits
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import GaussianMechanism, NoiseSource, calibrated_mechanism, random_order
@@ -36,11 +36,10 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
-from skdp.privacy.report import PrivacyReport, Release
+from skdp.privacy.report import PrivacyReport
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
-    BilinearProblem,
     FiniteSumProblem,
     LogisticLoss,
     Objective,
@@ -581,45 +580,17 @@ def descent(sampling_rate):
     return plan.releases[0], np.full(2, plan.mechanism.noise_scale), plan.mechanism.sensitivity
 
 
-def stochastic_descent(sampling_rate):
-    """Stochastic gradient descent."""
-    plan = dp_sgd(
-        Records(np.eye(6, 2), 1.0, targets=np.ones(6)), LogisticLoss(),
-        n_public=6, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0, clip_norm=0.5,
-    ).plan  # fmt: skip
-    release = Release("", "gaussian", 0.5, 1.0, 2, 6, "", plan.event)
-    return release, np.full(2, 1.0), 0.5
-
-
-def descent_ascent(sampling_rate):
-    """Stochastic gradient descent ascent, whose two blocks have noise of their own scales."""
-    rng = np.random.default_rng(0)
-    records = rng.normal(size=(6, 2, 2)), rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
-    problem = BilinearProblem(*records, (1.0, 2.0, 3.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
-    plan = dp_sgda(
-        problem, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0,
-        learning_rate_x=0.1, learning_rate_y=0.1,
-    ).plan  # fmt: skip
-    scales = np.repeat([plan.noise_scale_x, plan.noise_scale_y], 2)
-    return plan.releases[0], scales, plan.mechanism.sensitivity
-
-
 @pytest.mark.parametrize("sampling_rate", [1.0, 0.3])
-@pytest.mark.parametrize("algorithm", [descent, stochastic_descent, descent_ascent])
-def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate):
-    """Gradient methods that no estimator uses by default: number, scales and batches."""
+def test_draws_of_noisy_descent_are_those_of_its_events(sampling_rate):
+    """A gradient method that no estimator uses by default: number, scales and batches."""
     with Laboratory() as laboratory:
-        release, scales, sensitivity = algorithm(sampling_rate)
+        release, scales, sensitivity = descent(sampling_rate)
     draws = additive(laboratory)
     ((leaf, count),) = leaves(release.event)
-    assert count > 1
-    n_blocks, rest = divmod(len(draws), count)  # one draw for each block of variables
-    assert n_blocks == (2 if algorithm is descent_ascent else 1) and not rest
-    for step in zip(*[iter(draws)] * n_blocks, strict=True):
-        factors = np.concatenate([draw.factors for draw in step])
-        np.testing.assert_allclose(factors, scales, rtol=1e-12)
-        if n_blocks == 1:
-            assert step[0].mechanism.sensitivity == sensitivity
+    assert len(draws) == count > 1
+    for draw in draws:
+        np.testing.assert_allclose(draw.factors, scales, rtol=1e-12)
+        assert draw.mechanism.sensitivity == sensitivity
     batches = [draw for draw in laboratory.draws if draw.kind == "batch"]
     assert len(batches) == (count if sampling_rate < 1 else 0)
     assert {(draw.dimension, draw.rate) for draw in batches} <= {(6, sampling_rate)}

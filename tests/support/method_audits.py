@@ -39,9 +39,11 @@ from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticR
 from skdp.mechanisms import (
     GaussianMechanism,
     NoiseSource,
+    SampledGaussianMechanism,
     SphericalLaplaceMechanism,
     calibrated_mechanism,
 )
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.mechanisms.softmax import SoftmaxMechanism
 from skdp.methods import (
     Bilevel,
@@ -55,9 +57,9 @@ from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV, dp_cross_validate
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import GaussianEvent, flatten_event
+from skdp.privacy.events import GaussianEvent, Neighbouring, flatten_event
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records
+from skdp.problems import Design, LogisticLoss, Records
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -222,22 +224,22 @@ class _Softmax(_StandIn):
 
 
 @functools.cache
-def _sampled_plan(epsilon, delta):
-    module = importlib.import_module("skdp.algorithms.baselines.sgd")
-    return module.plan_dp_sgd(
-        PrivacyBudget(epsilon, delta), loss=HalfSquaredLoss(1.0), width=1, n_public=1,
-        sampling_rate=0.9, n_steps=1, average=False,
+def _sampled(epsilon, delta):
+    return SampledGaussianMechanism.calibrated(
+        PrivacyBudget(epsilon, delta), None, Neighbouring.ADD_REMOVE,
+        sensitivity=1.0, sampling_rate=0.9, n_steps=1,
     )  # fmt: skip
 
 
 class _SampledSum(_StandIn):
-    """One noisy gradient step whose batch holds the record with probability 0.9."""
+    """One noisy sum whose batch holds the record with probability 0.9."""
 
     def fit(self, X, y):
         # the guarantee is for added records: a row of zeros adds what no row adds
-        records = Records(X[:1] * (y[0] > 0), 1.0, 0.0).with_targets(y[:1])
-        plan = _sampled_plan(self.epsilon, self.delta)
-        self.coef_ = plan.run(records, Run(noise=self.noise)).point
+        mechanism = _sampled(self.epsilon, self.delta)
+        batch = poisson_sample(1, mechanism.sampling_rate, self.noise)
+        total = (X[:1] * (y[0] > 0))[batch].sum(axis=0)
+        self.coef_ = mechanism.release(total, self.noise)
         return self
 
 

@@ -121,8 +121,10 @@ def dp_localized_gd(
     ----------
     problem : Problem
         Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget, run
-        As in :func:`skdp.algorithms.dp_sgd`.
+    budget : PrivacyBudget, optional
+        Of the whole run, delta > 0. Either this or `noise_multiplier`.
+    run : Run, optional
+        Its `noise` draws batches and noise.
     **options
         Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
         must be a :class:`skdp.problems.FiniteSumProblem`, and every step uses a random batch.

@@ -131,7 +131,7 @@ class RGDAPlan(Plan):
             "neighbouring": self.neighbouring.value,
             "delta": self.delta,
             "n_public": self.n_public,
-            **{name: chosen[name] for name in ("n_steps", "period", "drift", "inner_steps")},
+            **{name: chosen[name] for name in ("n_steps", "period", "inner_steps")},
             **kinds,
             "clip_norm": self.ledger.clip,
             "clip_norm_difference": self.ledger.clip_difference,
@@ -174,15 +174,13 @@ class RGDAPlan(Plan):
         )
         estimate = _Estimate(oracle, data)
         best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
-        moved = 0.0
         for step in run.counted("noisy steps")(settings.n_steps):
-            refresh = settings.refreshes(step, moved, oracle.counts["refresh"])
-            y, before = self._dual(estimate, (outer.x, y), refresh), outer.x
+            refresh = step % settings.period == 0
+            y = self._dual(estimate, (outer.x, y), refresh)
             norm = float(np.linalg.norm(estimate.v))
             if norm < best[0]:
                 best = norm, (outer.x, y)
             outer.move(y, estimate.v)
-            moved = (0.0 if refresh else moved) + float(np.sum((outer.x - before) ** 2))
             total += outer.x if step >= first else 0.0
             if outer.is_done:
                 assert outer.anchor is not None

@@ -21,10 +21,6 @@ class RGDASettings:
         Outer steps.
     period : int, default=1
         Every `period`-th step releases gradients anew. 1: there are no differences.
-    drift : float, optional
-        Gradients are released anew once the squared steps of x since the last time add up to this,
-        in place of every `period`-th step. There are as many of them at most; differences are
-        charged for all steps but the first. Default: by `period`.
     inner_steps : int, default=1
         Ascent steps per outer step, each with a query; 1 for a linear dual.
     sampling_rate, sampling_rate_difference : float
@@ -66,7 +62,6 @@ class RGDASettings:
 
     n_steps: int
     period: int = 1
-    drift: float | None = None
     inner_steps: int = 1
     sampling_rate: float = 1.0
     sampling_rate_difference: float | None = None
@@ -94,7 +89,7 @@ class RGDASettings:
             object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("sampling_rate", "sampling_rate_difference"):
             self._check_real(name, 0.0, 1.0, "right")
-        for name in (*_POSITIVE, "clip_difference", "drift"):
+        for name in (*_POSITIVE, "clip_difference"):
             # wide, but products of them are far from the ends of double precision
             self._check_real(name, 1e-50, 1e50)
         self._check_real("share_y", 0.0, 1.0, "neither")
@@ -115,7 +110,7 @@ class RGDASettings:
     ) -> None:
         """Check a number, and keep it as a float; the optional ones may be None."""
         value = getattr(self, name)
-        if value is None and (name.endswith("_difference") or name == "drift"):
+        if value is None and name.endswith("_difference"):
             return
         check_real(name, value, low, high, closed=closed)
         object.__setattr__(self, name, float(value))
@@ -136,14 +131,4 @@ class RGDASettings:
     def n_queries(self) -> tuple[int, int]:
         """Largest numbers of released gradients and of released differences."""
         n_refresh = -(-self.n_steps // self.period)
-        fewest = n_refresh if self.drift is None else 1
-        return n_refresh, self.n_steps * self.inner_steps - fewest
-
-    def refreshes(self, step: int, moved: float, n_before: int) -> bool:
-        """Whether a step releases the gradient anew, by released numbers alone.
-
-        After `n_before` times, and squared steps of x of sum `moved` since the last one.
-        """
-        if self.drift is None:
-            return step % self.period == 0
-        return step == 0 or (moved >= self.drift and n_before < self.n_queries[0])
+        return n_refresh, self.n_steps * self.inner_steps - n_refresh

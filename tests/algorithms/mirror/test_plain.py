@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from skdp.algorithms import (
     Run,
     boosted_mirror_descent,
-    frank_wolfe,
     plan_anytime_mirror_descent,
     plan_bias_reduced_mirror_descent,
     plan_boosted_mirror_descent,
@@ -555,25 +554,6 @@ def test_clipping_of_entries():
     assert clipped_entries(twice, 1.0).toarray().tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert twice.nnz == 2
     assert clipped_entries(sp.csr_matrix(X), 1.0).toarray().tolist() == [[1.0, 0.0], [-1.0, 0.5]]
-
-
-def test_frank_wolfe_costs_its_draws_and_stays_in_the_ball():
-    problem = linear_case(n=5000)
-    result = frank_wolfe(problem, BUDGET, run=quiet(), n_rounds=10)
-    assert math.fsum(np.abs(result.point)) <= 2.0
-    assert result.point[0] > 0.5
-    assert tightest_epsilon(result.plan.event, 1e-6) <= 1.0
-    # a record moves the mean gradient by 2 L0 / n at most: a pair that almost attains it
-    X = np.ones((50, 1))
-    gradients = []
-    for y in (0.0, 1.0):
-        targets = np.zeros(50)
-        targets[0] = y
-        design = LinearDesign.of(LogisticLoss(), 50, 1, 8.0, 1.0)
-        small = LinearProblem(Records(X, 2.0, targets=targets), LogisticLoss(), design)
-        gradients.append(small.gradients((np.array([0]),), slice(0, 50))[0])
-    moved = np.abs(gradients[0] - gradients[1]).max()
-    assert 0.4 * design.oscillations[0] / 50 < moved <= design.oscillations[0] / 50
 
 
 def test_pure_budgets_are_split_plainly():
