@@ -1,4 +1,4 @@
-"""The public names of the package: what a module lists in ``__all__``, each once."""
+"""The public names of the package: what modules for users list in ``__all__``, each once."""
 
 import importlib
 import inspect
@@ -26,16 +26,17 @@ GROUPS = {
         "skdp.data",
         "skdp.utils",
     ),
-    "For researchers": (
-        "skdp.algorithms",
-        "skdp.algorithms.tuning",
-        "skdp.mechanisms",
-        "skdp.problems",
-        "skdp.solvers",
-        "skdp.solvers.saddle",
-    ),
+    "Solvers": ("skdp.solvers",),
 }
 MODULES = tuple(module for group in GROUPS.values() for module in group)
+#: For extensions: docs/develop says what is needed of them.
+EXTENSIONS = frozenset({
+    *("Attempt", "Certificate", "SaddlePoint", "SaddleSolver", "Solution", "CallableSaddleSolver"),
+    *("certifiable_saddle_accuracy", "certify", "certify_saddle", "resolve_solver"),
+    *("Solver", "solve_certified"),
+    *("GDA", "LSVRE", "AcceleratedSaddleSVRG", "BestResponse", "Catalyst", "Extragradient"),
+    *("MaximinAG2", "SaddleSAGA", "SaddleSVRG"),
+})  # fmt: skip
 #: Public, but in a module that needs an optional package.
 OPTIONAL = {"skdp.data": ("skdp.data.dask.DaskRecords",)}
 
@@ -56,10 +57,10 @@ class PublicName:
 
 
 def listed(module: str) -> Iterator[tuple[str, Any]]:
-    """What a module lists, the special names excepted."""
+    """What a module lists, the special names and those for extensions excepted."""
     imported = importlib.import_module(module)
     for name in imported.__all__:
-        if not name.startswith("__"):
+        if not name.startswith("__") and name not in EXTENSIONS:
             yield name, getattr(imported, name)
 
 

@@ -124,7 +124,10 @@ def module_page(module: str, names: list[PublicName]) -> str:
 def index_page() -> str:
     """The index of modules, by their readers."""
     text = heading("API reference")
-    text += "What a module lists is public; everything else may change in any release.\n\n"
+    text += (
+        "What these modules list is public; everything else may change in any release, also what\n"
+        ":doc:`extensions </develop/building_blocks>` use.\n\n"
+    )
     for group, modules in GROUPS.items():
         text += heading(group, "-") + ".. autosummary::\n\n"
         text += "".join(f"   {module}\n" for module in modules) + "\n"

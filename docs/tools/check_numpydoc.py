@@ -33,7 +33,7 @@ def has_attributes(value: object) -> bool:
 
 def findings() -> list[str]:
     """One line for each finding of these kinds."""
-    modules = {module for group in GROUPS if group != "For researchers" for module in GROUPS[group]}
+    modules = {module for group in GROUPS if group != "Solvers" for module in GROUPS[group]}
     lines = []
     for name in public_names():
         if name.module not in modules:
