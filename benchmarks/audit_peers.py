@@ -39,11 +39,6 @@ class OneFeature(BaseEstimator):
         return self
 
 
-def near_zero(outputs: np.ndarray) -> np.ndarray:
-    """Score outputs by how near to 0 they are."""
-    return -np.abs(outputs[:, 0])
-
-
 def main() -> None:
     """Print what the audit finds."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -54,7 +49,7 @@ def main() -> None:
     long, zero = np.array([[0.0], [NORM]]), np.zeros((2, 1))
     result = audit_estimator(
         OneFeature(), (long, y), (zero, y), options.runs, 0.99, epsilon=1.0, delta=0.0,
-        score=near_zero, n_jobs=options.jobs,
+        score=lambda outputs: -np.abs(outputs[:, 0]), n_jobs=options.jobs,
     )  # fmt: skip
     print(result)
     print("the claim is refuted" if result.refutes else "nothing was shown")

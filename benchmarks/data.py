@@ -18,21 +18,10 @@ __all__ = ["Dataset", "load", "numbers_and_codes"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Records of unit Euclidean norm (without the intercept) and what is public about them.
+    """Records of unit norm (without the intercept), public labels or range of y, and columns.
 
-    Attributes
-    ----------
-    name : str
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    classes : tuple or None
-        Public labels; None for regression.
-    target_range : tuple of two floats or None
-        Public range of y; None for classification.
-    n_numbers : int
-        The first columns are numbers, in [-1, 1] before rows are scaled.
-    blocks : tuple of int
-        Widths of the blocks of one-hot columns behind them; filled in where both kinds occur.
+    The first `n_numbers` columns are numbers, in [-1, 1] before rows are scaled; `blocks` has the
+    widths of the blocks of one-hot columns behind them, where both kinds occur.
     """
 
     name: str
@@ -198,26 +187,6 @@ def synthetic_regression(n: int = 10_000, d: int = 20) -> Dataset:
     y = np.sqrt(0.76 * d) * X @ (direction / np.linalg.norm(direction))
     y += np.sqrt(0.24) * rng.standard_normal(n)
     return Dataset(f"linear, d = {d}", X, y, target_range=(-3.0, 3.0))
-
-
-def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
-    """A sum of curves and of the effects of one category, half of the variance not noise."""
-    rng = np.random.default_rng(0)
-    numbers = rng.uniform(-1.0, 1.0, (n, 5))
-    category = rng.integers(0, 4, n)
-    signal = (
-        np.sin(3.0 * numbers[:, 0])
-        + 2.0 * numbers[:, 1] ** 2
-        + np.exp(numbers[:, 2])
-        - np.abs(numbers[:, 3])
-        + np.array([0.0, 0.5, 1.0, -0.5])[category]
-    )
-    y = signal + rng.standard_normal(n) * signal.std()
-    X = np.hstack([numbers, category[:, None] == np.arange(4)])
-    return Dataset(
-        "synthetic_additive", _unit_rows(X) if unit_rows else X, y, target_range=(-5.0, 8.0),
-        n_numbers=5, blocks=(4,),
-    )  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------- given as files

@@ -1,6 +1,6 @@
 """One fit of DP-EBM and its predictions: ``python dp_ebm.py IN.npz OUT.npy EPSILON DELTA SEED``.
 
-With a last argument ``scores`` the output of a classifier is the probability of its second class.
+The output of a classifier is the probability of its second class.
 
 It runs in an environment of its own with ``interpret-core`` and imports nothing of skdp. `IN.npz`
 holds ``numbers`` and ``numbers_test`` (in [-1, 1]), ``codes`` and ``codes_test`` (categories, -1
@@ -20,11 +20,6 @@ import numpy as np
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--version"]:
-        import interpret
-
-        print(interpret.__version__)
-        return
     given, path = np.load(sys.argv[1]), sys.argv[2]
     epsilon, delta, seed = float(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
     settings = (given["target_range"], epsilon, delta, seed)
@@ -33,7 +28,7 @@ def main() -> None:
         warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
         model.fit(columns(given["numbers"], given["codes"]), given["y"])
     X_test = columns(given["numbers_test"], given["codes_test"])
-    if sys.argv[6:] == ["scores"] and hasattr(model, "predict_proba"):
+    if hasattr(model, "predict_proba"):
         np.save(path, model.predict_proba(X_test)[:, 1])
     else:
         np.save(path, model.predict(X_test))

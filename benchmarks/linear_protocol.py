@@ -66,19 +66,10 @@ def metrics_of(dataset: Dataset) -> tuple[str, ...]:
 
 
 def score(split: Split, predicted: np.ndarray) -> dict[str, np.ndarray]:
-    """Score predictions of one or many models.
+    """Accuracy, ROC AUC (one against the rest, mean over the classes) and log loss, or R2.
 
-    Parameters
-    ----------
-    split : Split
-    predicted : ndarray
-        Probabilities of shape (n_test, n_classes) or (n_test, n_classes, n_models), or numbers of
-        shape (n_test,) or (n_test, n_models), which are clipped to the public range.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_models,)
-        Accuracy, ROC AUC (one against the rest, mean over the classes) and log loss, or R2.
+    `predicted` has probabilities of shape (n_test, n_classes[, n_models]), or numbers of shape
+    (n_test[, n_models]), which are clipped to the public range; each score has shape (n_models,).
     """
     y, classes = split.y_test, split.dataset.classes
     if classes is None:

@@ -7,20 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 
-from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_MODEL, DP_SGD_OTHERS, DP_SGD_SET
+from benchmarks.linear_peers import CONSTANT, DP_SGD_BEST, DP_SGD_OTHERS
 from benchmarks.linear_protocol import KEYS, SIGNIFICANT
 from benchmarks.tables import standard_error
 
 OURS, OURS_PURE = "skdp", "skdp, delta=0"
-#: Models without privacy, of which there is one row for all cells.
-LEVELS = {"no_privacy": "no privacy", "constant": "constant"}
-#: The budget that stands for no noise to speak of.
-LIMIT = 1e6
 ABOVE, LEVEL, BELOW = "above", "level", "below"
 #: Peers with the guarantee of our models with delta = 0.
 PURE = ("diffprivlib",)
-#: DP-SGD with less of a choice, which is compared with its best setting per cell and score.
-LESS_CHOICE = (DP_SGD_MODEL, DP_SGD_SET, DP_SGD_OTHERS)
 
 
 def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
@@ -28,7 +22,7 @@ def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
 
     `difference` is the mean over seeds of our score minus the method's, or the other way
     round for the log loss, so that above 0 ours is better; `ours` says which of ours. Rows of ours
-    have the differences to the models without privacy and to the constant instead.
+    have the difference to the constant instead.
     """
     table = pd.concat([ours, peers], ignore_index=True)
     order = {name: i for i, name in enumerate(table["dataset"].drop_duplicates())}
@@ -43,14 +37,12 @@ def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
         out |= {"n_seeds": len(scores), "mean": scores.mean(), "se": standard_error(scores)}
         if mine is not None and method not in (OURS, OURS_PURE):
             out |= paired(mine["scores"], scores, metric) | {"ours": base}
-        if method == OURS:
-            for name_of, level in LEVELS.items():
-                other = found.get((name, "", math.inf, level, metric))
-                if other is not None:
-                    difference = paired(scores, other["scores"], metric)
-                    out[f"over_{name_of}"] = difference["difference"]
-                    out[f"over_{name_of}_se"] = difference["difference_se"]
-        if method in LESS_CHOICE:
+        other = found.get((name, "", math.inf, CONSTANT, metric))
+        if method == OURS and other is not None:
+            difference = paired(scores, other["scores"], metric)
+            out["over_constant"] = difference["difference"]
+            out["over_constant_se"] = difference["difference_se"]
+        if method == DP_SGD_OTHERS:  # beside its best setting per cell and score
             best = found[name, relation, epsilon, DP_SGD_BEST, metric]
             difference = paired(scores, best["scores"], metric)
             out["over_best"] = difference["difference"]

@@ -4,7 +4,7 @@ A case is a module of `benchmarks/cases` with
 
 - ``run(options) -> iterable of dicts``: the rows of its table; `options` are the parsed arguments;
 - ``SHOWN`` or ``summarise(table) -> str``: the columns, or the few lines, that are printed;
-- ``plot(table) -> figure`` (optional); ``FROM_SCORES`` if ``run`` makes the table from other files;
+- ``FROM_SCORES`` (optional) if ``run`` makes the table from other files;
 - ``page(table) -> str`` (optional): a page of the documentation, or its part ``MARK``.
 """
 
@@ -59,12 +59,9 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         choices=["skdp", "peers"],
-        help="linear_table, synthetic: fit this side alone, and keep the results of the other",
+        help="linear_table: fit this side alone, and keep the results of the other",
     )
-    parser.add_argument(
-        "--ebm-python", metavar="PATH", help="with interpret-core (nonlinear, tabular)"
-    )
-    parser.add_argument("--dpmm-python", metavar="PATH", help="Python that has dpmm (synthetic)")
+    parser.add_argument("--ebm-python", metavar="PATH", help="with interpret-core (tabular)")
     parser.add_argument(
         "--side", action="append", metavar="LABEL:KEY=VALUE,...", help="suite: what is compared"
     )
@@ -80,7 +77,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
 
 
 def run_case(name: str, case: ModuleType, options: argparse.Namespace) -> None:
-    """Run or read one case: write its table, its picture and its page, print a summary."""
+    """Run or read one case: write its table and its page, print a summary."""
     import pandas as pd
 
     from benchmarks import tables
@@ -91,11 +88,6 @@ def run_case(name: str, case: ModuleType, options: argparse.Namespace) -> None:
     else:
         table = pd.DataFrame(reported(name, case.run(options)))
         tables.write(table, path, options)
-    if hasattr(case, "plot"):
-        import matplotlib
-
-        matplotlib.use("Agg")
-        case.plot(table).savefig(path.with_suffix(".png"), dpi=100)
     if options.page is not None:
         tables.write_page(options.page, case.page(table), getattr(case, "MARK", None))
     print(f"\n=== {name}: {len(table)} rows, {time.perf_counter() - start:.0f} s\n")

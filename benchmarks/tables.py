@@ -70,14 +70,6 @@ def standard_error(values: Any) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
-def slope(x: Any, y: Any) -> float:
-    """Return the least-squares slope on logarithms; NaN if a value is not positive."""
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if len(y) < 2 or not (y > 0).all():
-        return math.nan
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
 def in_turn(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, np.ndarray]:
     """Return wall and processor seconds of each work, shape (rounds, 2).
 

@@ -44,6 +44,10 @@ class Workload:
     dtype: str = "float64"
     solver: str = "auto"
 
+    @property
+    def name(self) -> str:
+        return self.model if self.n_classes == 2 else f"{self.model}, {self.n_classes} classes"
+
 
 WORKLOADS = (
     *(
@@ -100,7 +104,7 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
     if alpha == "auto":
         to_default = float(np.median(seconds["skdp"][:, 1] / seconds["default"][:, 1]))
     return {
-        "model": work.model if work.n_classes == 2 else f"{work.model}, {work.n_classes} classes",
+        "model": work.name,
         "layout": "dense" if work.density == 1 else f"CSR, {work.density:.1%} non-zero",
         **{"dtype": work.dtype, "n": work.n, "d": work.d, "alpha_given": alpha, "alpha": used},
         **{"method": method, "solver": work.solver, "epsilon": 1.0, "repeats": work.repeats},
@@ -123,6 +127,7 @@ def problem(work: Workload) -> tuple[Any, np.ndarray]:
     else:
         X = sp.random(work.n, work.d, work.density, format="csr", random_state=rng)
         X.data *= 2.0 / np.sqrt(work.density * work.d) * 0.4
+        X = X.astype(work.dtype)
     scores = X @ rng.standard_normal((work.d, max(1, work.n_classes - 1)))
     scores = 4.0 * (scores - scores.mean(axis=0)) / scores.std(axis=0)
     if work.model == "ridge":

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import data, figures, linear_peers, models
-from benchmarks.linear_page import LINEAR, losses, page, summary
+from benchmarks import data, linear_peers, models
+from benchmarks.linear_page import losses, page, summary
 from benchmarks.linear_protocol import (
     DELTA,
     EPSILONS,
@@ -29,9 +29,9 @@ from benchmarks.linear_protocol import (
     n_seeds,
     read,
 )
-from benchmarks.linear_report import LIMIT, OURS, OURS_PURE, compare
+from benchmarks.linear_report import OURS, OURS_PURE, compare
 
-__all__ = ["page", "plot", "run", "summarise"]
+__all__ = ["page", "run", "summarise"]
 
 FROM_SCORES = True
 
@@ -70,7 +70,7 @@ def add_ours(
     scores: Scores, dataset: data.Dataset, seeds: int, epsilons: tuple[float, ...]
 ) -> None:
     """Fit and score the default estimators, with delta = 0 too."""
-    cells = [(relation, epsilon) for relation in RELATIONS for epsilon in (*epsilons, LIMIT)]
+    cells = [(relation, epsilon) for relation in RELATIONS for epsilon in epsilons]
     scores.add_method(dataset, OURS, lambda s, r, e: fit(s, r, e, DELTA), cells, seeds)
     pure = [(REPLACE_ONE, epsilon) for epsilon in epsilons]
     scores.add_method(dataset, OURS_PURE, lambda s, r, e: fit(s, r, e, 0.0), pure, seeds)
@@ -84,14 +84,3 @@ def fit(split: Split, relation: str, epsilon: float, delta: float) -> np.ndarray
 
 def summarise(table: pd.DataFrame) -> str:
     return f"{summary(table)}\n{losses(table)}"
-
-
-def plot(table: pd.DataFrame) -> Any:
-    """Draw the cells of add/remove, which all peers but diffprivlib have."""
-    shown = table[table["metric"].isin(("accuracy", "R2")) & (table["epsilon"] != LIMIT)]
-    shown = shown[shown["relation"] != REPLACE_ONE]
-    names = (OURS, *LINEAR, "DP-EBM", linear_peers.NO_PRIVACY, linear_peers.CONSTANT)
-    styles = {name: (f"C{i}", "-") for i, name in enumerate(names)}
-    return figures.curves(
-        *(shown, "epsilon", "mean", "dataset", "method"), error="se", styles=styles
-    )

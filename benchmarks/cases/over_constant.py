@@ -185,17 +185,7 @@ def above(mean: float, worst: float) -> bool:
 
 
 class Trial:
-    """Training and new records of a configuration, and what is compared on them.
-
-    Attributes
-    ----------
-    y : ndarray of shape (n,)
-        Targets of the training records.
-    constant : float
-        Value, or log odds, of the constant.
-    parts : dict of str to ndarray of shape (N_NEW, 2)
-        Weights of new records as positives and as negatives.
-    """
+    """Training and new records of a configuration; `parts` has weights of both labels by part."""
 
     def __init__(self, cell: Cell, seed: int) -> None:
         rng = np.random.default_rng([seed, cell.n, round(1e3 * cell.epsilon)])
@@ -272,12 +262,6 @@ class Trial:
         if self.is_ridge:
             return np.repeat(((values - self.new.means) ** 2 + SPREAD**2)[:, None], 2, axis=1)
         return np.column_stack([np.logaddexp(0.0, -values), np.logaddexp(0.0, values)])
-
-
-def excesses(cell: Cell, seed: int) -> dict[str, float]:
-    """Return the excess of one fit over the constant in each part."""
-    trial = Trial(cell, seed)
-    return trial.excess(trial.predicted(cell.epsilon))
 
 
 SHOWN = ["family", "kind", "width", "n", "epsilon", "model", "all", "part", "mean", "worst"]

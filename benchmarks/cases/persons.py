@@ -1,4 +1,4 @@
-"""Persons with several records, and costs of classes: ours, the usual ways, and no privacy.
+"""Persons with several records: ours, the usual ways, and no privacy.
 
 Simulated data, test records of other persons, each person with a weight of 1. "one record": one
 random record per person and no ids, which is private for persons, too. "group privacy": all records
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
+from sklearn.metrics import log_loss, r2_score
 
 from benchmarks import tables
 from skdp import DPLogisticRegression, DPRidge
@@ -34,75 +34,27 @@ FAMILIES = (
     ("log-normal", 2000, 4.0, 0.5),
     ("log-normal", 500, 4.0, 0.5),
 )
-#: Records and share of positives, at epsilon 1.
-RARE = ((20_000, 0.1), (20_000, 0.05), (20_000, 0.02), (5000, 0.05), (2000, 0.1), (2000, 0.05))
-#: Distances to no privacy that a prototype had on a draw of its own of these families.
-AIMS = {
-    ("1-50, 0.05 between", 500, 1.0, "log loss"): 0.025,
-    ("1-50, 0.05 between", 500, 1.0, "R2"): 0.010,
-    ("log-normal, 0.5 between", 500, 1.0, "log loss"): 0.025,
-    ("log-normal, 0.5 between", 2000, 1.0, "log loss"): 0.0050,
-    ("log-normal, 0.5 between", 2000, 1.0, "R2"): 0.0013,
-    ("log-normal, 0.5 between", 2000, 4.0, "log loss"): 0.0016,
-    ("log-normal, 0.5 between", 2000, 4.0, "R2"): 0.0029,
-    ("10% positives", 20_000, 1.0, "balanced accuracy"): 0.004,
-    ("5% positives", 20_000, 1.0, "balanced accuracy"): 0.004,
-    ("2% positives", 20_000, 1.0, "balanced accuracy"): 0.004,
-    ("5% positives", 5000, 1.0, "balanced accuracy"): 0.0088,
-    ("10% positives", 2000, 1.0, "balanced accuracy"): 0.0150,
-    ("5% positives", 2000, 1.0, "balanced accuracy"): 0.0619,
-}
 WEIGHTS = np.array([1.2, -1.0, 0.8, 0.6, -0.4, 0.3, 0.0, 0.0])
 BOUND, DELTA = 6.0, 1e-6
-SHOWN = ["family", "n", "epsilon", "score", "distance", "error", "aim", "behind"]
+WAYS = ["persons", "at most 1/4", "one record", "group privacy", "none"]
+SHOWN = ["family", "n", "epsilon", "score", *WAYS]
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     seeds = 2 if options.quick else options.seeds
     for family in FAMILIES[:1] if options.quick else FAMILIES:
         yield from longitudinal(*family, seeds)
-    for n, share in RARE[-1:] if options.quick else RARE:
-        found = pd.DataFrame([costs(n, share, seed) for seed in range(seeds)])
-        yield row(f"{share:.0%} positives", n, 1.0, "balanced accuracy", found, "shift")
-
-
-def row(
-    family: str, n: int, epsilon: float, score: str, found: pd.DataFrame, ours: str
-) -> dict[str, Any]:
-    """Means over seeds, how far ours is from no privacy, and what it is behind.
-
-    By more than two standard errors: of the other ways, and of the aim.
-    """
-    found = found if score != "log loss" else -found
-    others = found.columns.drop([ours, "none"])
-    gaps = {name: found[ours] - found[name] for name in others}
-    distance, aim = found["none"] - found[ours], AIMS.get((family, n, epsilon, score), np.nan)
-    gaps["aim"] = aim - distance
-    return {
-        "family": family,
-        "n": n,
-        "epsilon": epsilon,
-        "score": score,
-        **found.mean().abs().to_dict(),
-        "distance": distance.mean(),
-        "error": tables.standard_error(distance),
-        "aim": aim,
-        "behind": ", ".join(
-            name
-            for name, gap in gaps.items()
-            if gap.mean() + 2.0 * tables.standard_error(gap) < -1e-6  # not rounding
-        ),
-    }
 
 
 def longitudinal(
     numbers: str, n: int, epsilon: float, between: float, seeds: int
 ) -> Iterator[dict[str, Any]]:
-    """Both scores of one family."""
+    """Both scores of one family, means over seeds."""
     found = [one_split(numbers, n, epsilon, between, seed) for seed in range(seeds)]
     for score in ("log loss", "R2"):
-        of_score = pd.DataFrame([each[score] for each in found])
-        yield row(f"{numbers}, {between:g} between", n, epsilon, score, of_score, "persons")
+        means = pd.DataFrame([each[score] for each in found]).mean().to_dict()
+        cell = {"family": f"{numbers}, {between:g} between", "n": n, "epsilon": epsilon}
+        yield cell | {"score": score} | means
 
 
 def persons(
@@ -158,58 +110,14 @@ def one_split(
     return found
 
 
-def imbalanced(
-    rng: np.random.Generator, n: int, share: float, d: int = 10
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two normal laws of equal covariance."""
-    y = (rng.random(n) < share).astype(int)
-    X = (rng.normal(size=(n, d)) + 0.56 * y[:, None]) / (1.95 * np.sqrt(d))
-    return X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None], y
-
-
-def costs(n: int, share: float, seed: int) -> dict[str, float]:
-    """Balanced accuracies with costs that balance the classes."""
-    rng = np.random.default_rng(seed)
-    (X, y), (seen, labels) = imbalanced(rng, n, share), imbalanced(rng, 40_000, share)
-    given: dict[str, Any] = {"data_norm": 1.0, "classes": [0, 1], "random_state": seed}
-    ratio = share / (1.0 - share)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of noise that is large
-        models = {
-            "shift": DPLogisticRegression(class_weight="balanced", **given).fit(X, y),
-            "weights": DPLogisticRegression(weight_bound=1.0, **given).fit(
-                X, y, sample_weight=np.where(y, 1.0, ratio)
-            ),
-            "none": LogisticRegression(C=1e3, class_weight="balanced").fit(X, y),
-        }
-    return {
-        name: balanced_accuracy_score(labels, model.predict(seen)) for name, model in models.items()
-    }
-
-
 def page(table: pd.DataFrame) -> str:
-    """Return the tables of docs/benchmarks/persons.md."""
-    is_rare = table["score"] == "balanced accuracy"
-    ways = ["persons", "at most 1/4", "one record", "group privacy", "none"]
-    parts = []
-    for part, columns, title in (
-        (table[~is_rare], ways, "records per person"),
-        (table[is_rare], ["shift", "weights", "none"], "records"),
-    ):
-        names = ["n", "epsilon", "score"]
-        rows = [
-            (
-                *(row.family, row.n, f"{row.epsilon:g}", row.score),
-                *(f"{row[c]:.3f}" for c in columns),
-                f"{row.distance:.4f} ({row.error:.4f})",
-                "" if np.isnan(row.aim) else f"{row.aim:.4f}",
-                row.behind,
-            )
-            for _, row in part.iterrows()
-        ]
-        heads = [title, *names, *columns[:-1], "no privacy", "distance", "aim", "behind"]
-        parts += [*tables.markdown(heads, rows), ""]
-    return "\n".join(parts)
+    """Return the table of docs/benchmarks/persons.md."""
+    heads = ["records per person", "n", "epsilon", "score", *WAYS[:-1], "no privacy"]
+    rows = [
+        (row.family, row.n, f"{row.epsilon:g}", row.score, *(f"{row[way]:.3f}" for way in WAYS))
+        for _, row in table.iterrows()
+    ]
+    return "\n".join(tables.markdown(heads, rows))
 
 
 MARK = "persons table"

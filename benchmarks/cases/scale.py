@@ -17,13 +17,13 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import threadpoolctl
 
-from benchmarks.cases.memory import resident_bytes
 from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
 from skdp.data import ArrayRecords, ChunkSource, ParquetRecords
 
@@ -160,7 +160,7 @@ def cpu_of_workers(client: Any) -> float:
 def resident_growth() -> Iterator[list[float]]:
     """Yield a list that has the growth of the anonymous resident set at the end."""
     done, found = threading.Event(), [float("nan")]
-    first = resident_bytes("RssAnon")
+    first = resident_bytes()
     if first is None:
         yield found
         return
@@ -168,7 +168,7 @@ def resident_growth() -> Iterator[list[float]]:
 
     def watch() -> None:
         while not done.wait(0.005):
-            peak[0] = max(peak[0], resident_bytes("RssAnon") or 0)
+            peak[0] = max(peak[0], resident_bytes() or 0)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -178,6 +178,15 @@ def resident_growth() -> Iterator[list[float]]:
         done.set()
         watcher.join()
         found[0] = float(peak[0] - first)
+
+
+def resident_bytes() -> int | None:
+    """Size of the anonymous resident set, where Linux tells it."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), None)
 
 
 def summarise(table: pd.DataFrame) -> str:

@@ -11,20 +11,15 @@ records for marginals, its split for classifiers); without it simulated data. Al
   the records, on the same one-hot columns;
 - "small": both methods of ``DPSyntheticData`` on random tables of six columns with 5760
   combinations; "mirror_descent" also with ``delta=0``.
-
-MST of dpmm (``--dpmm-python``, ``synthetic_peer.py``) is private for add/remove neighbours, with
-less noise than replace-one neighbours need. ``--only skdp`` leaves it out and keeps its rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import tempfile
+import math
 import warnings
-from collections.abc import Iterator
-from itertools import product
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -33,17 +28,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
-from benchmarks import figures, tables
-from benchmarks.marginal_baselines import consistent, gaussian_histograms, marginals, mean_distance
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.synthetic import DPSyntheticData
 
 DELTA = 1e-6
 COLUMNS = ["age", "workclass", "education", "marital_status", "occupation", "relationship"]
 COLUMNS += ["race", "sex", "income"]
-
-
-PEER = Path(__file__).resolve().parents[1] / "synthetic_peer.py"
+Tables = dict[tuple[int, int], np.ndarray]
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -51,43 +43,10 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.adult is not None and not options.quick:
         frame = adult(options.adult)
     epsilons, seeds = ((1.0,), 1) if options.quick else ((0.3, 1.0, 3.0, 10.0), 3)
-    if options.only is not None:
-        yield from kept(options.out / "synthetic.csv", is_peer=options.only == "skdp")
-    if options.only != "peers":
-        for epsilon, seed in product(epsilons, range(seeds)):
-            common = {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
-            yield from (row | common for row in rows_of(frame, epsilon, seed))
-        yield from small_tables(options.quick)
-    if options.only != "skdp" and options.dpmm_python is not None:
-        yield from peers(frame, options.dpmm_python)
-
-
-def kept(path: Path, is_peer: bool) -> list[dict[str, Any]]:
-    """Rows of earlier results: those of the peer, or the others."""
-    columns = ["part", "method", "value", "n", "epsilon", "seed", "delta"]
-    table = tables.read(path)[columns]
-    return list(table[table["method"].str.startswith("MST") == is_peer].to_dict("records"))
-
-
-def peers(frame: pd.DataFrame, python: str) -> Iterator[dict[str, Any]]:
-    """Distances of samples of MST at epsilon 1 and 3; a run takes minutes."""
-    command = [python, str(PEER), "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    table = frame.drop(columns="test")
-    categories = {column: sorted(table[column].unique()) for column in table}
-    sizes = [len(values) for values in categories.values()]
-    given = codes(table, categories)
-    exact = marginals(given, sizes)
-    row = {"part": "marginals", "method": f"MST of dpmm {done.stdout.strip()}, sample"}
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npy")
-        np.savez(source, codes=given, sizes=np.array(sizes))
-        for epsilon in (1.0, 3.0):
-            command = [python, str(PEER), str(source), str(target), "mst"]
-            subprocess.run([*command, str(epsilon), str(DELTA), "0"], check=True)
-            value = mean_distance(exact, marginals(np.load(target), sizes))
-            more = {"value": value, "n": len(table), "epsilon": epsilon, "seed": 0, "delta": DELTA}
-            yield row | more
+    for epsilon, seed in product(epsilons, range(seeds)):
+        common = {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
+        yield from (row | common for row in rows_of(frame, epsilon, seed))
+    yield from small_tables(options.quick)
 
 
 def small_tables(quick: bool) -> Iterator[dict[str, Any]]:
@@ -195,6 +154,63 @@ def codes(table: pd.DataFrame, categories: dict[str, list[str]]) -> np.ndarray:
     return np.column_stack([np.searchsorted(categories[name], table[name]) for name in table])
 
 
+# ---------------------------------------------------------------- marginals of pairs of columns
+
+
+def marginals(codes: np.ndarray, sizes: Sequence[int]) -> Tables:
+    """Shares of all pairs of columns."""
+    tables = {}
+    for a, b in combinations(range(len(sizes)), 2):
+        cells = codes[:, a] * sizes[b] + codes[:, b]
+        counts = np.bincount(cells, minlength=sizes[a] * sizes[b])
+        tables[a, b] = counts.reshape(sizes[a], sizes[b]) / len(codes)
+    return tables
+
+
+def mean_distance(one: Tables, other: Tables) -> float:
+    """Mean total-variation distance of the marginals."""
+    return float(np.mean([0.5 * np.abs(one[key] - other[key]).sum() for key in one]))
+
+
+def gaussian_histograms(
+    exact: Tables, n_records: int, epsilon: float, delta: float, rng: np.random.Generator
+) -> Tables:
+    """Measure all marginals with Gaussian noise (replace-one neighbours); project each."""
+    sensitivity = math.sqrt(2.0 * len(exact)) / n_records
+    scale = sensitivity * gaussian_noise_multiplier(epsilon, delta)
+    noisy = {key: table + scale * rng.standard_normal(table.shape) for key, table in exact.items()}
+    return {key: simplex(table) for key, table in noisy.items()}
+
+
+def consistent(tables: Tables, rounds: int = 30) -> Tables:
+    """Make marginals agree on single columns, and project them, in turn.
+
+    The single columns that all agree on are weighted by the inverse variances of sums of equally
+    noisy cells.
+    """
+    columns = sorted({c for key in tables for c in key})
+    for _ in range(rounds):
+        for c in columns:
+            own = [key for key in tables if c in key]
+            sums = [tables[key].sum(axis=1 - key.index(c)) for key in own]
+            widths = [tables[key].shape[1 - key.index(c)] for key in own]
+            weights = np.array([1.0 / width for width in widths])
+            agreed = np.average(sums, axis=0, weights=weights)
+            for key, total, width in zip(own, sums, widths, strict=True):
+                shift = np.expand_dims((agreed - total) / width, 1 - key.index(c))
+                tables = {**tables, key: tables[key] + shift}
+        tables = {key: simplex(table) for key, table in tables.items()}
+    return tables
+
+
+def simplex(table: np.ndarray) -> np.ndarray:
+    """Project onto the distributions, in Euclidean distance."""
+    ordered = np.sort(table.ravel())[::-1]
+    excess = np.cumsum(ordered) - 1.0
+    last = np.flatnonzero(ordered * np.arange(1, len(ordered) + 1) > excess)[-1]
+    return np.maximum(table - excess[last] / (last + 1), 0.0)
+
+
 def summarise(table: pd.DataFrame) -> str:
     is_small = table["part"] == "small"
     indices = (["part", "method"], ["part", "n", "method", "delta"])
@@ -205,8 +221,3 @@ def summarise(table: pd.DataFrame) -> str:
         for part, index in zip((table[~is_small], table[is_small]), indices, strict=True)
         if len(part)
     )
-
-
-def plot(table: pd.DataFrame) -> Any:
-    shown = table[table["part"] != "small"]
-    return figures.curves(shown, "epsilon", "value", "part", "method", log="xy")

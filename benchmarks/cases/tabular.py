@@ -15,21 +15,25 @@ from __future__ import annotations
 
 import argparse
 import math
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from benchmarks import data, models
 from benchmarks.cases import linear_real
-from benchmarks.cases.nonlinear import fit_dp_ebm, splines
 from benchmarks.data import Dataset, numbers_and_codes
 from benchmarks.linear_protocol import ADD_REMOVE, DELTA, EPSILONS, REPLACE_ONE, Split, splits
+from skdp.preprocessing import BoundedSplineTransformer
 from skdp.tabular import DPTabularClassifier, DPTabularRegressor
 
 #: Tables of R of some thousand records and mixed columns, by their files.
@@ -37,6 +41,7 @@ TABLES = (
     *("Ecdat/Hdma", "survival/flchain", "COUNT/rwm1984", "Ecdat/HI", "Ecdat/MedExp", "Ecdat/Star"),
     *("car/SLID", "ggplot2/diamonds", "Ecdat/Computers", "Ecdat/Wages"),
 )
+DP_EBM = Path(__file__).resolve().parents[1] / "dp_ebm.py"
 PLANNED, PEER, BOOSTING = "planned", "DP-EBM", "no privacy, boosting"
 
 
@@ -75,7 +80,7 @@ def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
     """Numbers in [-1, 1] and one-hot columns, rows not scaled."""
     if options.quick:
         yield data.diabetes(unit_rows=False)
-        yield data.synthetic_additive(300, unit_rows=False)
+        yield data.breast_cancer(unit_rows=False)
         return
     if options.adult is not None:
         yield data.read_adult_in_short(options.adult, unit_rows=False)
@@ -93,7 +98,7 @@ def scored(
     """Fit one model; return its score and its number of features."""
     dataset = split.dataset
     if method == PEER:
-        predicted = fit_dp_ebm(options.ebm_python, "scores", epsilon, split)
+        predicted = fit_dp_ebm(options.ebm_python, epsilon, split)
         return score(split, predicted), 0
     if method in ("linear", "splines"):
         maker = Normalizer() if method == "linear" else splines(dataset)
@@ -109,6 +114,33 @@ def scored(
     model = planned(dataset, epsilon, relation, len(split.y), split.seed).fit(X, split.y)
     n_features = model.privacy_.plan["features"]["n_features"]
     return score(split, scores_of(model, X_test)), n_features
+
+
+def splines(dataset: Dataset) -> Any:
+    """The recipe of docs/guide/splines.md: every column has the same share of a unit row."""
+    numbers = list(range(dataset.n_numbers))
+    columns = ColumnTransformer(
+        [("splines", BoundedSplineTransformer((-1, 1), 5), numbers)],
+        remainder="passthrough",
+        transformer_weights={"splines": len(numbers) ** 0.5},
+        sparse_threshold=0,
+    )
+    return make_pipeline(columns, Normalizer())
+
+
+def fit_dp_ebm(python: str, epsilon: float, split: Split) -> np.ndarray:
+    """DP-EBM on numbers and categories, in a process of another environment."""
+    numbers, codes = numbers_and_codes(split.dataset, split.X)
+    numbers_test, codes_test = numbers_and_codes(split.dataset, split.X_test)
+    with tempfile.TemporaryDirectory() as folder:
+        given, predicted = Path(folder, "given.npz"), Path(folder, "predicted.npy")
+        np.savez(
+            given, numbers=numbers, codes=codes, numbers_test=numbers_test, codes_test=codes_test,
+            y=split.y, target_range=np.array(split.dataset.target_range or ()),
+        )  # fmt: skip
+        command = [python, DP_EBM, given, predicted, epsilon, DELTA, split.seed]
+        subprocess.run([str(part) for part in command], check=True)
+        return np.load(predicted)
 
 
 def planned(dataset: Dataset, epsilon: float, relation: str, n: int, seed: int) -> Any:

@@ -17,9 +17,7 @@ Methods
 - ``no privacy``: the largest loss of a group in the training records minimised exactly.
 
 All budgets are (epsilon, 1e-6) under replace-one neighbours. Differences are paired over the seeds;
-``_error`` is a standard error. The part ``time`` fits in turn in one process, against
-scikit-learn's LogisticRegression. ``--page docs/benchmarks/worst_group.md`` writes the table
-into the page.
+``_error`` is a standard error.
 """
 
 from __future__ import annotations
@@ -28,22 +26,31 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks import data as prepared
-from benchmarks import figures, groups, tables
-from benchmarks.groups import Data
+from benchmarks import tables
 from benchmarks.sgda import dp_sgda
 from skdp.linear_model import DPLogisticRegression
-from skdp.problems import LogisticLoss, MaxGroupLossProblem
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    GroupWeights,
+    LogisticLoss,
+    MaxGroupLossProblem,
+    Records,
+)  # fmt: skip
 from skdp.robust import DPMaxGroupLossClassifier
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
+#: Of the minimax model and of DP-SGDA: value of the constant feature, and both penalties.
+INTERCEPT, ALPHA = 0.1, 1e-4
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 #: At most; eight for the larger data sets.
 SEEDS = {"groups, n = 8 000": 10}
@@ -56,14 +63,60 @@ SCORES = ("worst_log_loss", "worst_accuracy", "log_loss", "accuracy")
 RARE = (0.83, 0.15, 0.01, 0.01)
 #: Steps of DP-SGDA with all records, and learning rates of the model and of the weights.
 N_STEPS, RATES = 50, tuple(product((2.0, 5.0, 15.0), (0.1, 0.3)))
-#: Per cent of the adult population by sex and race, to whole numbers: public.
-ADULT_SHARES = {
-    "Female Black": 6, "Female White": 42, "Female other": 3, "Male Black": 5, "Male White": 41,
-    "Male other": 3,
+#: Shares of the adults that the survey of 1994 asked, to whole per cents: public.
+SHARES = {
+    "Female Black": 0.05, "Female White": 0.26, "Female other": 0.02, "Male Black": 0.05,
+    "Male White": 0.59, "Male other": 0.03,
 }  # fmt: skip
-#: Per cent of the adults that the survey of 1994 asked, to whole numbers.
-SURVEY_SHARES = {**ADULT_SHARES, "Female Black": 5, "Female White": 26, "Female other": 2}
-SURVEY_SHARES["Male White"] = 59
+
+
+@dataclass(frozen=True)
+class Data:
+    """Records for training and for testing, and what is public about the groups."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    groups_test: np.ndarray
+    shares: dict[str, float]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.shares)
+
+    @property
+    def members(self) -> dict[str, np.ndarray]:
+        """Test records of each group."""
+        return {name: self.groups_test == name for name in self.names}
+
+    def scores(self, margins: np.ndarray) -> dict[str, Any]:
+        """On the test records with labels 0 and 1: of the worst group, and of all."""
+        right = (margins > 0) == (self.y_test == 1)
+        loss = np.logaddexp(0.0, -np.where(self.y_test == 1, margins, -margins))
+        losses = {name: float(loss[rows].mean()) for name, rows in self.members.items()}
+        return {
+            "worst_accuracy": min(float(right[rows].mean()) for rows in self.members.values()),
+            "worst_log_loss": max(losses.values()),
+            "worst_group": max(losses, key=losses.__getitem__),
+            "accuracy": float(right.mean()),
+            "log_loss": float(loss.mean()),
+        }
+
+
+def divided(
+    name: str,
+    records: tuple[np.ndarray, np.ndarray, np.ndarray],
+    n: int,
+    shares: dict[str, float],
+    order: np.ndarray | None = None,
+) -> Data:
+    """Rows, targets and groups, of which the first n, or those of `order`, are for training."""
+    if order is not None:
+        records = tuple(part[order] for part in records)  # type: ignore[assignment]
+    return Data(name, *(part[:n] for part in records), *(part[n:] for part in records), shares)
 
 
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -71,7 +124,6 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name, make in makers(options).items():
         seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 8))
         yield from cells(name, make, seeds, epsilons)
-    yield from times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
 
 
 def makers(options: argparse.Namespace) -> dict[str, Callable[[int], Data]]:
@@ -91,11 +143,12 @@ def makers(options: argparse.Namespace) -> dict[str, Callable[[int], Data]]:
 
 def conflict(n: int, share: float, test: int, d: int = 6, seed: int = 0) -> Data:
     rng = np.random.default_rng(seed)
-    X = groups.unit_rows(rng, n + test, d)
+    X = rng.standard_normal((n + test, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
     few = rng.random(n + test) < share
     margins = np.where(few, 12.0 * X[:, 1], 12.0 * X[:, 0] - 4.0 * X[:, 1])
     records = X, labels(margins, rng), np.where(few, "minority", "majority")
-    return groups.divided("conflict", records, n, {"minority": share, "majority": 1.0 - share})
+    return divided("conflict", records, n, {"minority": share, "majority": 1.0 - share})
 
 
 def labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -123,34 +176,21 @@ def tilted(
     weights *= 10.0 / np.linalg.norm(weights, axis=1, keepdims=True)
     y = labels(np.einsum("ij,ij->i", X, weights[codes]), rng)
     records = X, y, np.array(list("abcd"))[codes]
-    return groups.divided("groups", records, n, dict(zip("abcd", shares, strict=True)))
+    return divided("groups", records, n, dict(zip("abcd", shares, strict=True)))
 
 
-def adult(path: str) -> Data:
-    """The split of the column `split` if there is one, else a random third for testing."""
+def adult(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, labels, and sex with race."""
     loaded, table = prepared.read_adult(path), pd.read_csv(path)
     race = table["race"].where(table["race"].isin(["White", "Black"]), "other").astype(str)
-    members = (table["sex"].astype(str) + " " + race).to_numpy(dtype=str)
-    if "split" in table:
-        test = (table["split"] == "test").to_numpy()
-    else:
-        test = np.random.default_rng(0).random(len(table)) < 1 / 3
-    records, order = (loaded.X, loaded.y, members), np.argsort(test, kind="stable")
-    return groups.divided("adult", records, int((~test).sum()), in_shares(ADULT_SHARES), order)
+    return loaded.X, loaded.y, (table["sex"].astype(str) + " " + race).to_numpy(dtype=str)
 
 
-def in_shares(per_cent: dict[str, int]) -> dict[str, float]:
-    return {name: share / 100 for name, share in per_cent.items()}
-
-
-def split(data: Data, seed: int) -> Data:
-    """All records of Adult split anew, with the shares of the survey."""
-    pairs = (data.X, data.X_test), (data.y, data.y_test), (data.groups, data.groups_test)
-    X, y, members = (np.concatenate(pair) for pair in pairs)
-    order, few = np.random.default_rng(seed).permutation(len(X)), len(X) // 5
-    order = np.concatenate([order[few:], order[:few]])
-    shares = in_shares(SURVEY_SHARES)
-    return groups.divided(data.name, (X, y, members), len(X) - few, shares, order)
+def split(records: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> Data:
+    """Four fifths of Adult for training."""
+    n = len(records[0])
+    order, few = np.random.default_rng(seed).permutation(n), n // 5
+    return divided("adult", records, n - few, SHARES, np.concatenate([order[few:], order[:few]]))
 
 
 # --------------------------------------------------------------------------------- methods
@@ -173,8 +213,8 @@ def cells(
                 seconds = time.perf_counter() - start
                 found.setdefault((method, epsilon), []).append(scores | {"seconds": seconds})
             if epsilon == NO_NOISE:
-                point = groups.minimax(problem_of(data))
-                scores = data.scores(groups.predicted(point, data.X_test))
+                point = minimax(problem_of(data))
+                scores = data.scores(predicted(point, data.X_test))
                 found.setdefault((MINIMAX, epsilon), []).append(scores | {"seconds": math.nan})
                 continue
             if epsilon not in settings:
@@ -222,7 +262,26 @@ def estimators(data: Data, epsilon: float, seed: int) -> dict[str, Callable[[], 
 
 
 def problem_of(data: Data) -> MaxGroupLossProblem:
-    return groups.problem_of(data, LogisticLoss())
+    """The largest loss of a group, by the shares, in the ball of a good predictor."""
+    rows, shares = Records(data.X, 1.0, INTERCEPT), [data.shares[name] for name in data.names]
+    weights = GroupWeights.of_proportions(shares, max(10.0, 1.0 / min(shares)))
+    codes = np.searchsorted(data.names, data.groups)
+    loss = LogisticLoss()
+    radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
+    targets = data.y.astype(float)
+    return MaxGroupLossProblem(
+        rows.with_targets(targets, codes), loss, weights, radius, ALPHA, ALPHA
+    )
+
+
+def minimax(problem: MaxGroupLossProblem) -> np.ndarray:
+    """Minimise the largest loss of a group in the training records."""
+    accuracy = 1e-3 * problem.constants.localisation
+    return solve_certified(problem, accuracy, rng=np.random.default_rng(0)).x
+
+
+def predicted(point: np.ndarray, X: np.ndarray) -> np.ndarray:
+    return X @ point[:-1] + INTERCEPT * point[-1]
 
 
 def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
@@ -230,26 +289,7 @@ def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> d
     rng = np.random.default_rng([seed, 99])
     x = dp_sgda(problem_of(data), (epsilon, DELTA), rates, N_STEPS, rng)
     seconds = time.perf_counter() - start
-    return data.scores(groups.predicted(x, data.X_test)) | {"seconds": seconds}
-
-
-# ----------------------------------------------------------------------------------- times
-
-
-def times_of(n: int, rounds: int, d: int = 50) -> Iterator[dict[str, Any]]:
-    made = tilted(n, 0, d, 1)
-    fits = estimators(made, 1.0, 0)
-    base = "LogisticRegression"
-    works = {base: lambda: LogisticRegression().fit(made.X, made.y)}
-    times = tables.in_turn(works | {name: fits[name] for name in (OURS, DECLARED)}, rounds)
-    for name, seconds in times.items():
-        ratios = (seconds / times[base])[:, 0]
-        yield {
-            **{"part": "time", "data": "groups", "n": n, "d": d, "epsilon": 1.0, "method": name},
-            "seconds": float(np.median(seconds[:, 0])),
-            "ratio": float(np.median(ratios)),
-            **{"ratio_min": ratios.min(), "ratio_max": ratios.max(), "rounds": rounds},
-        }
+    return data.scores(predicted(x, data.X_test)) | {"seconds": seconds}
 
 
 # ---------------------------------------------------------------------------------- results
@@ -304,13 +344,4 @@ def page(table: pd.DataFrame) -> str:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    times = table[table["part"] == "time"]
-    columns = ["n", "d", "method", "seconds", "ratio", "ratio_min", "ratio_max"]
-    return f"{page(table)}\n\nfit times\n{tables.show(times, columns)}"
-
-
-def plot(table: pd.DataFrame) -> Any:
-    scores = table[(table["part"] == "scores") & (table["epsilon"] != NO_NOISE)]
-    return figures.curves(
-        *(scores, "epsilon", "worst_log_loss", "data", "method"), error="worst_log_loss_error"
-    )
+    return page(table)
