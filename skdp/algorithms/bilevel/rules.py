@@ -1,8 +1,7 @@
 """Tuned numbers of bilevel optimisation.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
-docs/theory/bilevel.md says what they are for; ``benchmarks/run.py tuning`` shows what the choices
-give.
+docs/theory/bilevel.md says what they are for; the git tag ``studies`` has what the choices gave.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tuned numbers of mirror descent.
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
-docs/theory/mirror_descent.md says what they are for; ``benchmarks/run.py mirror_descent`` shows
-what the choices give.
+docs/theory/mirror_descent.md says what they are for; the git tag ``studies`` has what the choices
+gave.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
 were chosen on synthetic families (docs/theory/tuning.md and docs/theory/bilevel.md, "Tuning");
-``benchmarks/run.py tuning`` shows what the choices give.
+the git tag ``studies`` has what the choices gave.
 """
 
 from __future__ import annotations
