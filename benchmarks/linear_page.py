@@ -63,7 +63,8 @@ methods, settings and standard errors: {{download}}`linear_table.csv
 
 SEEN_TEXT = """\
 Data sets with an asterisk were used to choose constants of the default, or looked at afterwards:
-[which, and for what](audits.md#what-data-the-constants-have-seen). Figures on these are no independent check.
+[which, and for what](audits.md#what-data-the-constants-have-seen). Figures on these are no
+independent check.
 """
 
 

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.optimize import brentq
 
-from skdp._checks import check_count, check_positive, check_real
+from skdp._checks import check_count, check_real
 from skdp.mechanisms.additive import GaussianMechanism
 from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
@@ -41,19 +41,15 @@ class SampledGaussianMechanism(GaussianMechanism):
     Parameters
     ----------
     sensitivity, noise_multiplier : float
-        Of one sum.
+        Of one sum. Under replace-one neighbours the sensitivity is twice what a record adds.
     sampling_rate : float
         Probability with which a record is in a sum, in (0, 1]; 1 stands for no sampling.
     n_steps : int
         Number of sums.
-    replacement : float, default=2.0
-        The sensitivity under replace-one neighbours in units of a bound on the norm of what one
-        record adds. Add/remove neighbours do not need it: there the two are the same.
     """
 
     sampling_rate: float
     n_steps: int
-    replacement: float = 2.0
 
     @classmethod
     def calibrated(
@@ -65,7 +61,6 @@ class SampledGaussianMechanism(GaussianMechanism):
         sensitivity: float,
         sampling_rate: float,
         n_steps: int,
-        replacement: float = 2.0,
     ) -> SampledGaussianMechanism:
         """Take the given noise, or the least that keeps all steps within a budget.
 
@@ -81,10 +76,9 @@ class SampledGaussianMechanism(GaussianMechanism):
         """
         check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
         check_count("n_steps", n_steps)
-        check_positive(replacement=replacement)
         if (budget is None) == (noise_multiplier is None):
             raise ValueError("Exactly one of budget and noise_multiplier must be given.")
-        schedule = float(sampling_rate), int(n_steps), float(replacement)
+        schedule = float(sampling_rate), int(n_steps)
         if noise_multiplier is not None:
             check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
         elif not isinstance(budget, PrivacyBudget):
@@ -102,16 +96,16 @@ class SampledGaussianMechanism(GaussianMechanism):
             return RepeatedEvent(full, self.n_steps)
         if not full.neighbouring.is_replaced:
             return RepeatedEvent(PoissonSampledEvent(rate, full), self.n_steps)
-        of_record = self.noise_multiplier * self.replacement
+        of_record = 2.0 * self.noise_multiplier  # what it adds is half of what replacing it moves
         return RepeatedEvent(PoissonSampledSumEvent(rate, full, of_record), self.n_steps)
 
 
 @lru_cache(maxsize=256)
 def _multiplier(
-    budget: PrivacyBudget, neighbouring: Neighbouring, schedule: tuple[float, int, float]
+    budget: PrivacyBudget, neighbouring: Neighbouring, schedule: tuple[float, int]
 ) -> float:
-    """Smallest noise of a schedule ``(sampling_rate, n_steps, replacement)`` within the budget."""
-    sampling_rate, n_steps, _ = schedule
+    """Smallest noise of a schedule ``(sampling_rate, n_steps)`` within the budget."""
+    sampling_rate, n_steps = schedule
     unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
     if sampling_rate == 1.0:
         return unsampled

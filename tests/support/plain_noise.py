@@ -1,6 +1,5 @@
 """Noise whose numbers a test chooses, none, or less than is stated."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -41,16 +40,6 @@ class Scales(Silent):
 def seeded(seed: int = 0) -> NoiseSource:
     """Return the noise of a seed."""
     return NoiseSource(np.random.default_rng(seed).bytes)
-
-
-def in_step(seed: int) -> NoiseSource:
-    """Return noise whose k-th call is the same, whatever the number of records is."""
-    streams = itertools.count()
-
-    def random_bytes(size: int) -> bytes:
-        return np.random.default_rng([seed, next(streams)]).bytes(size + 8)[:size]
-
-    return NoiseSource(random_bytes)
 
 
 def scale_noise(patch: pytest.MonkeyPatch, part: float) -> None:
