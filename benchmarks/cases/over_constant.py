@@ -35,9 +35,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit, logit
+from scipy.stats import truncnorm
 
 from benchmarks import tables
-from skdp.algorithms.legacy_solves.centering import share_of_ones
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.robust import (
@@ -242,8 +242,10 @@ class Trial:
         if self.is_ridge:
             noisy = self.y.mean() + deviation * rng.normal(size=N_DRAWS)
             return np.clip(noisy, -1.0, 1.0).tolist()
-        noisy = self.y.mean() + 0.5 * deviation * rng.normal(size=N_DRAWS)
-        return [float(logit(share_of_ones(value, 0.5 * deviation))) for value in noisy]
+        scale = 0.5 * deviation
+        noisy = self.y.mean() + scale * rng.normal(size=N_DRAWS)
+        shares = truncnorm.mean(-noisy / scale, (1.0 - noisy) / scale, loc=noisy, scale=scale)
+        return logit(np.clip(shares, 0.005, 0.995)).tolist()
 
     def excess(self, values: np.ndarray) -> dict[str, float]:
         """Return the excess of values, or log odds, over the constant in each part."""

@@ -2,8 +2,7 @@
 
 No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 docs/theory/worst_group.md, section 4, and docs/theory/dp_rgda.md, "The default of the network",
-say how they were chosen; ``benchmarks/run.py worst_group``, ``worst_group_regression``
-and ``worst_group_mlp`` show what the choices give.
+say how they were chosen; ``benchmarks/run.py worst_group`` shows what the choices give.
 """
 
 from __future__ import annotations
