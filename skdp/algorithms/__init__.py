@@ -80,7 +80,7 @@ from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.phased_saddle import (
-    HistogramPlan,
+    LookPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
     max_group_loss,
@@ -91,8 +91,8 @@ from skdp.problems.group_objective import GroupObjective
 __all__ = [
     "EscapePhase",
     "GroupObjective",
-    "HistogramPlan",
     "LocalizedGradientDescent",
+    "LookPlan",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
     "OutputPerturbation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skdp._checks import check_bool, check_real
+from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
@@ -20,6 +20,9 @@ from skdp.solvers import resolve_solver
 
 #: Largest weight of a group over the relative noise of a mean.
 _WEIGHT_FOR_NOISE = 0.08
+#: Of saddle points: largest weight over ``n mu / sqrt(d)``, and records per feature and weight
+#: where it is public and where a look at the groups' losses chooses it.
+_WEIGHT_FOR_MU, _RECORDS, _RECORDS_OF_LOOK = 0.0066, 50.0, 5.0
 
 
 class Grouped(Method):
@@ -28,7 +31,6 @@ class Grouped(Method):
     max_group_weight: float | str = "auto"
     histogram_share: float = 0.1
     release_group_weights: bool = False
-    clip_groups: bool = False
 
     def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
         """Return the public bound on the weight of a group."""
@@ -49,14 +51,14 @@ class Grouped(Method):
             check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
         check_bool("release_group_weights", self.release_group_weights)
-        check_bool("clip_groups", self.clip_groups)
 
 
 class SaddleOutputPerturbation(Grouped, Published):
     """Output perturbation of the saddle point of weights and groups, as published.
 
-    One solve of the penalised saddle problem on all records, noise once. The noise grows with the
-    largest weight of a group: far more than that of the default.
+    A plain model and the noisy losses of the groups under it decide how far the weights of groups
+    may differ. One solve of the penalised saddle problem on all records follows, with noise once,
+    which grows with the largest weight; or, where that is 1, another plain model.
 
     Parameters
     ----------
@@ -66,15 +68,13 @@ class SaddleOutputPerturbation(Grouped, Published):
         Radius of the ball of the coefficients, intercept weight included. None: the norm of a good
         predictor.
     max_group_weight : "auto" or float, default="auto"
-        Public bound, >= 1, on the factor ``n_samples / n_g`` that makes up for the size of a group.
-        "auto": as large as the noise of a mean gradient allows.
+        Public bound W >= 1 on the weight of a group's records, where all records have the weight 1
+        on average; 1 is the plain model. "auto": chosen by a part of the budget; with
+        ``delta == 0`` by public numbers.
     histogram_share : float, default=0.1
         Part of the budget for noisy sizes of the groups, where they are private.
     release_group_weights : bool, default=False
         Whether the worst-case weights are released as ``group_weights_``; more noise.
-    clip_groups : bool, default=False
-        Whether private sizes enter as they are, with ``n_samples / n_g`` clipped at
-        `max_group_weight`, in place of a histogram.
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
     intercept_scaling : float, default=0.1
@@ -92,8 +92,6 @@ class SaddleOutputPerturbation(Grouped, Published):
     relations = tuple(relation for relation in Neighbouring if relation.is_replaced)
     is_weighted = True
     is_bounded = True
-    #: None: the planner chooses.
-    _n_phases: int | None = 1
 
     def __init__(
         self,
@@ -102,7 +100,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
         release_group_weights: bool = False,
-        clip_groups: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
@@ -112,16 +109,32 @@ class SaddleOutputPerturbation(Grouped, Published):
         self.max_group_weight = max_group_weight
         self.histogram_share = histogram_share
         self.release_group_weights = release_group_weights
-        self.clip_groups = clip_groups
         self.population = population
         self.intercept_scaling = intercept_scaling
         self.solver = solver
 
+    def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
+        """Return the public bound on the weight of a group, or on what a look may choose."""
+        n, d = design.n_records, design.n_features
+        if self._looks(budget):
+            return max(1.0, n / (_RECORDS_OF_LOOK * d))
+        if self.max_group_weight != "auto":
+            return float(self.max_group_weight)
+        # a spherical Laplace vector is as long as a normal one for this mu
+        pure = budget.epsilon / math.sqrt(d)
+        mu = pure if budget.is_pure else gaussian_mu(budget.epsilon, budget.delta)
+        return max(1.0, min(_WEIGHT_FOR_MU * n * mu / math.sqrt(d), n / (_RECORDS * d)))
+
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the phases and their noise; see :meth:`Method.plan`."""
         return plan_max_group_loss(
-            self.applied(objective), budget, self.calibration, n_phases=self._n_phases
+            self.applied(objective), budget, n_phases=1, looks=self._looks(budget)
         )
+
+    def _looks(self, budget: PrivacyBudget) -> bool:
+        """Whether the largest weight follows from the groups' losses."""
+        is_free = self.max_group_weight == "auto" and self.calibration == "analytic"
+        return is_free and not budget.is_pure
 
     def check_solver(self, solver: Any) -> None:
         """Raise a ValueError for what is no solver of saddle problems."""
@@ -132,17 +145,19 @@ class PhasedSaddle(SaddleOutputPerturbation):
     """Phased output perturbation of saddle points, as published.
 
     Saddle problems on disjoint blocks of records, each around the noisy solution of the one before;
-    with few records one phase, as in :class:`SaddleOutputPerturbation`.
+    with few records one phase, which is :class:`SaddleOutputPerturbation`.
 
     Parameters
     ----------
     alpha, coef_norm, max_group_weight, histogram_share, release_group_weights : object
         As in :class:`SaddleOutputPerturbation`.
-    clip_groups, population, intercept_scaling, solver : object
+    population, intercept_scaling, solver : object
         As in :class:`SaddleOutputPerturbation`.
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published constants, errata corrected, for declared or public proportions and
         ``epsilon < 2``; it spends half of the budget.
+    n_phases : "auto" or int, default="auto"
+        "auto": the number with the smallest public bound. Of "paper": as published.
 
     References
     ----------
@@ -151,7 +166,6 @@ class PhasedSaddle(SaddleOutputPerturbation):
 
     splits = True
     published_epsilon = 2.0
-    _n_phases = None
 
     def __init__(
         self,
@@ -160,15 +174,34 @@ class PhasedSaddle(SaddleOutputPerturbation):
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
         release_group_weights: bool = False,
-        clip_groups: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
         calibration: str = "analytic",
+        n_phases: int | str = "auto",
     ) -> None:
         given = alpha, coef_norm, max_group_weight, histogram_share, release_group_weights
-        super().__init__(*given, clip_groups, population, intercept_scaling, solver)
+        super().__init__(*given, population, intercept_scaling, solver)
         self.calibration = calibration
+        self.n_phases = n_phases
+
+    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
+        """Choose the phases and their noise; see :meth:`Method.plan`."""
+        return plan_max_group_loss(
+            self.applied(objective),
+            budget,
+            self.calibration,
+            n_phases=None if isinstance(self.n_phases, str) else int(self.n_phases),
+            looks=self._looks(budget),
+        )
+
+    def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
+        """Raise a ValueError for parameters, or where the proof does not apply."""
+        super().check(name, budget, neighbouring)
+        if self.n_phases != "auto":
+            check_count("n_phases", self.n_phases, 1, 255)
+            if self.calibration == "paper":
+                raise ValueError("calibration='paper' has its own number of phases.")
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
         """Return its plan: what "auto" takes where nothing else is proven."""

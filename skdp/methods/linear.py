@@ -55,16 +55,12 @@ class Gradient(Method):
             return plan_shrinkage(objective, budget)
         if not isinstance(objective, GroupObjective):
             return plan_core(objective, budget)
-        if objective.weights.clipped:
-            raise ValueError(
-                "method='gradient' releases the sizes of the groups: none are clipped."
-            )
         return plan_core_stages(objective, budget)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
         """Whether it covers the objective, and was not behind other methods in measurements."""
         if isinstance(objective, GroupObjective):
-            is_free = not (objective.is_penalised or objective.weights.clipped)
+            is_free = not objective.is_penalised
             return is_free and not budget.is_pure and is_preferred(objective.risk.loss)
         # attacks have no penalty after the releases
         is_free = objective.risk.is_mean or not objective.is_penalised

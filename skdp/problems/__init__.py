@@ -10,7 +10,7 @@ from skdp.problems.categorical import CategoricalRecords, universe_size
 from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
-from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
+from skdp.problems.domains import Ball, Box, CappedSimplex, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
 from skdp.problems.group_network import GroupNetworkProblem, Network
 from skdp.problems.losses import (
@@ -54,6 +54,7 @@ __all__ = [
     "BilinearProblem",
     "BlockConstants",
     "Box",
+    "CappedSimplex",
     "CategoricalRecords",
     "ClippedLogisticLoss",
     "DeclaredProblem",

@@ -198,3 +198,114 @@ class Simplex(Domain):
     @property
     def circumradius(self) -> float:
         return math.sqrt(1.0 - 1.0 / self.dimension) * (1.0 + 1e-12)
+
+
+#: Shares of groups are whole multiples of it: products with 24 digits of a number are exact.
+SHARE_UNIT = 2.0**-24
+
+
+@dataclass(frozen=True)
+class CappedSimplex(Domain):
+    """``{0 <= a <= bound: sum(shares * a) = 1}``: weights of groups, 1 for each among them.
+
+    Parameters
+    ----------
+    shares : tuple of float
+        Positive multiples of ``2^-24``, of sum 1.
+    bound : float
+        At least 1. The set for 1 has one point, that for ``1 / min(shares)`` all of the simplex.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.problems import CappedSimplex
+    >>> CappedSimplex((0.75, 0.25), 2.0).project(np.array([1.0, 9.0]))
+    array([0.66666667, 2.        ])
+    """
+
+    shares: tuple[float, ...]
+    bound: float
+
+    def __post_init__(self) -> None:
+        units = np.array(self.shares) / SHARE_UNIT
+        if not (units.size and (units >= 1.0).all() and (units == np.rint(units)).all()):
+            raise ValueError("shares must be positive multiples of 2^-24.")
+        if units.sum() != 1.0 / SHARE_UNIT:
+            raise ValueError(f"shares must add up to 1, not to {sum(self.shares)}.")
+        if not self.bound >= 1.0:
+            raise ValueError(f"bound == {self.bound}, must be >= 1.")
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        return len(self.shares)
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The largest value of each coordinate."""
+        return np.minimum(self.bound, 1.0 / np.array(self.shares))
+
+    def project(self, point: np.ndarray) -> np.ndarray:
+        """Subtract the multiple of the shares that makes what is left, clipped, add up to 1."""
+        p, upper = np.array(self.shares), self.upper
+        is_inside = point.min() >= 0.0 and (point <= upper).all()
+        if is_inside and abs(float(p @ point) - 1.0) <= point.size * EPS:
+            return point  # zeros stay zeros
+        # multiples of p with few digits are exact and change no projection: a small one is left
+        for _ in range(64):
+            multiple = self._multiple(point, p, upper)
+            if not 1.0 < abs(multiple) < math.inf:
+                break
+            digits, exponent = math.frexp(multiple)
+            point = point - math.ldexp(round(math.ldexp(digits, 24)), exponent - 24) * p
+        return np.asarray(np.clip(point - multiple * p, 0.0, upper))
+
+    @staticmethod
+    def _multiple(point: np.ndarray, p: np.ndarray, upper: np.ndarray) -> float:
+        """Return t with ``sum(p * clip(point - t * p, 0, upper)) = 1``."""
+        kinks = np.sort(np.concatenate([point, point - upper]) / np.concatenate([p, p]))
+        sums = np.clip(point - kinks[:, None] * p, 0.0, upper) @ p  # descending
+        k = int(np.clip(np.count_nonzero(sums >= 1.0), 1, len(kinks) - 1))
+        inside = 0.5 * (kinks[k - 1] + kinks[k])
+        left = point - inside * p
+        free = (left > 0.0) & (left < upper)
+        if not free.any():
+            return float(kinks[k - 1])
+        capped = float(p[left >= upper] @ upper[left >= upper])
+        return float((p[free] @ point[free] + capped - 1.0) / (p[free] @ p[free]))
+
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        """What is orthogonal to the shares, of the entries that are at no bound."""
+        found = self.project(point)
+        free = np.where((found > 0.0) & (found < self.upper), self.shares, 0.0)
+        square = float(free @ free)
+        return np.diag((free > 0.0).astype(float)) - np.outer(free, free) / (square or 1.0)
+
+    def projection_rounding(self, dimension: int) -> float:
+        # of the sum that is to be 1, over the norm of the shares, and of each coordinate
+        sums = (dimension + 8) / min(self.shares)
+        return 4.0 * EPS * (sums + math.sqrt(dimension) * (float(self.upper.max()) + 1.0))
+
+    def center(self, dimension: int) -> np.ndarray:
+        return np.ones(dimension)
+
+    def _most(self, order: np.ndarray) -> float:
+        """Sum of the coordinates if those first in the order are as large as they can be."""
+        p, upper = np.array(self.shares)[order], self.upper[order]
+        left = np.clip(1.0 - np.concatenate([[0.0], np.cumsum(p * upper)[:-1]]), 0.0, None)
+        return float(np.minimum(upper, left / p).sum())
+
+    @property
+    def radius(self) -> float:  # type: ignore[override]
+        # a^2 <= bound a, and the sum of a is largest where small shares come first
+        top = float(self.upper.max())
+        return math.sqrt(top * self._most(np.argsort(self.shares))) * (1.0 + 1e-9)
+
+    @property
+    def circumradius(self) -> float:
+        # |a - 1|^2 <= (bound - 2) sum(a) + G
+        top, order = float(self.upper.max()), np.argsort(self.shares)
+        if top == 1.0:
+            return 0.0
+        total = self._most(order if top >= 2.0 else order[::-1])
+        square = (top - 2.0) * total + len(self.shares)
+        return math.sqrt(max(square, 0.0)) * (1.0 + 1e-9)

@@ -105,7 +105,6 @@ class GroupNetworkProblem(MinimaxProblem):
         With targets in the encoding of `loss` and groups.
     loss : Loss
     weights : GroupWeights
-        Not clipped.
     network : Network
     alpha_y : float
         nu, > 0: without it y is the worst group alone.
@@ -124,8 +123,6 @@ class GroupNetworkProblem(MinimaxProblem):
         alpha_y: float,
         alpha_x: float = 0.0,
     ) -> None:
-        if weights.clipped:
-            raise ValueError("The weights of the groups must not depend on their sizes.")
         records.check_targets(loss)
         weights.check_groups(records.groups)
         self.records, self.loss, self.network = records, loss, network

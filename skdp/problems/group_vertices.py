@@ -51,14 +51,11 @@ class GroupLinearProblem(LinearProblem):
     loss : Loss
     design : GroupLinearDesign
     weights : GroupWeights
-        Not clipped by the groups' sizes.
     """
 
     def __init__(
         self, records: Records, loss: Loss, design: GroupLinearDesign, weights: GroupWeights
     ) -> None:
-        if weights.clipped and not weights.public_groups:
-            raise ValueError("weights of groups must not depend on their private sizes.")
         weights.check_groups(records.groups)
         super().__init__(records, loss, design)
         self.weights = weights

@@ -1,9 +1,10 @@
 """The worst group's loss as a saddle problem: weights on the groups against one predictor.
 
-``min over w in a ball, max over y in the simplex of sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``
-plus quadratic regularisers. With c_g = n / n_g the maximum would be the largest mean loss of a
-group, but one record that changes its group would rescale the losses of all others, and the
-sensitivity would not shrink with n: hence :class:`GroupWeights`. Proofs: docs/theory/saddle.md.
+``min over w in a ball, max over a of (1/n) sum_i a_{g_i} loss_i(w)`` plus quadratic regularisers,
+over weights ``0 <= a_g <= W`` with ``sum_g p_g a_g = 1``. With the sizes of the groups as p and W
+large the maximum would be the largest mean loss of a group, but one record that changes its group
+would change the weights of all others, and the sensitivity would not shrink with n: p is public, or
+released. Proofs: docs/theory/saddle.md.
 """
 
 from __future__ import annotations
@@ -11,39 +12,42 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from skdp._checks import check_positive
 from skdp.problems.block import Block
 from skdp.problems.constants import Design
-from skdp.problems.domains import Ball, Simplex, euclidean_norm
+from skdp.problems.domains import SHARE_UNIT, Ball, CappedSimplex, euclidean_norm
 from skdp.problems.losses import Loss
-from skdp.problems.matrices import read_only_view, scaled_rows
+from skdp.problems.matrices import scaled_rows
 from skdp.problems.records import Records
-from skdp.problems.rounding import chain, two_sums
+from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
+
+#: Least share of a group.
+_LEAST_SHARE = 16.0 * SHARE_UNIT
 
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """Factors of the summed losses of the groups, in units of 1 / n.
+    """Bounds on the weights of the groups' records.
 
     Parameters
     ----------
     largest : tuple of float
-        One number per group, > 0: c_g, or the largest value that it can have.
-    clipped : bool, default=False
-        False: ``c_g = largest[g]``, whatever the groups' sizes. True: importance weights clipped,
-        ``c_g = min(n / n_g, largest[g])``, the mean of a group that has at least
-        ``n / largest[g]`` records; all must be equal then.
+        One number per group, > 0.
+    shares : tuple of float or None, default=None
+        The groups' proportions, see :class:`CappedSimplex`; None: not known yet.
     public_groups : bool, default=False
         Neighbours have the same groups: membership is not protected.
     """
 
     largest: tuple[float, ...]
-    clipped: bool = False
+    shares: tuple[float, ...] | None = None
     public_groups: bool = False
+    clipped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "largest", tuple(float(weight) for weight in self.largest))
@@ -51,22 +55,34 @@ class GroupWeights:
             raise ValueError("There must be at least one group.")
         for weight in self.largest:
             check_positive(weight=weight)
-        if self.clipped and len(set(self.largest)) > 1:
-            raise ValueError("Clipped weights have one bound for all groups.")
 
     @classmethod
     def of_proportions(
         cls, proportions: Iterable[float], bound: float, *, public_groups: bool = False
     ) -> GroupWeights:
-        """Clip ``1 / p_g`` at `bound`, for groups of these public proportions.
+        """Clip ``1 / p_g`` at `bound`, for groups of these public proportions, scaled to sum 1.
 
         Where p_g is 0 it is the bound, or the least of the others if groups are public.
         """
-        shares = [float(p) for p in proportions]
-        weights = [min(1.0 / p, bound) for p in shares if p > 0]
-        absent = min(weights, default=bound) if public_groups else bound
-        largest = tuple(min(1.0 / p, bound) if p > 0 else absent for p in shares)
-        return cls(largest, public_groups=public_groups)
+        p = np.array([float(share) for share in proportions])
+        absent = p.max() if public_groups and p.size and p.max() > 0 else _LEAST_SHARE
+        p = np.maximum(np.where(p > 0, p, absent), _LEAST_SHARE)
+        units = np.rint(p / p.sum() / SHARE_UNIT)
+        units[np.argmax(units)] += 1.0 / SHARE_UNIT - units.sum()
+        shares = (SHARE_UNIT * units).tolist()
+        return cls(tuple(min(1.0 / p, bound) for p in shares), tuple(shares), public_groups)
+
+    def capped(self, bound: float) -> GroupWeights:
+        """Return weights for another bound; equal shares, where they are not known."""
+        shares = self.shares or (1.0,) * self.n_groups
+        return self.of_proportions(shares, bound, public_groups=self.public_groups)
+
+    @property
+    def domain(self) -> CappedSimplex:
+        """The weights of the groups' records, for known shares."""
+        if self.shares is None:
+            raise ValueError("The saddle problem needs the shares of the groups.")
+        return CappedSimplex(self.shares, max(1.0, self.bound))
 
     @property
     def n_groups(self) -> int:
@@ -84,40 +100,27 @@ class GroupWeights:
         if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < self.n_groups)).all():
             raise ValueError(f"groups must be integers in 0, ..., {self.n_groups - 1}.")
 
-    def of_counts(self, counts: np.ndarray, n: float) -> np.ndarray:
-        """Return c_g for groups of these sizes, sums of weights, among n records or persons."""
-        if not self.clipped:
-            return np.array(self.largest)
-        return n / np.maximum(counts, n / np.array(self.largest))
-
     def ranges(
-        self,
-        lipschitz: float,
-        gradient_diameter: float,
-        largest_loss: float,
-        rounding: float = 0.0,
+        self, lipschitz: float, gradient_diameter: float, largest_loss: float
     ) -> tuple[tuple[float, float], ...]:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
         L, D and B bound the norm of a record's gradient, the distance of two of them and the loss,
-        which is not negative; c is :attr:`bound`, G the number of groups.
+        which is not negative; W is :attr:`bound`, s the largest sum of two groups' weights.
 
-        - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
-        - Two groups: ``(c L, sqrt(2) c B)``.
-        - Clipped weights, any two records: ``(c max(D, L), sqrt(2) c B)``, and
-          ``c rounding (L, sqrt(G) B)`` for the `rounding` of the sizes of both data sets.
+        - Same group: ``(W D, B sqrt(1 - min p^2 / |p|^2))``, the only case if groups are public.
+        - Two groups: ``(s L, B sqrt(2 - min (p_g - p_h)^2 / |p|^2))``.
 
-        Proofs: docs/theory/saddle.md, "Groups".
+        G_y is 0 for W = 1. Proof: docs/theory/saddle.md, Lemma S1.
         """
-        c, root = self.bound, math.sqrt(2.0)
-        if self.clipped and not self.public_groups:
-            moved = max(gradient_diameter, lipschitz) + rounding * lipschitz
-            return ((c * moved, c * largest_loss * (root + rounding * math.sqrt(self.n_groups))),)
-        centered = math.sqrt(1.0 - 1.0 / self.n_groups)
-        same = (c * gradient_diameter, c * largest_loss * centered)
+        p, c = np.sort(self.domain.shares), self.bound
+        square, moves = float(p @ p), largest_loss * (self.domain.bound > 1.0)
+        same = c * gradient_diameter, moves * math.sqrt(max(0.0, 1.0 - p[0] ** 2 / square))
         if self.public_groups or self.n_groups == 1:
             return (same,)
-        return same, (c * lipschitz, root * c * largest_loss)
+        pair = c + min(c, max(0.0, 1.0 - p[0] * c) / p[1])
+        apart = math.sqrt(2.0 - float(np.diff(p).min()) ** 2 / square)
+        return same, (pair * lipschitz, apart * moves)
 
 
 def max_group_loss_constants(
@@ -144,35 +147,33 @@ def max_group_loss_constants(
     smoothness = loss.smoothness(feature_norm)
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
-    c, rounding = weights.bound, 0.0
-    if weights.clipped and design.is_weighted:  # sums of weights are rounded, counts are not
-        rounding = design.n_records * two_sums(design.n_terms)
+    c = weights.bound
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(
             Ball(radius),
             loss.n_outputs * design.width,
             modulus=alpha_x,
-            lipschitz=c * lipschitz * (1.0 + rounding),
+            lipschitz=c * lipschitz,
             smoothness=c * smoothness,
             center_norm=center_norm_x,
         ),
         y=BlockConstants.on(
-            Simplex(weights.n_groups),
+            weights.domain,
             weights.n_groups,
             modulus=alpha_y,
-            lipschitz=c * largest_loss,
+            lipschitz=largest_loss,
             center_norm=center_norm_y,
         ),
-        coupling=c * lipschitz,
-        gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss, rounding),
+        coupling=lipschitz,
+        gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
         # a person has any number of records
         summation_chain=chain(design.n_terms if design.of_persons else design.n_records),
     )
 
 
 class MaxGroupLossProblem(SaddleProblem):
-    """The worst group's loss; y are weights on the groups.
+    """The worst group's loss; y are the weights of the groups' records.
 
     It is convex in w, because the weights are not negative, and linear in y. Empty groups have
     loss 0.
@@ -189,7 +190,7 @@ class MaxGroupLossProblem(SaddleProblem):
     alpha_x, alpha_y : float
         Of the regularisers, > 0.
     center_x, center_y : ndarray, optional
-        Default: 0 and equal weights.
+        Default: 0 and the weight 1 for all.
     """
 
     offers = frozenset({"hessian", "records"})
@@ -207,29 +208,20 @@ class MaxGroupLossProblem(SaddleProblem):
     ) -> None:
         records.check_targets(loss)
         weights.check_groups(records.groups)
-        simplex = Simplex(weights.n_groups)
+        domain = weights.domain
         if center_y is None:
-            center_y = simplex.center(weights.n_groups)
+            center_y = domain.center(weights.n_groups)
         norms = (0.0 if c is None else euclidean_norm(np.asarray(c)) for c in (center_x, center_y))
         constants = max_group_loss_constants(
             loss, weights, Design.of(records), float(radius), float(alpha_x), float(alpha_y), *norms
         )
-        super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
+        super().__init__(Ball(float(radius)), domain, constants, center_x, center_y)
         self.records, self.loss, self.weights = records, loss, weights
-        self.is_mean = weights.public_groups or not weights.clipped
         if records.shares is not None and weights.public_groups:
             raise ValueError("The sizes of groups of weighted records are not public.")
-        self._weigh()
-
-    def _weigh(self) -> None:
-        records, size = self.records, self.weights.n_groups
-        counts = records.total(lambda block: block.count(block.groups, size))
-        #: c_g; of clipped weights they depend on the records.
-        self.multipliers = read_only_view(self.weights.of_counts(counts, records.n_units))
 
     def _keep(self, positions: np.ndarray) -> None:
         self.records = self.records.take(self.records.records_of(positions))
-        self._weigh()
 
     def for_solver(self) -> MaxGroupLossProblem:
         other = super().for_solver()
@@ -237,16 +229,16 @@ class MaxGroupLossProblem(SaddleProblem):
         return other
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
-        """Return ``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
+        """Return ``(1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
         losses = self.records.total(lambda block: self._losses(block, x)[0])
-        return np.asarray(losses * self.multipliers / self.n_records)
+        return np.asarray(losses / self.n_records)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
         gradient, sums = self.records.total(lambda block: self._sums(block, x, y))
-        return gradient.ravel() / self.n_records, -sums * self.multipliers / self.n_records
+        return gradient.ravel() / self.n_records, -sums / self.n_records
 
     def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         units = np.arange(self.n_records)[positions]
@@ -254,12 +246,12 @@ class MaxGroupLossProblem(SaddleProblem):
             positions = self.records.records_of(units)
         gradient, sums = self._sums(self.records.block(positions), x, y)
         size = max(1, len(units))
-        return gradient.ravel() / size, -sums * self.multipliers / size
+        return gradient.ravel() / size, -sums / size
 
     def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
         """Return the sums of weighted gradients in x and of losses by group."""
         losses, residuals = self._losses(block, x)
-        push = (y * self.multipliers)[block.groups]
+        push = y[block.groups]
         return block.pull_back(scaled_rows(residuals, push)), losses
 
     def _losses(self, block: Block, x: np.ndarray) -> Pair:
@@ -277,18 +269,18 @@ class MaxGroupLossProblem(SaddleProblem):
             kept.append(residuals)
             return losses
 
-        losses = self.records.total(losses_by_group) * self.multipliers / self.n_records
+        losses = self.records.total(losses_by_group) / self.n_records
         free = self.center_y + losses / self.alpha_y
         y = self.domain_y.project(free)
-        push, residuals = y * self.multipliers, iter(kept)
+        residuals = iter(kept)
         gradient = self.records.total(
-            lambda block: block.pull_back(scaled_rows(next(residuals), push[block.groups]))
+            lambda block: block.pull_back(scaled_rows(next(residuals), y[block.groups]))
         )
         value = float(y @ losses) + self.regulariser(x, y)
         return Response(y, free, gradient.ravel() / self.n_records, value)
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        weights, push = self._unpack(x), y * self.multipliers / self.n_records
+        weights, push = self._unpack(x), y / self.n_records
 
         def curvature(block: Block) -> np.ndarray:
             second = self.loss.second_derivative(block.margins(weights), block.targets)
@@ -306,7 +298,7 @@ class MaxGroupLossProblem(SaddleProblem):
             return block.pull_back(apart.reshape(len(apart), -1))
 
         gradients = self.records.total(statistic).reshape(n_groups, -1)
-        return np.asarray(gradients * (self.multipliers / self.n_records)[:, None])
+        return np.asarray(gradients / self.n_records)
 
     def _unpack(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(self.loss.n_outputs, self.records.width)

@@ -27,13 +27,13 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
     ) -> Choice:
         weights, proportions = groups
-        has_histogram = self._mode == "private" and not self._clips_groups
         own = self._grouped
+        has_histogram = self._mode == "private" and weights.n_groups > 1
         objective = GroupObjective(
             **vars(self._objective(design, risk)),
             weights=weights,
             release_weights=bool(own.release_group_weights),
-            histogram_share=own.histogram_share if has_histogram and weights.n_groups > 1 else 0.0,
+            histogram_share=own.histogram_share if has_histogram else 0.0,
             proportions=None if proportions is None else tuple(proportions.tolist()),
             are_classes=not are_given and weights.n_groups > 1,
         )
@@ -55,10 +55,6 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
         """The object of `method`, or defaults where it has no parameters of groups."""
         own = self._method
         return own if isinstance(own, Grouped) else GROUP_METHODS["phased"]
-
-    @property
-    def _clips_groups(self) -> bool:
-        return bool(self._grouped.clip_groups)
 
     def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> np.ndarray:
         self.alpha_ = result.plan.alpha
@@ -84,8 +80,6 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
                 "record more changes the sizes of the groups."
             )
         super()._check_parameters()
-        if self._clips_groups and self._mode != "private":
-            raise ValueError("clip_groups=True is for group_proportions='private'.")
 
     def _check_chunked(self) -> None:
         super()._check_chunked()

@@ -321,11 +321,6 @@ class GroupedModel(PrivateModel):
                 "for each group."
             )
 
-    @property
-    def _clips_groups(self) -> bool:
-        """Whether private sizes enter clipped, in place of released ones."""
-        return False
-
     @abstractmethod
     def _weight_bound(self, design: Design) -> float:
         """Public bound on the weight of a group."""
@@ -339,9 +334,9 @@ class GroupedModel(PrivateModel):
         if self._mode == "proportions":
             proportions = checked_proportions(self.group_proportions, self.group_names_)
             return GroupWeights.of_proportions(proportions, bound), proportions
-        if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
-            return GroupWeights((1.0,)), None
-        return GroupWeights((bound,) * n_groups, clipped=self._clips_groups), None
+        if n_groups == 1:  # it has all the records: nothing to estimate
+            return GroupWeights.of_proportions((1.0,), 1.0), None
+        return GroupWeights((bound,) * n_groups), None
 
     def _group_remarks(self, result: GroupResult, are_of_records: bool) -> Iterator[str]:
         """Yield remarks on the weights of the groups, and on groups that weigh less than one."""

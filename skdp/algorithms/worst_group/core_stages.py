@@ -225,6 +225,11 @@ class CoreModels(GroupModels):
         return Model(weights=scaled)
 
 
+def found_plan(plan: CorePlan) -> StepsPlan:
+    """Return a plan of the core, after its run, as looks at losses need it."""
+    return StepsPlan(**_fields(plan), level=plan.mu_steps, last=plan.mu)
+
+
 def _fields(plan: CorePlan) -> dict[str, Any]:
     return {field.name: getattr(plan, field.name) for field in fields(plan)}
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from skdp._types import Self
 from skdp.algorithms.plan import Plan, Result
-from skdp.algorithms.worst_group.proportions import NoisyProportions
+from skdp.algorithms.worst_group import rules
+from skdp.algorithms.worst_group.proportions import NoisyProportions, positive_shares
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, GroupWeights
@@ -114,6 +115,7 @@ class SizedGroupPlan(GroupPlan):
 
     def known(self, shares: np.ndarray) -> Self:
         """Return the plan with the weights that follow from released proportions."""
-        weights = GroupWeights.of_proportions(shares, self.objective.weights.bound)
+        least = positive_shares(shares, rules.LEAST_PROPORTION)
+        weights = GroupWeights.of_proportions(least, self.objective.weights.bound)
         objective = replace(self.objective, weights=weights)
         return replace(self, objective=objective, proportions=tuple(shares.tolist()))

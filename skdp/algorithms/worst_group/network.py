@@ -195,10 +195,6 @@ def plan_group_network(
         If a group's factor depends on the records, or the loss has kinks.
     """
     design, loss, weights = objective.design, objective.risk.loss, objective.weights
-    if weights.clipped:
-        raise ValueError(
-            "method='rgda' needs factors of the groups that do not depend on the records."
-        )
     if not objective.risk.is_mean or not objective.risk.is_smooth:
         raise ValueError("method='rgda' needs the mean of a smooth loss.")
     network = Network(

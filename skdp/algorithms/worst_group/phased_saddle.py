@@ -1,7 +1,10 @@
-"""The worst group's loss, privately: phases of the saddle problem, by public bounds.
+"""The worst group's loss, privately: saddle points by public bounds, after a look at the groups.
 
-The algorithm is Zhang et al. (2022), Alg. 4. The factors of the groups' losses are public, the
-same for all data sets, or released first (:class:`HistogramPlan`) with a share of the budget.
+The algorithm is Zhang et al. (2022), Alg. 3 or 4. The groups' shares are public, the same for all
+data sets, or released first with a part of the budget. The bound W on the weight of a group is
+public, or follows from the noisy losses of the groups under a released plain model, which the
+saddle problem is then centered at. With W = 1 there is nothing but the plain model
+(docs/theory/saddle.md, "Groups").
 """
 
 from __future__ import annotations
@@ -10,9 +13,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.fit import CorePlan, plan_core, plan_core_of
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -20,25 +28,33 @@ from skdp.algorithms.output.phased_saddle import (
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.group_sums import GroupSizes
+from skdp.algorithms.worst_group.clipped_losses import (
+    ClippedLossTerms,
+    clipped_losses,
+    loss_range,
+    loss_sensitivity,
+)
+from skdp.algorithms.worst_group.core_stages import found_plan
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_sums import GroupSizes, GroupTotals
+from skdp.algorithms.worst_group.looks import PlainModelPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
-from skdp.mechanisms import calibrated_mechanism
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
+    Ball,
     Design,
     EmpiricalRisk,
     GroupWeights,
     MaxGroupLossProblem,
     Records,
-    Simplex,
     max_group_loss_constants,
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.rounding import two_sums
+from skdp.problems.rounding import two_margins, two_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +92,14 @@ class MaxGroupLossBound:
         risk, design, weights = objective.risk, objective.design, objective.weights
         c, dimension, first = weights.bound, objective.dimension, phases[0]
         total = risk.penalty_cost(design, first.regularisation, objective.comparator_norm)
-        away = 0.5 * Simplex(weights.n_groups).circumradius
+        away = 0.5 * weights.domain.circumradius
         total += 0.5 * first.other_regularisation * away**2
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
             if objective.population:
-                stability = lipschitz * lipschitz / phase.modulus
+                stability = (c * lipschitz) ** 2 / phase.modulus
                 stability += largest * largest / phase.other_modulus
-                total += 2.0 * c**2 * stability / phase.n_records
+                total += 2.0 * stability / phase.n_records
             else:
                 total += c * risk.sampling_cost(design, phase.modulus, phase.n_records)
             if k:
@@ -96,11 +112,8 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxGroupLossPlan(SizedGroupPlan):
-    """Phases of the saddle problem of groups with known weights, for a smooth risk.
-
-    They may follow from noisy proportions, which a :class:`HistogramPlan` has released.
-    """
+class MaxGroupLossPlan(GroupPlan):
+    """Phases of the saddle problem of groups with known shares, for a smooth risk."""
 
     phased: PhasedSaddlePlan
     has_saddle = True
@@ -119,18 +132,21 @@ class MaxGroupLossPlan(SizedGroupPlan):
     def releases(self) -> tuple[Release, ...]:
         joint = self.phased.released == "joint"
         name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
-        return (*self.first_releases(), self.phased.release(name, self.objective.neighbouring))
+        return (self.phased.release(name, self.objective.neighbouring),)
 
     def bound(self) -> float:
         return self.phased.bound()
 
     def remarks(self) -> tuple[str, ...]:
-        return self.phased.remarks()
+        if self.n_phases > 1:
+            return self.phased.remarks()
+        return ("one phase: output perturbation of the saddle point of all records",)
 
     def to_dict(self) -> dict[str, Any]:
+        weights = self.objective.weights
         numbers = {
             "radius": self.objective.radius,
-            **self.public_numbers(),
+            "largest_group_weights": list(weights.largest),
             **self.phased.to_dict(),
         }
         if self.objective.release_weights:
@@ -138,62 +154,173 @@ class MaxGroupLossPlan(SizedGroupPlan):
         return numbers
 
     @without_warnings()
-    def run(self, data: Records, run: Run) -> GroupResult:
-        """Release the coefficients x and, if the objective says so, the worst-case weights y."""
+    def run(self, data: Records, run: Run, center: np.ndarray | None = None) -> GroupResult:
+        """Release the coefficients x and, if the objective says so, the worst-case weights y.
+
+        The center of the regulariser of x is a released point; by default it is 0.
+        """
         self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
+        center = None if center is None else Ball(radius).project(center)
         # the regularisers are those of the phases
-        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0, center)
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
         # without noise if they are not released
-        return self.result(found.point, found.y if self.objective.release_weights else None)
+        shares = np.array(weights.shares)
+        return self.result(
+            found.point, shares * found.y if self.objective.release_weights else None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramPlan(SizedGroupPlan):
-    """Noisy proportions of the groups first, then a fit that is planned with them.
+class LookPlan(SizedGroupPlan):
+    """Noisy shares of the groups, and a look at their losses, where a fit waits for them.
 
-    A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
+    Attributes
+    ----------
+    budget : PrivacyBudget
+    n_phases : int or None
+    share : float
+        Part of the budget for what follows.
+    plain : CorePlan or None
+        The model that the groups' losses are looked at under; None: their largest weight is public.
+    losses : NoisySum or None
+    last : GroupPlan or None
+        After a run: of the fit.
     """
 
     budget: PrivacyBudget
-    sizes: NoisyProportions
-    n_phases: int | None = None
+    n_phases: int | None
+    share: float
+    plain: CorePlan | None = None
+    losses: NoisySum | None = None
+    last: GroupPlan | None = None
     has_saddle = True
 
     @property
+    def earlier(self) -> tuple[Release, ...]:
+        """The releases before the fit."""
+        looks = () if self.plain is None else self.plain.releases
+        losses = () if self.losses is None else (self.losses.describe(),)
+        return (*self.first_releases(), *looks, *losses)
+
+    @property
     def event(self) -> ComposedEvent:
-        """Both releases; their costs do not depend on the proportions."""
-        share = 1.0 - self.objective.histogram_share
-        parts = self.sizes.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
-        return ComposedEvent(tuple(part.event(self.objective.neighbouring) for part in parts))
+        """All releases; what the last ones cost does not depend on the others."""
+        rest = calibrated_mechanism(self.budget, 1.0, share=self.share)
+        last = rest.event(self.objective.neighbouring)
+        return ComposedEvent((*(release.event for release in self.earlier), last))
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
-        """Those for the largest weights; in a run the second one follows from the proportions."""
-        return self.fit(self.objective.weights).releases
+        """Before a run those for the largest weights."""
+        last = self.fit(self.objective.weights) if self.last is None else self.last
+        return (*self.earlier, *last.releases)
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk if self.last is None else self.last.risk
+
+    @property
+    def alpha(self) -> float:
+        return self.objective.alpha if self.last is None else self.last.alpha
+
+    def alarms(self) -> tuple[str, ...]:
+        return () if self.plain is None else self.plain.alarms()
+
+    def found_alarms(self) -> tuple[str, ...]:
+        return () if self.last is None else self.last.found_alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.last is None:
+            return ()
+        looked = ()
+        if self.losses is not None:
+            largest = max(self.last.objective.weights.largest)
+            looked = (f"after a look at the groups' losses their largest weight is {largest:.3g}",)
+        return (*looked, *self.last.remarks())
 
     def to_dict(self) -> dict[str, Any]:
-        return {"radius": self.objective.radius, **self.public_numbers()}
+        last = {} if self.last is None else self.last.to_dict()
+        return {"radius": self.objective.radius, **self.public_numbers(), **last}
 
-    def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
+    def fit(self, weights: GroupWeights, n_phases: int | None = None) -> MaxGroupLossPlan:
         """Plan the fit with the rest of the budget."""
+        weights = weights.capped(weights.bound) if weights.shares is None else weights
         objective = replace(self.objective, weights=weights)
-        return replace(_plan_fit(objective, self.budget, self.n_phases), sizes=self.sizes)
+        return _plan_fit(objective, self.budget, n_phases or self.n_phases, share=self.share)
 
     def run(self, data: Records, run: Run) -> GroupResult:
         self.objective.design.check(data)
         data.check_targets(self.objective.risk.loss)
-        if data.shares is None:
-            known = self.weighted(data.groups, run.noise)
-        else:
-            self.objective.weights.check_groups(data.groups)
+        self.objective.weights.check_groups(data.groups)
+        known = self
+        if self.sizes is not None:
             size = self.objective.weights.n_groups
             sums = data.total(GroupSizes(size))
             known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
-        plan = known.fit(known.objective.weights)
-        return replace(plan, proportions=known.proportions).run(data, run)
+        return known._looked(data, run) if self.losses is not None else known._ended(data, run)
+
+    def _ended(self, data: Records, run: Run, center: np.ndarray | None = None) -> GroupResult:
+        plan = self.fit(self.objective.weights)
+        plan = replace(plan, proportions=self.proportions)
+        result = plan.run(data, run, center)
+        return replace(result, plan=replace(self, last=result.plan))
+
+    def _looked(self, data: Records, run: Run) -> GroupResult:
+        """Release a plain model and the groups' losses, then fit for what they call for."""
+        assert self.plain is not None and self.losses is not None
+        result = self.plain.run(data, run)
+        plain: CorePlan = result.plan
+        looked = replace(self, plain=plain)
+        weights = looked._chosen(data, result.point, run.noise)
+        objective = replace(self.objective, weights=weights)
+        looked = replace(looked, objective=objective)
+        if weights.bound > 1.0 or (self.n_phases or 1) > 1:
+            return looked._ended(data, run, result.point)
+        level = Level.of(self.budget).part(self.share)
+        again = PlainModelPlan(objective=objective, plain=plan_core_of(objective, level.mu))
+        second = again.run(data, run)
+        # both are estimates of one model
+        share = level.mu**2 / (level.mu**2 + plain.mu**2)
+        point = result.point + share * (second.point - result.point)
+        last = replace(second.plan, proportions=self.proportions)
+        return replace(
+            last.result(point, np.array(weights.shares)), plan=replace(looked, last=last)
+        )
+
+    def _chosen(self, data: Records, point: np.ndarray, noise: NoiseSource) -> GroupWeights:
+        """Choose the bound on the weights of the groups by their noisy losses."""
+        assert self.plain is not None and self.losses is not None
+        weights, n = self.objective.weights, self.objective.design.n_records
+        clipped = clipped_losses(found_plan(self.plain))
+        flat = point.reshape(self.plain.loss.n_outputs, -1)
+        terms = ClippedLossTerms(
+            loss=self.plain.loss, clipped=clipped, weights=flat, shift=np.zeros(())
+        )
+        reached = data.norm_bound * euclidean_norm(point)
+        moved = clipped.moved(two_margins(self.objective.design.width, reached))
+        totals = GroupTotals(weights.n_groups, terms)
+        exact = data.total(lambda block: totals(block, np.zeros(0)))
+        sums, scale = self.losses.release(exact, noise, moved)
+        p = np.array(weights.shares)
+        losses = clipped.losses(sums[:, 0] / (n * p)) * clipped.unit / clipped.factor
+        gaps = excess_losses(losses, scale * clipped.unit / (n * p), p, n, clipped.unit)
+        bounds = np.geomspace(1.0, max(1.0, weights.bound), rules.BOUNDS)
+        prices = [self.fit(weights.capped(bound), 1).bound() for bound in bounds]
+        left = 1.0 - (np.minimum(1.0, bounds[:, None] * p) - p) / np.maximum(1.0 - p, 1e-12)
+        return weights.capped(float(bounds[np.argmin(prices + (gaps * left).max(axis=1))]))
+
+
+def excess_losses(
+    losses: np.ndarray, errors: np.ndarray, shares: np.ndarray, n_records: float, unit: float
+) -> np.ndarray:
+    """Return what the groups' losses are surely above the mean: shrunk, less one deviation."""
+    variances = errors**2 + unit**2 * rules.LOSS_VARIANCE / (n_records * shares)
+    spread = (unit * rules.LARGEST_SPREAD) ** 2
+    shrunk = (losses - shares @ losses) * spread / (spread + variances)
+    return np.maximum(shrunk - np.sqrt(variances), 0.0)
 
 
 def max_group_loss(
@@ -203,9 +330,10 @@ def max_group_loss(
     budget: PrivacyBudget,
     *,
     radius: float,
-    n_phases: int | None = None,
-    calibration: Literal["analytic", "paper"] = "analytic",
     run: Run | None = None,
+    calibration: str = "analytic",
+    n_phases: int | None = None,
+    looks: bool = False,
     **options: Any,
 ) -> GroupResult:
     """Minimise the largest loss of a group over a ball, privately.
@@ -221,16 +349,16 @@ def max_group_loss(
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
-    n_phases, calibration
-        See :func:`plan_max_group_loss`.
     run : Run, optional
         See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
+    calibration, n_phases, looks
+        See :func:`plan_max_group_loss`.
     **options
         `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
     """
     design = Design.of(records)
     objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
-    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
+    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases, looks=looks)
     return plan.run(records, run or Run())
 
 
@@ -240,10 +368,9 @@ def plan_max_group_loss(
     calibration: str = "analytic",
     *,
     n_phases: int | None = None,
-) -> MaxGroupLossPlan | HistogramPlan:
+    looks: bool = False,
+) -> GroupPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
-
-    An objective with a histogram has a :class:`HistogramPlan`.
 
     Parameters
     ----------
@@ -252,23 +379,40 @@ def plan_max_group_loss(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
-        1 is output perturbation of all records; default: the planner chooses.
+        Default: the planner chooses. Unless there are several, the plain model is taken where the
+        largest weight is 1.
+    looks : bool, default=False
+        Whether the bound of the weights is an upper one, of what a look at the losses chooses.
+
+    Returns
+    -------
+    MaxGroupLossPlan, LookPlan or PlainModelPlan
 
     Raises
     ------
     ValueError
         For a risk that is no mean over records, or if the calibration does not apply.
     """
-    risk, relation = objective.risk, objective.neighbouring
+    risk, relation, weights = objective.risk, objective.neighbouring, objective.weights
     if not relation.is_replaced:
         raise ValueError("The saddle problem of groups has no proof for neighbouring='add_remove'.")
     if objective.design.is_weighted and calibration == "paper":
         raise ValueError("calibration='paper' has no proof for user_ids, nor for sample_weight.")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
-    if calibration == "paper" and (objective.release_weights or objective.histogram_share):
+    share = objective.histogram_share
+    if calibration == "paper" and (objective.release_weights or share or looks):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
-    if share := objective.histogram_share:
+    is_plain = weights.bound == 1.0 and (n_phases or 1) == 1 and calibration == "analytic"
+    if is_plain and not budget.is_pure:
+        return PlainModelPlan(objective=objective, plain=plan_core(objective, budget))
+    looks = looks and weights.bound > 1.0 and not budget.is_pure
+    if not (share or looks):
+        return _plan_fit(objective, budget, n_phases, calibration)
+    plan = LookPlan(
+        objective=objective, budget=budget, n_phases=n_phases, share=1.0 - share, sizes=None
+    )
+    if share:
         design = objective.design
         sensitivity = proportions_sensitivity(design.n_records)
         if design.is_weighted:  # sums of weights are rounded, counts are not
@@ -278,8 +422,23 @@ def plan_max_group_loss(
             mechanism=calibrated_mechanism(budget, sensitivity, share=share),
             reference="docs/theory/saddle.md, 'Groups': one record, two counts",
         )
-        return HistogramPlan(objective=objective, budget=budget, sizes=sizes, n_phases=n_phases)
-    return _plan_fit(objective, budget, n_phases, calibration)
+        plan = replace(plan, sizes=sizes)
+    if not looks:
+        return plan
+    rest = Level.of(budget).part(plan.share)
+    first = plan_core_of(objective, rest.part(rules.PLAIN_SHARE).mu)
+    losses = NoisySum(
+        design=objective.design,
+        neighbouring=relation,
+        mu=rest.part(rules.LOOK_SHARE).mu,
+        sensitivity=loss_sensitivity(first.loss, True),
+        size=loss_range(first.loss)[1],
+        n_entries=weights.n_groups,
+        name="losses of the groups",
+        reference="docs/theory/worst_group.md, Lemma 2",
+    )
+    left = 1.0 - rules.PLAIN_SHARE - rules.LOOK_SHARE
+    return replace(plan, share=plan.share * left, plain=first, losses=losses)
 
 
 def _plan_fit(
@@ -287,10 +446,11 @@ def _plan_fit(
     budget: PrivacyBudget,
     n_phases: int | None,
     calibration: str = "analytic",
+    share: float = 1.0,
 ) -> MaxGroupLossPlan:
-    """Plan for known weights of the groups, with what a histogram leaves of the budget."""
+    """Plan for known shares of the groups, with a part of the budget."""
     risk, design, weights = objective.risk, objective.design, objective.weights
-    center_norm = euclidean_norm(Simplex(weights.n_groups).center(weights.n_groups))
+    center_norm = euclidean_norm(np.ones(weights.n_groups))
 
     def plan(smooth: GroupObjective) -> MaxGroupLossPlan:
         constants = max_group_loss_constants(
@@ -301,12 +461,12 @@ def _plan_fit(
             budget,
             release="joint" if smooth.release_weights else "x",
             alpha=smooth.alpha,
-            share=1.0 - smooth.histogram_share,
+            share=share,
             calibration=calibration,  # type: ignore[arg-type]
             utility=MaxGroupLossBound(objective=smooth),
             n_phases=n_phases,
         )
-        return MaxGroupLossPlan(objective=smooth, phased=phased, sizes=None)
+        return MaxGroupLossPlan(objective=smooth, phased=phased)
 
     if risk.is_smooth:
         return plan(objective)

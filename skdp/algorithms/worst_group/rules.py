@@ -72,6 +72,9 @@ LONGEST_MIX, LARGEST_SHIFT, MIX_POINTS = 1.25, 1.0, 51
 
 #: Phases: least spread of margins that a kink is smoothed for, in units of a good predictor's.
 LEAST_MARGIN_SPREAD = 0.01
+#: Saddle points: part of the budget for one look at the groups' losses, and bounds on the weights
+#: that it chooses among.
+LOOK_SHARE, BOUNDS = 0.05, 16
 #: Mirror descent: fewest and most rounds, and steps of the search for the scale of steps that a
 #: histogram leaves.
 FEWEST_ROUNDS, MOST_ROUNDS, HALVINGS = 20, 500, 12

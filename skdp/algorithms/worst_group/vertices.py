@@ -111,8 +111,6 @@ def plan_group_mirror_descent(
     check_public_groups(objective)
     if weights.bound < 1.0:
         raise ValueError("the largest weight of a group must be at least 1.")
-    if weights.clipped and not weights.public_groups:
-        raise ValueError("mirror descent of groups has no clip_groups.")
     design = linear_design(objective)
     if weights.n_groups > 1:
         design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
