@@ -200,6 +200,13 @@ class Simplex(Domain):
         return math.sqrt(1.0 - 1.0 / self.dimension) * (1.0 + 1e-12)
 
 
+def _products(shares: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return numbers whose exact sum is that of the products: of 24 with 26 digits."""
+    parts = 134217729.0 * values
+    high = parts - (parts - values)
+    return np.concatenate([shares * high, shares * (values - high)])
+
+
 #: Shares of groups are whole multiples of it: products with 24 digits of a number are exact.
 SHARE_UNIT = 2.0**-24
 
@@ -244,12 +251,24 @@ class CappedSimplex(Domain):
         """The largest value of each coordinate."""
         return np.minimum(self.bound, 1.0 / np.array(self.shares))
 
+    @property
+    def _caps(self) -> np.ndarray:
+        """The bound where it is one: rounding would make ``1 / p`` a little less or more."""
+        p = np.array(self.shares)
+        return np.where(p * self.bound < 1.0 - 1e-12, self.bound, 2.0 / p)
+
+    @property
+    def largest(self) -> float:
+        """The largest value of all."""
+        return float(self.upper.max())
+
     def project(self, point: np.ndarray) -> np.ndarray:
         """Subtract the multiple of the shares that makes what is left, clipped, add up to 1."""
-        p, upper = np.array(self.shares), self.upper
+        p, upper = np.array(self.shares), self._caps
         is_inside = point.min() >= 0.0 and (point <= upper).all()
         if is_inside and abs(float(p @ point) - 1.0) <= point.size * EPS:
             return point  # zeros stay zeros
+        point = np.clip(point, -1e100, 1e100)
         # multiples of p with few digits are exact and change no projection: a small one is left
         for _ in range(64):
             multiple = self._multiple(point, p, upper)
@@ -261,29 +280,37 @@ class CappedSimplex(Domain):
 
     @staticmethod
     def _multiple(point: np.ndarray, p: np.ndarray, upper: np.ndarray) -> float:
-        """Return t with ``sum(p * clip(point - t * p, 0, upper)) = 1``."""
+        """Return t with ``sum(p * clip(point - t * p, 0, upper)) = 1``, to the last bits."""
         kinks = np.sort(np.concatenate([point, point - upper]) / np.concatenate([p, p]))
         sums = np.clip(point - kinks[:, None] * p, 0.0, upper) @ p  # descending
         k = int(np.clip(np.count_nonzero(sums >= 1.0), 1, len(kinks) - 1))
-        inside = 0.5 * (kinks[k - 1] + kinks[k])
-        left = point - inside * p
-        free = (left > 0.0) & (left < upper)
-        if not free.any():
-            return float(kinks[k - 1])
-        capped = float(p[left >= upper] @ upper[left >= upper])
-        return float((p[free] @ point[free] + capped - 1.0) / (p[free] @ p[free]))
+        multiple = float(0.5 * (kinks[k - 1] + kinks[k]))
+        for _ in range(8):  # one is enough, unless rounding has missed the right kinks
+            left, before = point - multiple * p, multiple
+            free, capped = (left > 0.0) & (left < upper), left >= upper
+            terms = *_products(p[free], point[free]), *_products(p[capped], upper[capped]), -1.0
+            total = math.fsum(terms)
+            if free.any():
+                multiple = total / float(p[free] @ p[free])
+                if not abs(multiple - before) > 4.0 * EPS * abs(multiple):
+                    break
+            elif total == 0.0:  # all between these kinks will do
+                return min(max(0.0, float(kinks[k - 1])), float(kinks[k]))
+            else:
+                k = min(max(1, k + (1 if total > 0.0 else -1)), len(kinks) - 1)
+                multiple = float(0.5 * (kinks[k - 1] + kinks[k]))
+        return multiple
 
     def projection_derivative(self, point: np.ndarray) -> np.ndarray:
         """What is orthogonal to the shares, of the entries that are at no bound."""
         found = self.project(point)
-        free = np.where((found > 0.0) & (found < self.upper), self.shares, 0.0)
+        free = np.where((found > 0.0) & (found < self._caps), self.shares, 0.0)
         square = float(free @ free)
         return np.diag((free > 0.0).astype(float)) - np.outer(free, free) / (square or 1.0)
 
     def projection_rounding(self, dimension: int) -> float:
-        # of the sum that is to be 1, over the norm of the shares, and of each coordinate
-        sums = (dimension + 8) / min(self.shares)
-        return 4.0 * EPS * (sums + math.sqrt(dimension) * (float(self.upper.max()) + 1.0))
+        # coordinates at a bound are exact, and so is the sum of all products with shares
+        return 16.0 * EPS * math.sqrt(dimension) * (self.largest + 1.0)
 
     def center(self, dimension: int) -> np.ndarray:
         return np.ones(dimension)
@@ -297,13 +324,13 @@ class CappedSimplex(Domain):
     @property
     def radius(self) -> float:  # type: ignore[override]
         # a^2 <= bound a, and the sum of a is largest where small shares come first
-        top = float(self.upper.max())
+        top = self.largest
         return math.sqrt(top * self._most(np.argsort(self.shares))) * (1.0 + 1e-9)
 
     @property
     def circumradius(self) -> float:
         # |a - 1|^2 <= (bound - 2) sum(a) + G
-        top, order = float(self.upper.max()), np.argsort(self.shares)
+        top, order = self.largest, np.argsort(self.shares)
         if top == 1.0:
             return 0.0
         total = self._most(order if top >= 2.0 else order[::-1])

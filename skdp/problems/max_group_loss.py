@@ -26,8 +26,8 @@ from skdp.problems.records import Records
 from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
 
-#: Least share of a group.
-_LEAST_SHARE = 16.0 * SHARE_UNIT
+#: Least share of a group: rounding grows with its inverse.
+_LEAST_SHARE = 2.0**-14
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GroupWeights:
     largest : tuple of float
         One number per group, > 0.
     shares : tuple of float or None, default=None
-        The groups' proportions, see :class:`CappedSimplex`; None: not known yet.
+        The groups' proportions, see :class:`CappedSimplex`. None: equal ones.
     public_groups : bool, default=False
         Neighbours have the same groups: membership is not protected.
     """
@@ -66,23 +66,19 @@ class GroupWeights:
         """
         p = np.array([float(share) for share in proportions])
         absent = p.max() if public_groups and p.size and p.max() > 0 else _LEAST_SHARE
-        p = np.maximum(np.where(p > 0, p, absent), _LEAST_SHARE)
-        units = np.rint(p / p.sum() / SHARE_UNIT)
-        units[np.argmax(units)] += 1.0 / SHARE_UNIT - units.sum()
-        shares = (SHARE_UNIT * units).tolist()
-        return cls(tuple(min(1.0 / p, bound) for p in shares), tuple(shares), public_groups)
+        shares = _whole(np.maximum(np.where(p > 0, p, absent), _LEAST_SHARE))
+        return cls(tuple(min(1.0 / p, bound) for p in shares), shares, public_groups)
 
     def capped(self, bound: float) -> GroupWeights:
-        """Return weights for another bound; equal shares, where they are not known."""
-        shares = self.shares or (1.0,) * self.n_groups
+        """Return weights with another bound."""
+        shares = self.domain.shares
         return self.of_proportions(shares, bound, public_groups=self.public_groups)
 
     @property
     def domain(self) -> CappedSimplex:
-        """The weights of the groups' records, for known shares."""
-        if self.shares is None:
-            raise ValueError("The saddle problem needs the shares of the groups.")
-        return CappedSimplex(self.shares, max(1.0, self.bound))
+        """The weights of the groups' records in saddle problems."""
+        shares = _whole(np.ones(self.n_groups)) if self.shares is None else self.shares
+        return CappedSimplex(shares, max(1.0, self.bound))
 
     @property
     def n_groups(self) -> int:
@@ -106,21 +102,28 @@ class GroupWeights:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
         L, D and B bound the norm of a record's gradient, the distance of two of them and the loss,
-        which is not negative; W is :attr:`bound`, s the largest sum of two groups' weights.
+        which is not negative; W is the largest weight, s the largest sum of two groups' weights.
 
         - Same group: ``(W D, B sqrt(1 - min p^2 / |p|^2))``, the only case if groups are public.
         - Two groups: ``(s L, B sqrt(2 - min (p_g - p_h)^2 / |p|^2))``.
 
         G_y is 0 for W = 1. Proof: docs/theory/saddle.md, Lemma S1.
         """
-        p, c = np.sort(self.domain.shares), self.bound
-        square, moves = float(p @ p), largest_loss * (self.domain.bound > 1.0)
+        p, c = np.sort(self.domain.shares), self.domain.largest
+        square, moves = float(p @ p), largest_loss * (c > 1.0)
         same = c * gradient_diameter, moves * math.sqrt(max(0.0, 1.0 - p[0] ** 2 / square))
         if self.public_groups or self.n_groups == 1:
             return (same,)
         pair = c + min(c, max(0.0, 1.0 - p[0] * c) / p[1])
         apart = math.sqrt(2.0 - float(np.diff(p).min()) ** 2 / square)
         return same, (pair * lipschitz, apart * moves)
+
+
+def _whole(shares: np.ndarray) -> tuple[float, ...]:
+    """Scale positive shares to sum 1, as multiples of the unit."""
+    units = np.rint(shares / shares.sum() / SHARE_UNIT)
+    units[np.argmax(units)] += 1.0 / SHARE_UNIT - units.sum()
+    return tuple((SHARE_UNIT * units).tolist())
 
 
 def max_group_loss_constants(
@@ -147,7 +150,7 @@ def max_group_loss_constants(
     smoothness = loss.smoothness(feature_norm)
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
-    c = weights.bound
+    c = weights.domain.largest
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(

@@ -5,16 +5,13 @@ Attacked are ``sensitivity_x`` (Euclidean) and ``argmin_sensitivity`` (norm M) o
 docs/theory/saddle.md, "Groups".
 """
 
-import itertools
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from skdp.problems import (
-    Design,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -24,7 +21,6 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
 )
-from skdp.problems.rounding import two_sums
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
@@ -115,31 +111,61 @@ def wanted_coupling(problem, pair):
     return math.sqrt(mu_x * mu_y) * math.tan(0.5 * angle)
 
 
-def between_groups(loss, coupled, mu_x=100.0, mu_y=5e-3, n=4000, radius=1.5e-3):
-    """A record goes to the other group, and its row to the opposite one.
+def between_groups(loss, coupled, weights, n=16000, radius=1e-3):
+    """A record goes from group 0 to group 1, and its row to the opposite one.
 
-    Near w = 0 all losses are alike and large, and slopes as long as they can be.
+    Near w = 0 all losses are alike and large, and slopes as long as they can be. Both groups have
+    the largest weight, but for what it moves by. Curved losses count little beside a large mu_x.
     """
-    half, weights, groups = n // 2, GroupWeights((2.0, 2.0)), np.repeat([0, 1], n // 2)
+    mu_x, mu_y = (1.0, 0.04) if loss is LOSSES["hinge"] else (100.0, 3e-4)
+    domain = weights.domain
+    groups = np.repeat(
+        np.arange(weights.n_groups), np.round(n * np.array(domain.shares)).astype(int)
+    )
     squared = isinstance(loss, HalfSquaredLoss)
     targets = np.full(n, loss.target_bound) if squared else np.zeros(n, dtype=int)
     shell = Instance(np.ones((n, 1)), targets, groups, loss, weights, radius, mu_x, mu_y)
-    slope, mean = loss.lipschitz(1.0, radius), 0.0
+    slope, mean, problem = loss.lipschitz(1.0, radius), 0.0, shell.problem()
+    p = np.array(domain.shares[:2])
     if coupled:  # slopes of opposite means
-        problem = shell.problem()
         coupling = wanted_coupling(problem, problem.constants.ranges[1])
-        mean = min(1.0, coupling / (math.sqrt(2.0) * slope))
+        mean = min(1.0, coupling / (math.sqrt(2.0) * p[0] * slope))
     row = -1.0 if squared or loss.n_outputs > 1 else 1.0
-    X = np.concatenate([row * signs(mean, half), row * signs(-mean, half)])
-    start = replace(shell, X=X).with_solution(np.zeros(loss.n_outputs), np.full(2, 0.5))
+    sizes = np.bincount(groups)
+    means = (mean, -mean, 0.0)[: weights.n_groups]
+    X = np.concatenate([row * signs(m, size) for m, size in zip(means, sizes, strict=True)])
+    y = np.minimum(domain.upper, 0.5 / p[0])[:2]
+    if domain.largest > 1.0 and weights.n_groups > 2:
+        y = y - np.array([0.0, problem.constants.sensitivity_y])
+    rest = [(1.0 - p @ y) / domain.shares[2]] if weights.n_groups > 2 else []
+    start = replace(shell, X=X).with_solution(np.zeros(loss.n_outputs), np.array([*y, *rest]))
     return ratios(start, start.neighbour(-X[0], targets[0], 1))
 
 
+EXTREMES = {
+    "two halves": GroupWeights.of_proportions((0.5, 0.5), 2.0),
+    "two quarters": GroupWeights.of_proportions((0.25, 0.25, 0.5), 1.5),
+}
+
+
+@pytest.mark.parametrize("shares", EXTREMES)
 @pytest.mark.parametrize("name", LOSSES)
-def test_bounds_are_attained_by_a_change_of_group(name):
-    """Mode A, all losses: the bound of x and that of the norm M, within 1 %."""
-    assert between_groups(LOSSES[name], coupled=True)[0] > 0.99
-    assert between_groups(LOSSES[name], coupled=False)[1] > 0.99
+def test_bounds_are_attained_by_a_change_of_group(name, shares):
+    """Mode A, all losses: the bound of x and that of the norm M, within 2 and 1 %.
+
+    With two quarters both groups have the weight W: the range of x is 2 W L.
+    """
+    weights = EXTREMES[shares]
+    assert between_groups(LOSSES[name], True, weights)[0] > 0.98
+    assert between_groups(LOSSES[name], False, weights)[1] > 0.99
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_weight_1_is_the_plain_model(name):
+    """One point is all that is feasible: 2 L / (n mu_x), attained."""
+    weights = GroupWeights.of_proportions((0.25, 0.25, 0.5), 1.0)
+    assert weights.ranges(1.0, 2.0, 3.0) == ((2.0, 0.0), (2.0, 0.0))
+    assert between_groups(LOSSES[name], False, weights, n=400, radius=1e-2)[0] > 0.98
 
 
 def within_group(n_groups, coupled, weights, mu_x=1.0, mu_y=2.0, n=1200):
@@ -157,7 +183,7 @@ def within_group(n_groups, coupled, weights, mu_x=1.0, mu_y=2.0, n=1200):
     others = [signs(0.5 * mean, size)] * (n_groups - 1)
     X = np.concatenate([signs(-0.5 * mean, size)[::-1], *others])
     x = np.array([radius - problem.constants.sensitivity_x])
-    start = replace(shell, X=X).with_solution(x, np.eye(n_groups)[0])
+    start = replace(shell, X=X).with_solution(x, n_groups * np.eye(n_groups)[0])
     return ratios(start, start.neighbour(-X[0], 1, 0))
 
 
@@ -167,28 +193,6 @@ def test_bounds_are_attained_by_public_groups(n_groups):
     weights = GroupWeights((float(n_groups),) * n_groups, public_groups=True)
     assert within_group(n_groups, True, weights)[0] > 0.99
     assert within_group(n_groups, False, weights)[1] > 0.99
-
-
-def across_the_floor(mu_x=1.0, mu_y=2.0, n_floor=500):
-    """A record leaves a group just above the floor for one just below it.
-
-    It is the only one of its group that has a loss, and has the opposite slope.
-    """
-    radius, sizes = 1.0 - HINGE.width, [n_floor + 1, n_floor - 1]
-    n, weights = 2 * n_floor, GroupWeights((2.0, 2.0), clipped=True)
-    groups, targets = np.repeat([0, 1], sizes), np.ones(n, dtype=int)
-    X = np.ones((n, 1))
-    X[0] = -1.0
-    shell = Instance(X, targets, groups, HINGE, weights, radius, mu_x, mu_y)
-    x = np.array([radius - bounds(shell)[0]])
-    start = shell.with_solution(x, np.array([1.0, 0.0]))
-    return ratios(start, start.neighbour([-1.0], 1, 1))
-
-
-def test_bounds_are_attained_by_clipped_weights():
-    """Mode E. For x alone only where the weights are hardly free, G_y^2 / mu_y << G_x^2 / mu_x."""
-    assert across_the_floor()[1] > 0.99
-    assert across_the_floor(mu_y=100.0)[0] > 0.99
 
 
 # ------------------------------------------------------------------------- directed searches
@@ -233,16 +237,13 @@ def decode(genes, mode, loss):
         weights = GroupWeights.of_proportions(proportions, cap)
     elif mode == "noisy":
         weights = GroupWeights.of_proportions(np.maximum(proportions + 0.3 * noise, 0), cap)
-    elif mode == "wrong":
+    else:
         weights = GroupWeights.of_proportions(np.exp(noise) / np.exp(noise).sum(), cap)
-    else:  # a floor about the size of the group that the record is in, or anywhere
-        at = N * proportions[groups[0]] + noise[0] if next(take) < 0 else number(0.5, N)
-        weights = GroupWeights((N / min(max(at, 0.5), N),) * n_groups, clipped=True)
     # moduli that let the domains be a few times as large as the movement
     radius = 10.0 ** number(-3, 0.5)
     lipschitz, largest = loss.lipschitz(1.0, radius), loss.largest_value(1.0, radius)
-    mu_x = weights.bound * lipschitz / (N * radius) * 10.0 ** number(0, 3)
-    mu_y = weights.bound * largest / N * 10.0 ** number(0, 3)
+    mu_x = weights.domain.largest * lipschitz / (N * radius) * 10.0 ** number(0, 3)
+    mu_y = largest / N * 10.0 ** number(0, 3)
     instance = Instance(X, targets, groups, loss, weights, radius, mu_x, mu_y)
     problem = instance.problem()
     x = np.array([next(take) for _ in range(problem.constants.x.dimension)])
@@ -281,23 +282,24 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
 
 
 @pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public", "clipped"])
+@pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_climbing_stays_below_the_bounds(mode, name):
-    """Modes A (right and wrong proportions), C, B and E; :func:`ratios` fails at a violation."""
+    """Modes A (right and wrong proportions), C and B; :func:`ratios` fails at a violation."""
     for target, least in enumerate((0.35, 0.5)):
         assert least < climb(mode, LOSSES[name], target, seed=0) <= 1 + 1e-6
 
 
-def centred(vector):
-    return float(np.linalg.norm(vector - vector.mean()))
+def centred(vector, shares):
+    p = np.array(shares)
+    return float(np.linalg.norm(vector - p * (p @ vector) / (p @ p)))
 
 
 @pytest.mark.mostly("search", 2)
-@pytest.mark.parametrize("mode", ["wrong", "public", "clipped"])
+@pytest.mark.parametrize("mode", ["wrong", "public"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_operators_of_neighbours(mode, name):
-    """What Lemma 1 needs: one pair of ranges covers both blocks, y without its mean."""
+    """What Lemma 1 needs: one pair of ranges covers both blocks, y without multiples of p."""
     rng = np.random.default_rng(3)
     for _ in range(60):
         ends = [end.problem() for end in decode(rng.uniform(-1, 1, size=48), mode, LOSSES[name])]
@@ -305,9 +307,11 @@ def test_operators_of_neighbours(mode, name):
         for k in range(4):
             x = rng.normal(size=c.x.dimension)
             x *= c.x.radius / np.linalg.norm(x)
-            y = np.eye(n_groups)[k % n_groups] if k < 3 else rng.dirichlet(np.ones(n_groups))
+            y = ends[0].domain_y.project(
+                9.0 * (np.eye(n_groups)[k % n_groups] if k < 3 else rng.normal(size=n_groups))
+            )
             (x1, y1), (x2, y2) = (end.data_operator(x, y) for end in ends)
-            dx, dy = N * np.linalg.norm(x1 - x2), N * centred(y1 - y2)
+            dx, dy = N * np.linalg.norm(x1 - x2), N * centred(y1 - y2, ends[0].domain_y.shares)
             slack = 1 + 1e-9
             assert any(dx <= g_x * slack and dy <= g_y * slack for g_x, g_y in c.ranges)
 
@@ -323,89 +327,10 @@ def test_the_range_of_y_is_not_that_of_the_raw_gradient():
     ends = shell.problem(), shell.neighbour([-1.0], 1, 0).problem()
     change = 2 * (ends[0].data_operator(x, y)[1] - ends[1].data_operator(x, y)[1])
     allowed = ends[0].constants.ranges[0][1]
-    assert 0.99 * allowed < centred(change) <= allowed
+    assert 0.99 * allowed < centred(change, ends[0].domain_y.shares) <= allowed
     assert np.linalg.norm(change) > 1.4 * allowed
     project, free = ends[0].domain_y.project, np.array([0.3, -0.2])
     np.testing.assert_allclose(project(free + 5.0), project(free), atol=1e-15)
-
-
-def test_clipped_weights_of_all_small_data_sets():
-    """Losses 0 and 1, gradients 0, e_1 and e_2 (L = 1, D = sqrt(2)): all sets of 5 records.
-
-    Floors at, between and beyond sizes of groups. ``max(L, D)`` covers x, which is below 2 L.
-    """
-    losses, slopes = np.array([0, 1]), np.array([[0, 0], [1, 0], [0, 1]])
-    kinds = [(g, f, *s) for g in (0, 1) for f in losses for s in slopes]
-    table = np.array(kinds, dtype=float)
-    rest = np.array(list(itertools.combinations_with_replacement(range(len(kinds)), 4)))
-    # by group: size, loss, gradient; summed over the four records that stay
-    parts = np.array([[(table[:, 0] == g) * column for column in (np.ones(12), *table.T[1:])]
-                      for g in (0, 1)]).transpose(2, 0, 1)  # fmt: skip
-    sums = parts[rest].sum(axis=1)[:, None] + parts  # of every set of five, by its last record
-    for floor in (0.3, 1.0, 1.4, 2.0, 2.5, 2.9, 3.0, 4.0, 4.7, 5.0):
-        weights = GroupWeights((5 / floor,) * 2, clipped=True)
-        scale = np.array([weights.of_counts(np.array([m, 5 - m]), 5) for m in range(6)])
-        means = sums[..., 1:] * scale[sums[..., 0, 0].astype(int)][..., None]  # times n
-        change = means[:, :, None] - means[:, None]
-        slope = np.linalg.norm(change[..., 1:], axis=-1).max()
-        level = np.linalg.norm(change[..., 0], axis=-1).max()
-        (range_x, range_y), slack = weights.ranges(1.0, math.sqrt(2.0), 1.0)[0], 1 + 1e-12
-        assert slope <= range_x * slack and slope <= math.sqrt(2.0) * weights.bound * slack
-        assert level <= range_y * slack
-
-
-@pytest.mark.parametrize("is_slack", [False, True])
-def test_clipped_weights_of_persons(is_slack):
-    """Lemma F of docs/theory/persons.md: persons are mixtures of records, or parts of mixtures."""
-    rng, n, floors = np.random.default_rng(0), 5, (0.3, 1.0, 1.4, 2.0, 2.9, 4.7)
-    slopes = ((0, 0), (1, 0), (0, 1))
-    kinds = np.array([(1, f, *s) for f in (0, 1) for s in slopes], dtype=float)  # 1: the size
-    table = np.einsum("ga,kc->gkac", np.eye(2), kinds).reshape(12, 2, 4)
-
-    def some(size):
-        mixtures = rng.dirichlet(np.full(12, 0.1), size)
-        mixtures *= rng.choice([0.0, 0.01, 1.0], (*size, 1)) if is_slack else 1.0
-        return np.tensordot(mixtures, table, axes=1)
-
-    own = np.concatenate([some((24,)), table, np.zeros((int(is_slack), 2, 4))])
-    sums = some((60, n - 1)).sum(axis=1)[:, None] + own
-    reached = []
-    for floor in floors:
-        weights = GroupWeights((n / floor,) * 2, clipped=True)
-        means = sums[..., 1:] * weights.of_counts(sums[..., 0], n)[..., None]
-        change = means[:, :, None] - means[:, None]
-        slope = np.linalg.norm(change[..., 1:], axis=-1).max()
-        level = np.linalg.norm(change[..., 0], axis=-1).max()
-        range_x, range_y = weights.ranges(1.0, math.sqrt(2.0), 1.0)[0]
-        reached.append((slope / range_x, level / range_y))
-    assert np.max(reached) <= 1.0 + 1e-12
-    assert np.max(reached, axis=0) == pytest.approx(1.0, abs=0.02)
-
-
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
-def test_rounding_of_the_sizes_of_groups(loss):
-    """Sums of weights are rounded, and so is the weight of each group: two data sets together."""
-    rng, n = np.random.default_rng(0), 300
-    ids = np.repeat(np.arange(n), rng.integers(1, 40, n))
-    groups, c = rng.integers(2, size=len(ids)), 3.0
-    weights = GroupWeights((c, c), clipped=True)
-    targets = np.ones(len(ids), dtype=int)
-    records = Records(np.ones((len(ids), 1)), 1.0, targets=targets, groups=groups)
-    records = records.of_persons(ids, None)
-    problem = MaxGroupLossProblem(records, loss, weights, 1.0, 1.0, 1.0)
-    exact = [Fraction(0)] * 2
-    for share, group in zip(records.shares, groups, strict=True):
-        exact[group] += Fraction(float(share))
-    design = Design.of(records)
-    rounding = n * two_sums(design.n_terms)
-    for size, factor in zip(exact, problem.multipliers, strict=True):
-        wrong = abs(Fraction(float(factor)) / (n / size) - 1)
-        assert 0 < n * wrong <= Fraction(c * rounding / 2.0)
-    bounds = loss.lipschitz, loss.gradient_diameter, loss.largest_value
-    L, D, B = (bound(1.0, 1.0) for bound in bounds)
-    assert problem.constants.ranges == weights.ranges(L, D, B, rounding)
-    added = np.subtract(problem.constants.ranges, weights.ranges(L, D, B))[0]
-    np.testing.assert_allclose(added, c * rounding * np.array([L, math.sqrt(2.0) * B]), rtol=1e-3)
 
 
 # ------------------------------------------------------------------------- what is not private
@@ -417,38 +342,13 @@ def test_the_level_of_a_loss_counts_and_not_its_range():
     X, groups = np.repeat([[-1.0], [1.0]], n // 2, axis=0), np.repeat([0, 1], n // 2)
     loss, weights = LogisticLoss(), GroupWeights.of_proportions([0.5, 0.5], 10.0)
     start = Instance(
-        X, np.ones(n, dtype=int), groups, loss, weights, radius, 250.0, 0.011088,
-        center_y=np.array([1.0, 0.0]),
+        X, np.ones(n, dtype=int), groups, loss, weights, radius, 250.0, 0.002772,
+        center_y=np.array([2.0, 0.0]),
     )  # fmt: skip
     end = start.neighbour([1.0], 1, 1)
     assert 0.6 < ratios(start, end)[0] <= 1
     one = (loss.lipschitz(1.0, radius), loss.gradient_diameter(1.0, radius))
     wrong = block_sensitivity(
-        weights.ranges(*one, loss.value_range(1.0, radius)), (250.0, 0.011088), n
+        weights.ranges(*one, loss.value_range(1.0, radius)), (250.0, 0.002772), n
     )
     assert movement(start, end)[0][0] > 30 * wrong
-
-
-def with_own_sizes(instance, n_groups):
-    """What is not private: the means of the groups, by their actual sizes."""
-    counts = np.bincount(instance.groups, minlength=n_groups)
-    shares = len(instance.groups) / np.maximum(counts, 1)
-    return replace(instance, weights=GroupWeights(tuple(shares)))
-
-
-@pytest.mark.parametrize(("n", "factor"), [(100, 7), (1000, 70)])
-def test_means_of_groups_are_not_private(n, factor):
-    """The only record of a group leaves it; bound by the other groups' sizes.
-
-    The movement does not shrink with n: 7.5 and 75 times the bound in x, 18 and 179 in norm M.
-    """
-    groups = np.repeat([0, 1], n // 2)
-    groups[0] = 2
-    X, targets = signs(0.0, n), np.ones(n, dtype=int)
-    loss = LOSSES["hinge"]
-    single = Instance(X, targets, groups, loss, GroupWeights((2.0,) * 3), 0.5, 10.0, 10.0)
-    left = single.neighbour([1.0], 1, 0)
-    ends = [with_own_sizes(instance, 3) for instance in (single, left)]
-    moved, _ = movement(*ends)
-    assert (moved > factor * bounds(single)).all()
-    assert (ratios(single, left) <= 1).all()

@@ -395,7 +395,8 @@ class _ScheduleSearch:
         best, best_value = None, math.inf
         n_records = self.constants.n_records
         counts = range(1, rules.MOST_PHASES + 1) if n_phases is None else (n_phases,)
-        for growth, decrease in (*rules.GROWING_SCHEDULES, *rules.SADDLE_SCHEDULES):
+        schedules = (*rules.GROWING_SCHEDULES, *rules.SADDLE_SCHEDULES)
+        for growth, decrease in schedules[: 1 if n_phases == 1 else None]:
             stale, least = 0, math.inf
             for count in counts:
                 sizes = block_sizes(n_records, count, decrease)

@@ -76,8 +76,11 @@ class MaxGroupLossBound:
     objective: GroupObjective
 
     @cached_property
-    def _numbers(self) -> tuple[float, float, float, float]:
-        """Lipschitz constant, largest loss, curvature h and gradient ``sqrt(2 log(G) q)``."""
+    def _numbers(self) -> tuple[float, float, float, float, float, float]:
+        """Lipschitz constant, largest loss, curvature h and gradient ``sqrt(2 log(G) q)``.
+
+        And the largest weight, and the distance of y* from its center.
+        """
         objective = self.objective
         loss, design = objective.risk.loss, objective.design
         lipschitz = loss.lipschitz(design.feature_norm, objective.radius)
@@ -85,14 +88,17 @@ class MaxGroupLossBound:
         curvature = loss.curvature * design.second_moment
         gradient = min(lipschitz, math.sqrt(loss.sampling_scale * curvature))
         gradient *= math.sqrt(2.0 * math.log(objective.weights.n_groups))
-        return lipschitz, largest, curvature, gradient
+        domain = objective.weights.domain
+        return lipschitz, largest, curvature, gradient, domain.largest, 0.5 * domain.circumradius
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        objective, (lipschitz, largest, curvature, gradient) = self.objective, self._numbers
-        risk, design, weights = objective.risk, objective.design, objective.weights
-        c, dimension, first = weights.bound, objective.dimension, phases[0]
+        objective, (lipschitz, largest, curvature, gradient, c, away) = (
+            self.objective,
+            self._numbers,
+        )
+        risk, design = objective.risk, objective.design
+        dimension, first = objective.dimension, phases[0]
         total = risk.penalty_cost(design, first.regularisation, objective.comparator_norm)
-        away = 0.5 * weights.domain.circumradius
         total += 0.5 * first.other_regularisation * away**2
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
@@ -167,7 +173,7 @@ class MaxGroupLossPlan(GroupPlan):
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
         # without noise if they are not released
-        shares = np.array(weights.shares)
+        shares = np.array(weights.domain.shares)
         return self.result(
             found.point, shares * found.y if self.objective.release_weights else None
         )
@@ -235,11 +241,11 @@ class LookPlan(SizedGroupPlan):
     def remarks(self) -> tuple[str, ...]:
         if self.last is None:
             return ()
-        looked = ()
-        if self.losses is not None:
-            largest = max(self.last.objective.weights.largest)
-            looked = (f"after a look at the groups' losses their largest weight is {largest:.3g}",)
-        return (*looked, *self.last.remarks())
+        if self.losses is None:
+            return self.last.remarks()
+        largest = max(self.last.objective.weights.largest)
+        looked = f"after a look at the groups' losses their largest weight is {largest:.3g}"
+        return (looked, *self.last.remarks())
 
     def to_dict(self) -> dict[str, Any]:
         last = {} if self.last is None else self.last.to_dict()
@@ -247,7 +253,6 @@ class LookPlan(SizedGroupPlan):
 
     def fit(self, weights: GroupWeights, n_phases: int | None = None) -> MaxGroupLossPlan:
         """Plan the fit with the rest of the budget."""
-        weights = weights.capped(weights.bound) if weights.shares is None else weights
         objective = replace(self.objective, weights=weights)
         return _plan_fit(objective, self.budget, n_phases or self.n_phases, share=self.share)
 
@@ -266,7 +271,8 @@ class LookPlan(SizedGroupPlan):
         plan = self.fit(self.objective.weights)
         plan = replace(plan, proportions=self.proportions)
         result = plan.run(data, run, center)
-        return replace(result, plan=replace(self, last=result.plan))
+        done: GroupResult = replace(result, plan=replace(self, last=result.plan))
+        return done
 
     def _looked(self, data: Records, run: Run) -> GroupResult:
         """Release a plain model and the groups' losses, then fit for what they call for."""
@@ -285,10 +291,10 @@ class LookPlan(SizedGroupPlan):
         # both are estimates of one model
         share = level.mu**2 / (level.mu**2 + plain.mu**2)
         point = result.point + share * (second.point - result.point)
-        last = replace(second.plan, proportions=self.proportions)
-        return replace(
-            last.result(point, np.array(weights.shares)), plan=replace(looked, last=last)
-        )
+        last: PlainModelPlan = replace(second.plan, proportions=self.proportions)
+        released = last.result(point, np.array(weights.domain.shares))
+        done: GroupResult = replace(released, plan=replace(looked, last=last))
+        return done
 
     def _chosen(self, data: Records, point: np.ndarray, noise: NoiseSource) -> GroupWeights:
         """Choose the bound on the weights of the groups by their noisy losses."""
@@ -304,7 +310,7 @@ class LookPlan(SizedGroupPlan):
         totals = GroupTotals(weights.n_groups, terms)
         exact = data.total(lambda block: totals(block, np.zeros(0)))
         sums, scale = self.losses.release(exact, noise, moved)
-        p = np.array(weights.shares)
+        p = np.array(weights.domain.shares)
         losses = clipped.losses(sums[:, 0] / (n * p)) * clipped.unit / clipped.factor
         gaps = excess_losses(losses, scale * clipped.unit / (n * p), p, n, clipped.unit)
         bounds = np.geomspace(1.0, max(1.0, weights.bound), rules.BOUNDS)
@@ -316,11 +322,15 @@ class LookPlan(SizedGroupPlan):
 def excess_losses(
     losses: np.ndarray, errors: np.ndarray, shares: np.ndarray, n_records: float, unit: float
 ) -> np.ndarray:
-    """Return what the groups' losses are surely above the mean: shrunk, less one deviation."""
+    """Return what the groups' losses are surely above the mean: shrunk, less one deviation.
+
+    What is above the loss of a large group counts, if that is more: its weight is large already.
+    """
     variances = errors**2 + unit**2 * rules.LOSS_VARIANCE / (n_records * shares)
     spread = (unit * rules.LARGEST_SPREAD) ** 2
     shrunk = (losses - shares @ losses) * spread / (spread + variances)
-    return np.maximum(shrunk - np.sqrt(variances), 0.0)
+    usual = float(shrunk[shares >= rules.LARGE].max(initial=0.0))
+    return np.maximum(shrunk - np.sqrt(variances) - usual, 0.0)
 
 
 def max_group_loss(
@@ -369,7 +379,7 @@ def plan_max_group_loss(
     *,
     n_phases: int | None = None,
     looks: bool = False,
-) -> GroupPlan:
+) -> MaxGroupLossPlan | LookPlan | PlainModelPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
     Parameters
