@@ -66,7 +66,7 @@ OPTIONS = {
     "tilt": {"tilt": 0.3, "coef_norm": 1.0},
     "quantile": {"loss": "quantile", "quantile": 0.3},
     "public groups": {"group_proportions": "public"},
-    "clipped groups": {"clip_groups": True},
+    "two phases": {"n_phases": 2},
     "proportions": {"group_proportions": [0.6, 0.4]},
     "group weights": {"release_group_weights": True},
     "attack, inf": {"attack_norm": math.inf},

@@ -66,8 +66,9 @@ class GroupWeights:
         """
         p = np.array([float(share) for share in proportions])
         absent = p.max() if public_groups and p.size and p.max() > 0 else _LEAST_SHARE
-        shares = _whole(np.maximum(np.where(p > 0, p, absent), _LEAST_SHARE))
-        return cls(tuple(min(1.0 / p, bound) for p in shares), shares, public_groups)
+        p = np.maximum(np.where(p > 0, p, absent), _LEAST_SHARE)
+        p /= p.sum()
+        return cls(tuple(np.minimum(1.0 / p, bound).tolist()), _whole(p), public_groups)
 
     def capped(self, bound: float) -> GroupWeights:
         """Return weights with another bound."""

@@ -255,7 +255,7 @@ class GroupedModel(PrivateModel):
             risk,
             caveats + self._group_caveats(choice.plan, are_given),
             self._public_numbers(result),
-            (*self._group_remarks(result, done.weighs_groups), *done.remarks(), *choice.remarks),
+            (*self._group_remarks(result, done), *done.remarks(), *choice.remarks),
         )
         return self._unpacked(result, risk)
 
@@ -338,19 +338,21 @@ class GroupedModel(PrivateModel):
             return GroupWeights.of_proportions((1.0,), 1.0), None
         return GroupWeights((bound,) * n_groups), None
 
-    def _group_remarks(self, result: GroupResult, are_of_records: bool) -> Iterator[str]:
+    def _group_remarks(self, result: GroupResult, plan: Any) -> Iterator[str]:
         """Yield remarks on the weights of the groups, and on groups that weigh less than one."""
         pairs = zip(self.group_names_, result.largest, strict=True)
         named = [f"{name} {weight:.3g}" for name, weight in pairs]
         listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
-        if are_of_records:
+        if plan.weighs_groups:
             yield f"groups ({self._mode}) and the weights of their records: {listed}"
             return
         yield f"groups ({self._mode}) and their largest weights: {listed}"
         shares = () if result.proportions is None else result.proportions
         for name, weight, share in zip(self.group_names_, result.largest, shares, strict=False):
             if 0.0 < share * weight < 0.999:
-                yield f"group {name} counts for {share * weight:.2g} of a group"
+                counts = "has at most" if plan.has_saddle else "counts for"
+                of = "of all weight" if plan.has_saddle else "of a group"
+                yield f"group {name} {counts} {share * weight:.2g} {of}"
 
     def _group_caveats(self, plan: Any, are_given: bool) -> tuple[str, ...]:
         """Return the limits of the guarantee that concern the groups."""

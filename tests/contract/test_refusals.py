@@ -135,11 +135,9 @@ FAMILIES = {
             ),
             *own(PhasedSaddle, PARAMETERS | {
                 "max_group_weight": [0.5, "much", INF], "histogram_share": [0.0, 1.0],
-                "release_group_weights": [1], "clip_groups": ["yes"],
+                "release_group_weights": [1], "n_phases": [0, "many"],
             }),
             *own(GroupMirrorDescent, {"variant": ["anytime"], "max_group_weight": [0.5]}),
-            ({"method": PhasedSaddle(clip_groups=True), "group_proportions": "public"},
-             "clip_groups=True is for group_proportions='private'"),
             ({"group_proportions": "public", "neighbouring": "add_remove"}, "replace_one"),
         ],
     ),

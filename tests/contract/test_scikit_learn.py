@@ -107,7 +107,7 @@ GROUPED = [
         10.0, loss="squared_hinge", method=PhasedSaddle(release_group_weights=True)
     ),
     DPMaxGroupLossClassifier(
-        loss="smoothed_hinge", fit_intercept=False, method=PhasedSaddle(clip_groups=True)
+        loss="smoothed_hinge", fit_intercept=False, method=PhasedSaddle(n_phases=2)
     ),
     DPMaxGroupLossClassifier(
         0.5, method=PhasedSaddle(calibration="paper"), group_proportions="public"
@@ -118,7 +118,7 @@ GROUPED = [
     DPMaxGroupLossRegressor(delta=0, loss="huber", method="phased"),
     DPMaxGroupLossRegressor(
         loss="quantile",
-        method=SaddleOutputPerturbation(clip_groups=True, release_group_weights=True),
+        method=SaddleOutputPerturbation(max_group_weight=2.0, release_group_weights=True),
     ),
     DPMaxGroupLossRegressor(0.5, loss="absolute_error", method=PhasedSaddle(calibration="paper")),
     DPMaxGroupLossRegressor(

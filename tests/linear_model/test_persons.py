@@ -134,9 +134,6 @@ WEIGHTED = [
 ]
 #: Long ones.
 SEARCHED = {
-    "saddle, groups, floored": GroupedClassifier(
-        method=SADDLE(max_group_weight=3.0, clip_groups=True), **GROUPS
-    ),
     "bilevel": DPLogisticRegressionCV(classes=[0, 1], method=Bilevel(as_published=True), **STRONG),
     "bilevel, steps": DPRidgeCV(
         target_range=(0, 1), method=Bilevel(as_published=True, inner="localized_gd"), **STRONG

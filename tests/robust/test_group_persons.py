@@ -93,7 +93,7 @@ def test_networks_and_what_else_has_no_proof_for_weights():
         {},
         {"method": "output"},
         {"method": "saddle"},
-        {"method": PhasedSaddle(clip_groups=True)},
+        {"method": PhasedSaddle(max_group_weight=2.0)},
     ],
 )
 def test_records_of_weight_0_are_as_good_as_absent(given):
@@ -153,8 +153,8 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
             )
             for shares in ("private", [0.6, 0.4])
         ),
-        ({"method": SaddleOutputPerturbation(clip_groups=True)}, "private"),
-        ({"method": PhasedSaddle(clip_groups=True)}, "private"),
+        ({"method": SaddleOutputPerturbation(max_group_weight=2.0)}, "private"),
+        ({"method": PhasedSaddle(max_group_weight=2.0)}, "private"),
     ],
 )
 def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):

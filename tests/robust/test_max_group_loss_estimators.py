@@ -73,7 +73,7 @@ REFUSED = [
     *one_at_a_time("max_group_weight", method__max_group_weight=[0.99, math.nan, math.inf, "10"]),
     *one_at_a_time("histogram_share", method__histogram_share=[0.0, 1.0, True, "auto"]),
     *one_at_a_time("release_group_weights", method__release_group_weights=["yes", None]),
-    *one_at_a_time("clip_groups", method__clip_groups=["yes", None]),
+    *one_at_a_time("n_phases", method__n_phases=[0, "yes", None]),
     *one_at_a_time(
         neighbouring=["add_remove"], method=["exponential"], epsilon=[0.0], loss=["log"],
         group_names=[[], "most", [["most", "few"]], ["most"], [0, 1]],
@@ -98,7 +98,6 @@ REFUSED = [
             {"most": 1.0}, {"most": 0.5, "few": 0.4, "else": 0.1}, {0: 0.5, 1: 0.5},
         ],
     ),
-    ({"method__clip_groups": True}, "clip_groups=True is for"),  # not for declared ones
     ({"method": "gradient", "delta": 0.0}, "delta > 0"),
     ({"method": "gradient", "alpha": 0.1}, "has no penalty"),
     ({"method__calibration": "paper", "method__release_group_weights": True}, "coefficients"),
@@ -218,9 +217,9 @@ def test_kinds_of_groups(model, groups, names):
 @every_model
 def test_inferred_group_names_are_a_leak(model):
     names = ["few", "most"]
-    declared = model(group_names=names, mode="clipped").fit(X, Y, groups=GROUPS)  # silently
+    declared = model(group_names=names, mode="private").fit(X, Y, groups=GROUPS)  # silently
     with pytest.warns(PrivacyLeakWarning, match="`group_names`") as caught:
-        inferred = model(group_names=None, mode="clipped").fit(X, Y, groups=GROUPS)
+        inferred = model(group_names=None, mode="private").fit(X, Y, groups=GROUPS)
     leaks = [warning for warning in caught if warning.category is PrivacyLeakWarning]
     assert len(leaks) == 1 and leaks[0].filename == __file__
     assert "group_names were inferred from groups" in inferred.privacy_.caveats
@@ -437,10 +436,10 @@ def test_group_losses():
     rng = np.random.default_rng(0)
     several = rng.integers(0, 3, len(X))
     for loss in ("log_loss", "hinge"):
-        model = classifier(loss=loss, classes=[0, 1, 2], mode="clipped")
+        model = classifier(loss=loss, classes=[0, 1, 2], mode="private")
         model.fit(X, several, groups=GROUPS)
         assert min(model.group_losses(X, several, GROUPS).values()) > 0.5
-    model = classifier(loss="log_loss", classes=[0, 1, 2], mode="clipped")
+    model = classifier(loss="log_loss", classes=[0, 1, 2], mode="private")
     model.fit(X, several, groups=GROUPS)
     own = model.predict_log_proba(X)[np.arange(len(X)), several]
     expected = {name: -own[name == GROUPS].mean() for name in NAMES}
@@ -451,7 +450,7 @@ def test_report_names_the_groups():
     shares = {"most": 0.98, "few": 0.02}
     report = classifier(group_proportions=shares).fit(X, Y, groups=GROUPS).privacy_
     assert "most 1.02, few 10" in str(report)
-    assert "group few counts for 0.2 of a group" in str(report)
+    assert "group few has at most 0.2 of all weight" in str(report)
     classes = classifier(group_names=None, mode="public").fit(X, Y).privacy_
     assert "the class of each record is taken as public" in str(classes)
     paper = classifier(epsilon=0.5, own={"calibration": "paper"}, group_proportions=shares)
@@ -489,7 +488,7 @@ def test_report(model):
     assert once.alpha_ == 0.25 + once.privacy_.plan["regularisation"][0]
 
 
-@pytest.mark.parametrize("mode", ["declared", "public", "clipped"])
+@pytest.mark.parametrize("mode", ["declared", "public"])
 @every_model
 def test_published_calibration_is_within_the_budget(model, mode):
     report = model(0.5, own={"calibration": "paper"}, mode=mode).fit(X, Y, groups=GROUPS).privacy_

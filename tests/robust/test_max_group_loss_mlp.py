@@ -289,14 +289,6 @@ def test_invalid_parameters_are_refused(parameters, message):
         DPMaxGroupLossMLPClassifier(**parameters).fit(X, y)
 
 
-def test_factors_that_depend_on_the_records_are_refused():
-    design = Design.of(Records(np.zeros((4, 2)), 1.0))
-    weights = GroupWeights((2.0, 2.0), clipped=True)
-    objective = GroupObjective(EmpiricalRisk(LogisticLoss()), design, weights=weights)
-    with pytest.raises(ValueError, match="do not depend on the records"):
-        plan_group_network(objective, PrivacyBudget(1.0, 1e-6))
-
-
 GROUPS = {"group_names": ["a", "b"], "data_norm": 1.0, "random_state": 0}
 LINEAR = {**GROUPS, "method": "rgda"}
 

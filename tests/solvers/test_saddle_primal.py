@@ -344,9 +344,8 @@ def test_rounding_of_extragradient_steps(lt):
     [
         GroupWeights.of_proportions(np.array([0.5, 0.4999, 0.0001]), 10.0),
         GroupWeights.of_proportions(np.array([0.5, 0.4999, 0.0001]), 10.0, public_groups=True),
-        GroupWeights((10.0, 10.0, 10.0), clipped=True),
     ],
-    ids=["proportions", "public", "clipped"],
+    ids=["proportions", "public"],
 )
 def test_many_records_are_thinned_at_first(weights):
     """Also where the sample has no record of some group; what is certified is the whole problem."""

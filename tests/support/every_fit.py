@@ -18,7 +18,7 @@ def kinds_of_fits():
     for case in CASES.values():
         parameters = {"delta": 1e-6, **case.parameters}
         given = parameters.get("method")
-        own = (bool(getattr(given, name, False)) for name in ("tilt", "clip_groups"))
+        own = (bool(getattr(given, name, False)) for name in ("tilt",))
         groups = str(parameters.get("group_proportions"))
         options = case.row, parameters.get("neighbouring"), groups, *own
         key = case.estimator, parameters["delta"] > 0, case.n_classes > 2, *options

@@ -126,7 +126,6 @@ def random_case(rng: np.random.Generator) -> Case:
 def _unusual(kind: type, parameters: dict[str, Any], one: Any) -> Any:
     """An object of a class of methods with unusual parameters, some in place of the model's."""
     is_free = "neighbouring" not in parameters and "attack_norm" not in parameters
-    is_private = parameters.get("group_proportions", "private") == "private"
     given = {
         "alpha": parameters["alpha"],
         "coef_norm": one(None, 1e-3, 1.0),
@@ -134,7 +133,6 @@ def _unusual(kind: type, parameters: dict[str, Any], one: Any) -> Any:
         "solver": parameters["solver"],
         "tilt": one(0.0, 0.0, 0.0, 0.1, 3.0) if is_free else 0.0,
         "release_group_weights": one(True, False),
-        "clip_groups": is_private and one(True, False),
         "feature_bound": one(1.0, 1e-3, 1e3),
         "coef_norm_l1": one(None, 1e-3, 1.0),
     }

@@ -504,7 +504,6 @@ def _grouped() -> list[Case]:
         ("proportions", [0.5, 0.25, 0.25], 3),
         ("public", "public", 3),
         ("histogram", "private", 3),
-        ("floored", "private", 3),
         ("one group", "private", 0),
     ]
     tasks = [("classifier", DPMaxGroupLossClassifier, 2), ("regressor", DPMaxGroupLossRegressor, 0)]
@@ -519,9 +518,7 @@ def _grouped() -> list[Case]:
                         "delta": delta,
                         # budgets at which the planner takes several phases, where there are any
                         "epsilon": 3.0 if mode == "histogram" else 0.3,
-                        "method": kind(
-                            release_group_weights=weights, clip_groups=mode == "floored"
-                        ),
+                        "method": kind(release_group_weights=weights, max_group_weight=2.0),
                         "group_proportions": proportions,
                     }
                     title = f"max-group {task}, {mode}, delta {delta:g}"
@@ -530,6 +527,15 @@ def _grouped() -> list[Case]:
                         title + ", weights" * weights, estimator, others,
                         n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
                     ))  # fmt: skip
+        for mode, proportions, n_groups in modes[:3]:
+            for weights in (False, True):
+                method = PhasedSaddle(release_group_weights=weights)
+                cases.append(Case(
+                    f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
+                    {"method": method, "group_proportions": proportions, "delta": 0.01,
+                     "epsilon": 100.0},
+                    n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
+                ))  # fmt: skip
         for method, kind, parameters, n_groups in (
             ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("output", "histogram", {"epsilon": 1e4}, 3),
@@ -549,8 +555,8 @@ def _grouped() -> list[Case]:
                     whole_budget=False,
                 )
             )  # fmt: skip
-        for mode, proportions, n_groups in modes[:2] + modes[3:4]:
-            method = PhasedSaddle(calibration="paper", clip_groups=mode == "floored")
+        for mode, proportions, n_groups in modes[:2]:
+            method = PhasedSaddle(calibration="paper")
             cases.append(
                 Case(
                     f"max-group {task}, {mode}, paper", estimator,

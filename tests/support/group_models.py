@@ -6,8 +6,8 @@ import pytest
 from skdp.methods import PhasedSaddle
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
-#: The sizes of groups: declared ones, equal unless given; public; released; clipped.
-MODES = ("declared", "public", "private", "clipped")
+#: The sizes of groups: declared ones, equal unless given; public; released.
+MODES = ("declared", "public", "private")
 NAMES = ["most", "few"]
 
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -15,7 +15,7 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 
 def saddle(mode, groups, kind=PhasedSaddle, **own):
     """Parameters of a saddle method in a mode; the method "gradient" has tests of its own."""
-    method = kind(**{"max_group_weight": 10.0, "clip_groups": mode == "clipped", **own})
+    method = kind(**{"max_group_weight": 10.0, **own})
     equal = {name: 1.0 / len(groups) for name in np.asarray(groups).tolist()}
     shares = {"declared": equal, "public": "public"}.get(mode, "private")
     return {"method": method, "group_proportions": shares}

@@ -112,7 +112,7 @@ def problem_of(n=600, seed=0, dims=(3, 2), domains=None, bounds=(0.5, 1.0, 1.0),
     return BilinearProblem(*arguments, **kwargs)
 
 
-def group_problem(n=900, seed=0, clipped=False, public=False, loss=None, block_size=None):
+def group_problem(n=900, seed=0, public=False, loss=None, block_size=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3)) / np.sqrt(3)
     groups = rng.choice(3, n, p=[0.7, 0.2, 0.1])
@@ -120,7 +120,7 @@ def group_problem(n=900, seed=0, clipped=False, public=False, loss=None, block_s
     rows = Records(X, 1.0)
     if block_size:
         rows.block_size = block_size
-    weights = GroupWeights((4.0,) * 3, clipped=clipped, public_groups=public)
+    weights = GroupWeights.of_proportions((0.7, 0.2, 0.1), 4.0, public_groups=public)
     return MaxGroupLossProblem(
         rows.with_targets(targets, groups), loss or LogisticLoss(), weights, 2.0, 1.0, 1.0
     )

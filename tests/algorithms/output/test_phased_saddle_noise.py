@@ -85,9 +85,8 @@ def test_joint_noise_is_that_of_the_norm_of_the_moduli():
         lambda: problem_of(own=(0.7, 0.1 + 0.2), domains=(Ball(0.3), Ball(4.0))),
         lambda: problem_of(center_x=np.array([3.0, 0, 0]), center_y=np.array([0.5, -2.0])),
         group_problem,
-        lambda: group_problem(clipped=True),
         lambda: group_problem(public=True),
-        lambda: group_problem(clipped=True, public=True, block_size=256),
+        lambda: group_problem(public=True, block_size=256),
         lambda: group_problem(loss=HalfSquaredLoss(1.0), block_size=256),
     ],
 )
@@ -248,7 +247,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
 
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
-@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "clipped"])
+@pytest.mark.parametrize("kind", ["bilinear", "own", "groups"])
 def test_sensitivity_search(release, kind):
     """Random and adverse neighbours in small blocks, constraints active or not."""
     worst, rng = 0.0, np.random.default_rng(0)
@@ -268,7 +267,7 @@ def test_sensitivity_search(release, kind):
                 maker = BilinearProblem if own is None else Curved
                 problems.append(maker(*arguments, **({} if own is None else {"own": own})))
             else:
-                base = group_problem(n, trial, clipped=kind == "clipped")
+                base = group_problem(n, trial)
                 X, targets = np.array(base.records.matrix), np.array(base.records.targets)
                 groups = np.array(base.records.groups)
                 X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
