@@ -109,7 +109,7 @@ def test_records_of_weight_0_are_as_good_as_absent(given):
         model.fit(rows, targets, groups=groups, sample_weight=weights)
         right = rows[~is_wrong], targets[~is_wrong], groups[~is_wrong]
         losses.append(max(model.group_losses(*right).values()))
-    assert losses[1] < losses[0] - 0.1
+    assert losses[1] < losses[0] - 0.06
     assert model.privacy_.unit == "record"
     if "group_proportions_" in vars(model):
         expected = np.mean(groups[~is_wrong] == "a")

@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.algorithms import MaxGroupLossPlan
-from skdp.methods import SaddleOutputPerturbation
+from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
@@ -258,7 +258,7 @@ def test_one_group_is_the_plain_model(mode):
     assert robust.group_names_.tolist() == [0]
     expected = line.score(features, target)
     assert expected > 0.9
-    assert robust.score(features, target) == pytest.approx(expected, abs=0.05)
+    assert robust.score(features, target) > expected - 0.05
     assert robust.group_scores(features, target, groups) == {0: robust.score(features, target)}
 
 
@@ -458,8 +458,8 @@ def test_report_names_the_groups():
 
 
 @every_model
-@pytest.mark.parametrize("method", ["saddle", "phased"])
-def test_a_fit_plans_once(model, method, monkeypatch):
+@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
+def test_a_fit_plans_once(model, kind, monkeypatch):
     plans, create = [], MaxGroupLossPlan.__init__
 
     def counted(self, *args, **kwargs):
@@ -467,7 +467,7 @@ def test_a_fit_plans_once(model, method, monkeypatch):
         plans.append(self)
 
     monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
-    model(method=method).fit(X, Y, groups=GROUPS)
+    model(own={"kind": kind}).fit(X, Y, groups=GROUPS)
     assert len(plans) == 1 and math.isfinite(plans[0].bound())
 
 

@@ -76,7 +76,7 @@ def test_minimax_value_at_a_large_budget(model):
     features, y, groups = conflicting(4000, 3, d=4)
     fitted = model(1e4, mode="public", own={"coef_norm": 3.0}, fit_intercept=False)
     fitted.fit(features, y, groups=groups)
-    plan = fitted.privacy_.plan
+    shares = 1.0 / np.array(fitted.privacy_.plan["largest_group_weights"])
     problem = MaxGroupLossProblem(
         Records(
             features,
@@ -86,15 +86,15 @@ def test_minimax_value_at_a_large_budget(model):
             groups=(groups == fitted.group_names_[1]).astype(int),
         ),
         LogisticLoss() if model is classifier else HalfSquaredLoss(2.0),
-        GroupWeights(tuple(plan["largest_group_weights"])),
+        GroupWeights.of_proportions(shares, 10.0),
         3.0,
         1e-4,
-        1e-3,
+        1e-5,
     )
     best = solve_certified(problem, 1e-3)
-    least = problem.group_losses(best.x)
+    least = problem.group_losses(best.x) / shares
     assert np.ptp(least) < 0.01 * least.max()  # both groups bind: the conflict is real
-    losses = problem.group_losses(np.ravel(fitted.coef_))
+    losses = problem.group_losses(np.ravel(fitted.coef_)) / shares
     lower = float(problem.value(best.x, best.y)) - 0.5 * 1e-4 * 9.0
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
 
