@@ -143,7 +143,7 @@ class OrderAlone(NoiseSource):
     add_spherical_laplace = add_normal
 
 
-def group_problem(n=40, norm=1.0, d=2, largest=2.0, radius=1.0, alphas=(0.5, 0.5)):
+def group_problem(n=40, norm=1.0, d=2, largest=1.5, radius=1.0, alphas=(0.5, 0.5)):
     weights = GroupWeights((largest, largest))
     return MaxGroupLossProblem(records(n, norm, d), LOSS, weights, radius, *alphas)
 
@@ -157,13 +157,13 @@ def test_saddle_problems_beyond_the_plan_are_refused(release):
         make, options = plan_saddle_output_perturbation, {"release": release}
     plan = make(problem.constants, budget, **options)
     assert np.isfinite(plan.run(problem, Run()).point).all()
-    plan.run(group_problem(norm=0.5, largest=1.5), Run())  # its neighbours are nearer
+    plan.run(group_problem(norm=0.5, largest=1.2), Run())  # its neighbours are nearer
     for other, message in (
         (group_problem(n=39), "The plan is for"),
         (group_problem(n=42), "The plan is for"),
         (group_problem(d=3), "The plan is for"),
         (group_problem(norm=1.1), "exceeds that of the plan"),
-        (group_problem(largest=2.5), "exceeds that of the plan"),
+        (group_problem(largest=1.8), "exceeds that of the plan"),
         (group_problem(radius=2.0), "exceeds that of the plan"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -152,11 +152,11 @@ def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
     problem = MaxGroupLossProblem(
         records, HalfSquaredLoss(1.0), GroupWeights((2.0, 2.0)), 3.0, 1.0, 1.0
     )
-    X, w, y = records.materialise().astype(LONG), np.array([0.4, -0.2, 0.3, 1.0]), [0.3, 0.7]
+    X, w, y = records.materialise().astype(LONG), np.array([0.4, -0.2, 0.3, 1.0]), [0.6, 1.4]
     residuals = X @ w.astype(LONG) - 1
-    weights = 2 * np.array(y, dtype=LONG)[records.groups]
+    weights = np.array(y, dtype=LONG)[records.groups]
     exact_x = (residuals * weights) @ X / n
-    exact_y = [-(residuals[records.groups == g] ** 2).sum() / n for g in range(2)]
+    exact_y = [-(residuals[records.groups == g] ** 2).sum() / (2 * n) for g in range(2)]
     allowed = problem.constants.operator_rounding(np.linalg.norm(w), np.linalg.norm(y))
     slope_x, slope_y = problem.data_operator(w, np.array(y))
     assert np.linalg.norm((slope_x - exact_x).astype(float)) <= allowed[0]
