@@ -284,22 +284,29 @@ class CappedSimplex(Domain):
         kinks = np.sort(np.concatenate([point, point - upper]) / np.concatenate([p, p]))
         sums = np.clip(point - kinks[:, None] * p, 0.0, upper) @ p  # descending
         k = int(np.clip(np.count_nonzero(sums >= 1.0), 1, len(kinks) - 1))
-        multiple = float(0.5 * (kinks[k - 1] + kinks[k]))
-        for _ in range(8):  # one is enough, unless rounding has missed the right kinks
-            left, before = point - multiple * p, multiple
+        multiple, is_middle = float(0.5 * (kinks[k - 1] + kinks[k])), True
+        best, least = multiple, math.inf
+        for _ in range(8):  # two are enough, unless rounding has missed the right kinks
+            left = point - multiple * p
             free, capped = (left > 0.0) & (left < upper), left >= upper
-            terms = *_products(p[free], point[free]), *_products(p[capped], upper[capped]), -1.0
-            total = math.fsum(terms)
+            excess = math.fsum((*_products(p, np.clip(left, 0.0, upper)), -1.0))
+            # the solution is at an end of what is flat there
+            if abs(excess) < least and (free.any() or not is_middle):
+                best, least = multiple, abs(excess)
             if free.any():
-                multiple = total / float(p[free] @ p[free])
-                if not abs(multiple - before) > 4.0 * EPS * abs(multiple):
+                terms = *_products(p[free], point[free]), *_products(p[capped], upper[capped]), -1.0
+                before, multiple = multiple, math.fsum(terms) / float(p[free] @ p[free])
+                is_middle = False
+                if multiple == before:
                     break
-            elif total == 0.0:  # all between these kinks will do
+            elif excess == 0.0 and is_middle:  # all between these kinks will do
                 return min(max(0.0, float(kinks[k - 1])), float(kinks[k]))
+            elif not is_middle:  # as near as numbers of this size allow
+                break
             else:
-                k = min(max(1, k + (1 if total > 0.0 else -1)), len(kinks) - 1)
+                k = min(max(1, k + (1 if excess > 0.0 else -1)), len(kinks) - 1)
                 multiple = float(0.5 * (kinks[k - 1] + kinks[k]))
-        return multiple
+        return best
 
     def projection_derivative(self, point: np.ndarray) -> np.ndarray:
         """What is orthogonal to the shares, of the entries that are at no bound."""

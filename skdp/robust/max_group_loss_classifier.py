@@ -99,7 +99,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     group_names_ : ndarray of shape (n_groups,)
         As declared, else sorted: the order of all that follows.
     group_proportions_ : ndarray of shape (n_groups,)
-        Declared, public or released ones; missing if the method clips groups.
+        Declared, public or released ones; missing where none are needed.
     group_weights_ : ndarray of shape (n_groups,)
         Noisy worst-case weights on the simplex, larger for groups with larger losses.
         Missing for saddle points that do not release them.

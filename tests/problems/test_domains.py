@@ -1,11 +1,14 @@
 """Domains: projections are exact, and their rounding is bounded."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.problems import Ball, Box, Simplex, WholeSpace
+from skdp.problems import Ball, Box, CappedSimplex, GroupWeights, Simplex, WholeSpace
 
 
 def domains(dimension, rng):
@@ -77,3 +80,58 @@ def test_invalid_domains():
         Box(0.0, 1.0)
     with pytest.raises(ValueError, match="dimension"):
         Simplex(0)
+
+
+def exact_projection(point, shares, bound):
+    """In rational numbers: the sum is piecewise linear in the multiple that is subtracted."""
+    v, p = [Fraction(float(x)) for x in point], [Fraction(x) for x in shares]
+    upper = Fraction(bound)
+
+    def at(t):
+        return [min(max(x - t * q, Fraction(0)), upper) for x, q in zip(v, p, strict=True)]
+
+    def total(t):
+        return sum(q * a for q, a in zip(p, at(t), strict=True))
+
+    kinks = sorted({(x - u) / q for x, q in zip(v, p, strict=True) for u in (Fraction(0), upper)})
+    low = max(t for t in kinks if total(t) >= 1)
+    high = min((t for t in kinks if t > low), default=low)
+    if total(low) == 1 or low == high:
+        return at(low)
+    return at(low + (total(low) - 1) * (high - low) / (total(low) - total(high)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_capped_simplex(seed):
+    """The exact projection within the stated rounding; no point beyond the radii."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(rng.integers(2, 7), 10.0 ** rng.uniform(-2, 1)))
+    bound = 10.0 ** rng.uniform(0, 4) if seed % 10 else 1.0
+    domain = GroupWeights.of_proportions(shares, bound).domain
+    d, p = domain.dimension, np.array(domain.shares)
+    center = domain.center(d)
+    np.testing.assert_array_equal(domain.project(center), center)
+    for scale in (1e-2, 1.0, 1e3, 1e10):
+        point = scale * rng.normal(size=d)
+        found = domain.project(point)
+        error = found - np.array([float(a) for a in exact_projection(point, p, domain.bound)])
+        # a bound within 1e-12 of 1 / p is none
+        assert np.linalg.norm(error) <= domain.projection_rounding(d) + 1e-12 * domain.largest
+        np.testing.assert_array_equal(domain.project(found), found)
+        assert np.linalg.norm(found) <= domain.radius
+        assert np.linalg.norm(found - center) <= domain.circumradius
+        derivative, step = domain.projection_derivative(point), 1e-6 * scale * rng.normal(size=d)
+        moved = domain.project(point + step) - domain.project(point - step)
+        if ((domain.project(point + step) > 0) == (domain.project(point - step) > 0)).all():
+            np.testing.assert_allclose(derivative @ p, 0.0, atol=1e-12)
+            assert np.linalg.norm(moved) <= 2.0 * np.linalg.norm(step) * (1 + 1e-6) + 1e-12
+
+
+def test_capped_simplex_of_one_point():
+    domain = CappedSimplex((0.75, 0.25), 1.0)
+    found = domain.project(np.array([-3.0, 1e9]))
+    np.testing.assert_allclose(found, [1.0, 1.0], atol=domain.projection_rounding(2))
+    assert domain.circumradius == 0.0 and domain.radius == pytest.approx(math.sqrt(2))
+    for shares, bound in (((0.75, 0.2), 2.0), ((0.75, 0.25), 0.5), ((0.1, 0.9), 2.0), ((), 1.0)):
+        with pytest.raises(ValueError, match=r"shares|bound"):
+            CappedSimplex(shares, bound)

@@ -494,3 +494,48 @@ def test_published_calibration_is_within_the_budget(model, mode):
     report = model(0.5, own={"calibration": "paper"}, mode=mode).fit(X, Y, groups=GROUPS).privacy_
     assert tightest_epsilon(report.event, report.delta) <= 0.5
     assert report.method == "PhasedSaddle" and len(set(report.plan["block_sizes"])) <= 2
+
+
+@every_model
+@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
+def test_the_weight_1_is_the_plain_model(model, kind):
+    """The plan of the core, for all of the budget, and none for the sizes of the groups."""
+    same = model(own={"kind": kind, "max_group_weight": 1.0}, mode="private")
+    plain = DPLogisticRegression(classes=[0, 1], random_state=0)
+    if model is regressor:
+        plain = DPRidge(target_range=(-1, 2), random_state=0)
+    plain.fit(X, Y)
+    np.testing.assert_array_equal(same.fit(X, Y, groups=GROUPS).coef_, plain.coef_)
+    assert same.privacy_.releases == plain.privacy_.releases
+    # a pure budget has the saddle problem whose only weight is 1
+    pure = model(delta=0.0, own={"kind": kind, "max_group_weight": 1.0}).fit(X, Y, groups=GROUPS)
+    assert all(pair[1] == 0.0 for pair in pure.privacy_.plan["gradient_ranges"])
+
+
+@every_model
+def test_phases_that_were_asked_for(model):
+    for n_phases in (1, 2, 3):
+        own = {"max_group_weight": 2.0, "n_phases": n_phases}
+        report = model(own=own).fit(X, Y, groups=GROUPS).privacy_
+        assert len(report.plan["block_sizes"]) == n_phases
+        assert ("one phase: output perturbation" in str(report)) == (n_phases == 1)
+    plan = (
+        model(own={"max_group_weight": 1.0, "n_phases": 2}).fit(X, Y, groups=GROUPS).privacy_.plan
+    )
+    assert len(plan["block_sizes"]) == 2 and plan["largest_group_weights"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
+def test_a_look_finds_where_weights_matter(kind):
+    """Of groups that conflict the small one gets weight; of groups that agree none does."""
+    for share, conflict in ((0.15, True), (0.15, False)):
+        features, y, groups = conflicting(20000, 1, share=share)
+        if not conflict:
+            groups = np.random.default_rng(0).permutation(groups)
+        model = classifier(3.0, mode="private", own={"kind": kind, "max_group_weight": "auto"})
+        report = model.fit(features, y, groups=groups).privacy_
+        names = [release.name for release in report.releases]
+        assert names[0] == "group proportions" and "losses of the groups" in names
+        assert (names[-1] == "coefficients") == conflict
+        assert "after a look at the groups' losses" in str(report)
+        assert tightest_epsilon(report.event, report.delta) == pytest.approx(3.0, rel=1e-6)

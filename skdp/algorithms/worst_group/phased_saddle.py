@@ -146,7 +146,7 @@ class MaxGroupLossPlan(GroupPlan):
     def remarks(self) -> tuple[str, ...]:
         if self.n_phases > 1:
             return self.phased.remarks()
-        return ("one phase: output perturbation of the saddle point of all records",)
+        return ("one phase: output perturbation of the saddle point; n_phases=2 for phases",)
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.objective.weights
@@ -292,7 +292,8 @@ class LookPlan(SizedGroupPlan):
         share = level.mu**2 / (level.mu**2 + plain.mu**2)
         point = result.point + share * (second.point - result.point)
         last: PlainModelPlan = replace(second.plan, proportions=self.proportions)
-        released = last.result(point, np.array(weights.domain.shares))
+        shares = np.array(weights.domain.shares) if objective.release_weights else None
+        released = last.result(point, shares)
         done: GroupResult = replace(released, plan=replace(looked, last=last))
         return done
 
