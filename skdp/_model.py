@@ -361,8 +361,10 @@ class PrivateModel(PrivateEstimator):
         sizes = records.norm_bound, numbers.get("radius", math.inf)
         if "feature_bound" not in numbers:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
-        if method in _PHASED and len(numbers.get("block_sizes", [n_units])) == 1:
-            remarks = (f"method={method!r} came to one phase, one solve on all records", *remarks)
+        is_solved = method in _PHASED and "n_steps" not in numbers
+        if is_solved and len(numbers.get("block_sizes", [n_units])) == 1:
+            name = f"method={method!r} came to one phase"
+            remarks = (f"{name}: output perturbation, one solve on all records", *remarks)
         self._set_report(
             releases,
             alarms + caveats,

@@ -25,7 +25,7 @@ def test_planned_steps_are_counted_to_their_end_and_change_nothing(name):
         told.append([step for step in seen if isinstance(step[1], int)])  # others are of solves
     assert told[0] == told[1]
     planned = set()
-    for what, steps in itertools.groupby(told[0], key=lambda step: step[0]):
+    for what, steps in itertools.groupby(told[0], key=lambda step: step[::2]):
         counts = [step[1:] for step in steps]
         size = counts[0][1]
         assert counts == [(k + 1, size) for k in range(size)] * (len(counts) // size), what

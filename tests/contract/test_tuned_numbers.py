@@ -64,6 +64,7 @@ SPECIAL = {
         "several stages": "LOOK_SOLVES",
         "classes": "CLASS_PRICE",
         "groups of hinges": "LARGEST_HINGE",
+        "max-group classifier, proportions, look": "LOOK_SHARE BOUNDS",
         "phases of hinges": "LEAST_MARGIN_SPREAD",
         "vertices, max-group classifier, delta 0": "FEWEST_ROUNDS MOST_ROUNDS HALVINGS",
         "rgda, regressor": "MOMENTUM INPUT_SCALE LARGEST_LOSS LOSSES_SHARE BALANCE_OF_NUMBERS "

@@ -46,4 +46,4 @@ def test_a_report_tells_what_groups_weigh():
     )  # fmt: skip
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text
-    assert "group 1 counts for 0.2 of a group" in text and "group 0 counts" not in text
+    assert "group 1 has at most 0.2 of all weight" in text and "group 0 has" not in text

@@ -144,9 +144,7 @@ class MaxGroupLossPlan(GroupPlan):
         return self.phased.bound()
 
     def remarks(self) -> tuple[str, ...]:
-        if self.n_phases > 1:
-            return self.phased.remarks()
-        return ("one phase: output perturbation of the saddle point; n_phases=2 for phases",)
+        return self.phased.remarks()
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.objective.weights
