@@ -60,8 +60,7 @@ class Gradient(Method):
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
         """Whether it covers the objective, and was not behind other methods in measurements."""
         if isinstance(objective, GroupObjective):
-            is_free = not objective.is_penalised
-            return is_free and not budget.is_pure and is_preferred(objective.risk.loss)
+            return not budget.is_pure and is_preferred(objective.risk.loss)
         # attacks have no penalty after the releases
         is_free = objective.risk.is_mean or not objective.is_penalised
         return is_free and not budget.is_pure
@@ -113,11 +112,9 @@ class Output(Method):
         Groups whose numbers conflict have mostly the largest slopes where losses are linear.
         """
         if isinstance(objective, GroupObjective):
-            loss, is_clipped = objective.risk.loss, objective.weights.clipped
-            is_near = not loss.target_bound or loss.is_quadratic
-            return (
-                is_near and not (budget.is_pure or is_clipped) and covers_solves(objective, budget)
-            )
+            loss = objective.risk.loss
+            if budget.is_pure or (loss.target_bound and not loss.is_quadratic):
+                return False
         return covers_solves(objective, budget)
 
     def uses(self, solver: Any) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +46,6 @@ class GroupWeights:
     largest: tuple[float, ...]
     shares: tuple[float, ...] | None = None
     public_groups: bool = False
-    clipped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "largest", tuple(float(weight) for weight in self.largest))

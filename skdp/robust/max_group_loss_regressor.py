@@ -28,9 +28,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     all records, in which small groups count little. The groups are needed during ``fit`` only.
     Data frames may keep their column in predictions.
 
-    By default, with delta > 0, the model is fitted by noisy gradient steps. `alpha`, `solver` and
-    some of the `loss` select solves in place of steps; `delta` = 0 the published saddle point,
-    where noise grows with the largest weight of a group.
+    By default, with delta > 0, the model is fitted by noisy gradient steps. `solver` and some
+    losses select solves in place of steps; `delta` = 0 the published saddle point, where noise grows with the largest weight of a group.
 
     Parameters
     ----------

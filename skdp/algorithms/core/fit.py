@@ -64,7 +64,7 @@ class CorePlan(PlannedCore):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             rows, found = self.prepare(data, run.noise)
-            spectrum, of_moments = self._spectrum(rows, run)
+            spectrum, of_moments = self.spectrum(rows, run)
             weights = self.stepped(rows, found, run)
             weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
@@ -182,7 +182,7 @@ class CorePlan(PlannedCore):
         offsets = self.offsets(found.means, base + theta.theta[1:])
         return self.scale(found.means) * theta.theta[0] * weights, offsets
 
-    def _spectrum(self, rows: CenteredRecords, run: Run) -> tuple[Spectrum, float]:
+    def spectrum(self, rows: CenteredRecords, run: Run) -> tuple[Spectrum, float]:
         """Release second moments for the user's penalty, if the plan has them.
 
         Also return the deviation of the noise of a diagonal entry.

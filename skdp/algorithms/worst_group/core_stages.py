@@ -15,7 +15,8 @@ import numpy as np
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan, plan_core
-from skdp.algorithms.core.plan import Found
+from skdp.algorithms.core.penalty import penalised_rows
+from skdp.algorithms.core.plan import PENALTY_SHARE, Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.core.steps import Path
@@ -80,7 +81,8 @@ class StepsPlan(CorePlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return self.means.describe(), self.release_of_steps()
+        moments = () if self.moments is None else (self.moments.describe(),)
+        return (self.means.describe(), *moments, self.release_of_steps())
 
     @property
     def n_records(self) -> float:
@@ -147,6 +149,7 @@ class CoreModels(GroupModels):
     def __init__(self, plan: CoreStagesPlan, data: Records, run: Run) -> None:
         self._plan, self._run, self._passes = plan, run, list[StepsPlan]()
         self.rows, found = plan.plain.prepare(data, run.noise)
+        self._spectrum = plan.plain.spectrum(self.rows, run)[0]
         self._first, self._found = replace(plan.plain, found=found), found
         self._raw = np.zeros(0)
         self.offsets = self.rows.centering.offsets
@@ -197,6 +200,15 @@ class CoreModels(GroupModels):
     def coefficients(
         self, weights: np.ndarray, offsets: np.ndarray, intercept: float
     ) -> np.ndarray:
+        plan = self._first
+        weights, offsets = penalised_rows(
+            plan.objective,
+            self.rows,
+            weights,
+            offsets,
+            self._spectrum,
+            plan.scale(self._found.means),
+        )
         return self.rows.coefficients(weights, offsets, intercept)
 
     def done(self) -> CoreStagesPlan:
@@ -242,7 +254,7 @@ def plan_core_stages(
     Parameters
     ----------
     objective : GroupObjective
-        It has no part for a penalty or a ball.
+        Its penalty enters after the releases.
     budget : PrivacyBudget
         With delta > 0.
 
@@ -261,7 +273,8 @@ def plan_core_stages(
             whole = BalancedPlan(**_fields(whole))
         return PlainModelPlan(objective=objective, plain=whole)
     shares = plan_shares(objective, whole.mu, spread)
-    rest = whole.mu * math.sqrt(1.0 - whole.share - shares.reserved)
+    moments = 0.0 if whole.moments is None else PENALTY_SHARE
+    rest = whole.mu * math.sqrt(1.0 - whole.share - moments - shares.reserved)
     level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
     plain = StepsPlan(**_fields(whole), level=level, last=last)
     return CoreStagesPlan(
