@@ -28,6 +28,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.problems import EmpiricalRisk, Loss, Objective, TiltedRisk
 from skdp.problems.group_objective import GroupObjective
+from skdp.solvers.adapters import SklearnSolver
 from skdp.solvers.resolve import is_saddle_solver
 
 
@@ -120,6 +121,16 @@ class Output(Method):
     def uses(self, solver: Any) -> bool:
         """Whether a solver is for minimisation."""
         return not is_saddle_solver(solver)
+
+    def check_solver(self, solver: Any) -> None:
+        """Raise a ValueError for what is no solver of its problems."""
+        super().check_solver(solver)
+        if isinstance(solver, SklearnSolver) and not solver.holds_records:
+            raise ValueError(
+                "Estimators of scikit-learn cannot clip slopes, as method='output' needs it: take "
+                "solver=ScipySolver('L-BFGS-B'), or method=OutputPerturbation(solver=...), which "
+                "has the plain loss."
+            )
 
 
 class Statistics(Method):

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skdp.problems import Problem
@@ -111,11 +112,15 @@ class SklearnSolver(Solver):
 
         - Not fitted: a clone is fitted without an intercept on a copy of the bounded rows with the
           intercept feature, with the problem's alpha (its parameter ``C`` or ``alpha``).
+          LogisticRegression and Ridge have a `tol` for the accuracy, and "newton-cholesky" in
+          place of "lbfgs", which stops too early. For the plain losses of algorithms as published,
+          such as :class:`skdp.methods.OutputPerturbation`.
         - Fitted: its coefficients are returned. Unless it was fitted in that way, they are only a
           start. It stays, without noise, among the parameters of the private model: do not
           publish or pickle that model (fitting it warns, and its report has a caveat).
 
-    Give the estimator a small ``tol`` and enough ``max_iter``, or trusted solvers have to continue.
+    Where an estimator does not reach the accuracy, for example with few ``max_iter``, trusted
+    solvers continue.
     """
 
     needs = frozenset({"records"})
@@ -159,6 +164,11 @@ class SklearnSolver(Solver):
             estimator.set_params(C=1.0 / (problem.alpha * problem.n_public))
         elif "alpha" in names:  # Ridge: sum of squares; the others: mean loss
             estimator.set_params(alpha=problem.alpha * (problem.n_public if is_sum else 1))
+        if isinstance(estimator, (LogisticRegression, Ridge)):
+            entry = 0.1 * problem.strong_convexity * accuracy / np.sqrt(problem.dimension)
+            estimator.set_params(tol=min(names["tol"], max(float(entry), 1e-15)))
+            if names["solver"] == "lbfgs":
+                estimator.set_params(solver="newton-cholesky")
         weights: dict[str, Any] = {}
         if problem.records.shares is not None and has_fit_parameter(estimator, "sample_weight"):
             ratio = problem.n_records / problem.n_public  # of the mean over all records

@@ -344,7 +344,11 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
         (DPLogisticRegression(solver="svrg", **LOGISTIC), "SVRG works on batches of records"),
         (DPLogisticRegressionCV(solver="saga", **LOGISTIC), "SAGA .*all records in memory"),
         (
-            DPLogisticRegression(solver=SklearnSolver(LogisticRegression()), **LOGISTIC),
+            DPLogisticRegression(
+                method="output_perturbation",
+                solver=SklearnSolver(LogisticRegression()),
+                **LOGISTIC,
+            ),
             "SklearnSolver .*all records in memory",
         ),
         (

@@ -15,7 +15,8 @@ from sklearn.linear_model import (
 )
 from sklearn.svm import LinearSVC
 
-from skdp.linear_model import DPLogisticRegression
+from skdp.algorithms import kernel
+from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
 from skdp.privacy import PrivacyLeakWarning
 from skdp.problems import (
@@ -156,6 +157,29 @@ def test_adapters_in_an_estimator():
         assert not hasattr(getattr(solver, "estimator", None), "coef_")
 
 
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_estimators_as_they_are_meet_the_certificate(n_classes, monkeypatch):
+    """With nothing set by the user; no trusted solver has to continue."""
+    attempts, original = [], kernel.solve_certified
+
+    def watched(*args, **options):
+        found = original(*args, **options)
+        attempts.append(len(found.attempts))
+        return found
+
+    monkeypatch.setattr(kernel, "solve_certified", watched)
+    model, inner, y = DPRidge(target_range=(-4, 4)), Ridge(), X[:, 1]
+    if n_classes:
+        model, inner = DPLogisticRegression(classes=range(n_classes)), LogisticRegression()
+        y = np.digitize(X[:, 0], [-0.5, 0.5]) if n_classes == 3 else BINARY.astype(int)
+    solver = SklearnSolver(inner)
+    model.set_params(method=OutputPerturbation(solver=solver), random_state=0).fit(X, y)
+    assert attempts == [1]
+    model.set_params(method="auto", solver=solver)
+    with pytest.raises(ValueError, match=r"cannot clip slopes.*ScipySolver\('L-BFGS-B'\)"):
+        model.fit(X, y)
+
+
 @pytest.mark.filterwarnings("ignore:method='auto' is")
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_fitted_estimator_in_a_private_model_is_announced(is_own):
@@ -163,7 +187,9 @@ def test_a_fitted_estimator_in_a_private_model_is_announced(is_own):
     y = BINARY.astype(int)
     estimator = LogisticRegression()
     solver = SklearnSolver(estimator)
-    given = {"method": OutputPerturbation(solver=solver)} if is_own else {"solver": solver}
+    given = {"method": OutputPerturbation(solver=solver)}
+    if not is_own:
+        given = {"method": "output_perturbation", "solver": solver}
     model = DPLogisticRegression(classes=[0, 1], random_state=0, **given)
     assert not any("fitted estimator" in caveat for caveat in model.fit(X, y).privacy_.caveats)
     estimator.fit(X, y)

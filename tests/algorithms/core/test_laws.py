@@ -77,7 +77,7 @@ def test_steps_with_small_clips_go_beyond_small_margins():
     deviation, clip = float(law.deviations[0]), 0.25
     end = law.end(clip, deviation)[0] * deviation
     assert 0.5 < end < 3.0
-    steps = plan_steps(law, 2, 5, 2_000, 2, 1e3)
+    steps = plan_steps(law, 2, 5, 2_000, 1e-6)
     learnt = steps.learnt(law.pulled(clip), np.array([1.0]))[0, 0]
     assert learnt == pytest.approx(end, rel=0.1)
 
@@ -92,11 +92,11 @@ def test_what_noise_costs_is_smooth_in_the_clip(shares):
 
 def test_clips_of_equal_classes_follow_the_noise_and_rare_ones_have_the_largest():
     equal, rare = odds(np.array([0.5, 0.5])), odds(np.array([0.97, 0.03]))
-    clips = [plan_steps(equal, 2, 20, 10_000, 2, mu).clip for mu in (0.02, 0.08, 0.5)]
+    clips = [plan_steps(equal, 2, 20, 10_000, 2e-4 / mu).clip for mu in (0.02, 0.08, 0.5)]
     assert clips[0] < clips[1] < clips[2]
     assert clips[0] == pytest.approx(0.25)
     assert clips[2] == pytest.approx(1.0)
-    assert plan_steps(rare, 2, 20, 10_000, 2, 0.02).clip == pytest.approx(1.0)
+    assert plan_steps(rare, 2, 20, 10_000, 0.01).clip == pytest.approx(1.0)
 
 
 def test_pulls_of_squares_are_those_of_normal_residuals():
@@ -111,7 +111,7 @@ def test_pulls_of_squares_are_those_of_normal_residuals():
 
 @pytest.mark.parametrize("momentum", [0.0, 0.8])
 def test_noise_in_the_mean_iterate_is_exact(momentum):
-    steps = Steps(0.6, 0.2, 12, 0.7, momentum, 10, 1.0)
+    steps = Steps(0.6, 0.2, 10, 1.0, 0.2, 12, 0.7, momentum)
     curvature, found = 0.3, []
     for j in range(12):
         weight = change = total = 0.0
@@ -130,7 +130,7 @@ def test_noise_in_the_mean_iterate_is_exact(momentum):
 def test_plans_are_finite(n_classes, n):
     law = odds(np.full(n_classes, 1.0 / n_classes)) if n_classes else squares()
     for mu in (1e-6, 0.3, 1e3):
-        steps = plan_steps(law, n_classes, 7, n, 2, mu)
+        steps = plan_steps(law, n_classes, 7, n, 2.0 / (n * mu))
         assert 10 <= steps.n_steps <= 150
         assert 0.0 <= steps.momentum < 1.0
         assert np.isfinite([steps.variance, steps.size, steps.bend]).all()

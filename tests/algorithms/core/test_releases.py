@@ -15,6 +15,7 @@ from skdp import (
     DPLogisticRegression,
     DPRidge,
 )
+from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.means import MeansSum, plan_means
 from skdp.algorithms.core.size import Derivatives, ShortenedSquares
 from skdp.privacy.events import Neighbouring
@@ -41,7 +42,7 @@ def test_means_move_by_no_more_than_lemma_1(n_classes, has_rows):
     vectors = mean_vectors(np.random.default_rng(0), n_classes, has_rows)
     design = Design(feature_norm=1.0, width=4, n_records=100, intercept=1.0)
     plans = [
-        plan_means(n_classes, design, relation, 1.0, has_rows)
+        plan_means(n_classes, design, relation, Level(1.0), has_rows)
         for relation in (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)
     ]
     apart = np.linalg.norm(vectors[:, None] - vectors, axis=2).max()

@@ -482,7 +482,7 @@ def test_explicit_wishes_lead_to_the_saddle_methods():
     for wish, method in (
         ({"solver": "extragradient"}, "phased"),
         ({"delta": 0.0}, "phased"),
-        ({"alpha": 0.1}, "output"),
+        ({"alpha": 0.1}, "gradient"),
         ({"loss": "hinge"}, "output"),
     ):
         with warnings.catch_warnings():
