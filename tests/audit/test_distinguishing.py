@@ -104,7 +104,7 @@ def test_bounds_are_those_of_runs_that_chose_no_set(monkeypatch):
     """20 runs of 60 numbers are separable by a plane; 20 other ones are not by the same plane.
 
     At a confidence of 0.5 at most half of the bounds are above the truth of 0. Of 400 seeds 1 in 20
-    were, so the false-alarm rate is below 1e-8.
+    were: that more than 4 of 8 are has a probability of 2e-5. The seeds are fixed.
     """
 
     class Noise(NoisyMean):
@@ -116,10 +116,10 @@ def test_bounds_are_those_of_runs_that_chose_no_set(monkeypatch):
         monkeypatch.setattr(distinguishing, bound.__name__, functools.cache(bound))
     results = [
         audit_estimator(Noise(), D, D_PRIME, 40, 0.5, delta=1e-5, random_state=seed)
-        for seed in range(20)
+        for seed in range(8)
     ]
-    assert sum(result.epsilon_lower_bound > 0.0 for result in results) <= 10
-    assert sum(result.gaussian_lower_bound > 0.0 for result in results) <= 10
+    assert sum(result.epsilon_lower_bound > 0.0 for result in results) <= 4
+    assert sum(result.gaussian_lower_bound > 0.0 for result in results) <= 4
 
 
 @pytest.mark.audit

@@ -157,6 +157,7 @@ def test_containers_and_units(name, container):
     assert scaled.alpha_ == pytest.approx(64.0 * model.alpha_, rel=1e-6)
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_the_penalty_follows_the_noise(name):
     X, y = table(name, n=20000)
@@ -167,6 +168,7 @@ def test_the_penalty_follows_the_noise(name):
     assert alphas[0] > 3.0 * alphas[1] > 9.0 * alphas[2]
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_the_penalty_leaves_about_as_much_as_the_noise(name):
     """Of the length along the model without privacy, beside scikit-learn's with `alpha_`."""

@@ -66,9 +66,9 @@ def payments(monkeypatch):
 
 
 def test_one_payment_whatever_the_number_of_draws(payments):
-    X, y = classification()
+    X, y = classification(300)
     lengths = set()
-    for seed in range(6):
+    for seed in range(3):
         payments.clear()
         with BudgetAccountant(1.0, 1e-6) as accountant:
             search = DPSearchCV(MODEL, GRID, random_state=seed).fit(X, y)
@@ -303,7 +303,7 @@ def test_a_budget_that_is_too_small_refuses_the_whole_search():
 def test_warnings_do_not_tell_the_number_of_draws():
     X, y = classification(300)
     seen = []
-    for seed in range(5):
+    for seed in range(3):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             DPSearchCV(DPLogisticRegression(), GRID, random_state=seed).fit(X, y)

@@ -4,7 +4,6 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -281,17 +280,19 @@ def test_a_stopped_process_holds_the_lock(tmp_path, monkeypatch):
     """The wait has a limit; nothing is charged, and later payments go on."""
     monkeypatch.setattr(ledger_files, "_LONGEST_WAIT", 0.2)
     accountant = BudgetAccountant(9.0, path=tmp_path / "ledger.jsonl")
-    code = (
-        "import os, signal, sys; from skdp.privacy.ledger import locked\n"
-        "with locked(sys.argv[1]): os.kill(os.getpid(), signal.SIGSTOP)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code, accountant.path])
+    holder = os.fork()
+    if not holder:
+        try:
+            with ledger.locked(accountant.path):
+                os.kill(os.getpid(), signal.SIGSTOP)
+        finally:
+            os._exit(0)
     try:
-        os.waitpid(holder.pid, os.WUNTRACED)
+        os.waitpid(holder, os.WUNTRACED)
         with pytest.raises(LedgerError, match=r"has held the lock .* nothing was charged"):
             accountant.spend(pure(1.0))
     finally:
-        os.kill(holder.pid, signal.SIGCONT)
-        holder.wait()
+        os.kill(holder, signal.SIGCONT)
+        os.waitpid(holder, 0)
     accountant.spend(pure(2.0))
     assert accountant.total().epsilon == 2.0

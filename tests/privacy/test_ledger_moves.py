@@ -212,7 +212,7 @@ class TestRaces:
         if not links:
             monkeypatch.setattr(os, "link", _no_link)
         start = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
-        for number in range(5):
+        for number in range(2):
             target = str(tmp_path / f"target-{number}")
             sources = [str(tmp_path / f"{number}-{i}") for i in range(4)]
             for i, source in enumerate(sources):
@@ -308,7 +308,7 @@ class TestKills:
         assert loaded.path == new and loaded.total().epsilon == 0.75
         assert accountant.entries == loaded.entries == BudgetAccountant.load(old).entries
 
-    @pytest.mark.parametrize("links", [True, False])
+    @pytest.mark.parametrize("links", [True, pytest.param(False, marks=pytest.mark.slow)])
     @pytest.mark.parametrize(
         ("kills", "minimum"),
         [(kills_at_calls, 30), pytest.param(kills_at_lines, 100, marks=pytest.mark.slow)],

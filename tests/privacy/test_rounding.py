@@ -192,7 +192,7 @@ def exact_inner_epsilon(epsilon, probability):
     return mpmath.log1p(mpmath.expm1(epsilon) / probability)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(SIZES)
 @example(0.99e-8)
 @example(1.01e-8)

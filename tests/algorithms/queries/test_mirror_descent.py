@@ -74,7 +74,7 @@ class Transcript:
 
 
 def all_plans(n=300):
-    for planner, kind in itertools.product(PLANNERS, (2, 3, "matrix")):
+    for planner, kind in itertools.product(PLANNERS, (2, "matrix")):
         yield planner(QueryObjective(workloads(kind), n), BUDGET)
     complete = plan_adaptive_measurements(
         QueryObjective(workloads(2), n), PrivacyBudget(30.0, 1e-6)
@@ -133,7 +133,7 @@ def test_the_result_is_a_function_of_the_transcript(plan, monkeypatch):
     assert abs(first.sum() - 1) < 1e-9
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from([2, 3, "matrix"]))
 @pytest.mark.parametrize("planner", [*PLANNERS, "paper"])
 def test_no_neighbour_moves_an_input_further_than_declared(planner, seed, kind):

@@ -36,7 +36,7 @@ def terms():
     yield from [(0.7, 1.0, 2.0), (-0.2, 3.0, 0.1), (0.0, 1.0, 1.0)]
 
 
-@pytest.mark.parametrize("r", [0.3, 1.2])
+@pytest.mark.parametrize("r", [pytest.param(0.3, marks=pytest.mark.search), 1.2])
 def test_opposite_vectors_are_worst(r):
     """Lemma R1, for vectors in the plane."""
     rng = np.random.default_rng(0)
@@ -54,7 +54,9 @@ def test_opposite_vectors_are_worst(r):
         assert expectation(a, b, c, one, other) == pytest.approx(most, rel=2e-3, abs=1e-5)
 
 
-@pytest.mark.parametrize("multipliers", [(1.0, 1.0), (0.8, 2.5)])
+@pytest.mark.parametrize(
+    "multipliers", [pytest.param((1.0, 1.0), marks=pytest.mark.search), (0.8, 2.5)]
+)
 def test_no_adaptive_second_release_exceeds_the_pair(multipliers):
     """Proposition R2: what a record adds to the second sum may follow from the first release."""
     rng, (first, second) = np.random.default_rng(1), multipliers

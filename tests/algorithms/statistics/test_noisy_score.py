@@ -55,6 +55,7 @@ def test_every_replaced_record(name, n):
     assert plan.mechanism.sensitivity == pytest.approx(plan.sensitivity, rel=1e-12)
 
 
+@pytest.mark.mostly("audit", 6)  # each plan with one kind of budget
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("name", PLANS)
 def test_stated_noise(name, delta):

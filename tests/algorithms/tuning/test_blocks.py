@@ -238,6 +238,7 @@ def simulated(n=10_000, relevant=10, others=200, logistic=False, seed=0):
     return X, y.astype(float), (np.arange(d) >= relevant).astype(int)
 
 
+@pytest.mark.slow
 def test_a_fit_is_better_by_blocks_than_without():
     """The median of five fits: .48 with a scatter of .03, without blocks .26 and .02.
 
