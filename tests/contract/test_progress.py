@@ -13,7 +13,7 @@ from recorded_fits import every_case, record, recorded
 from skdp.linear_model import DPLogisticRegression
 
 
-@every_case(lambda case: "verbose" in inspect.signature(case.estimator).parameters)
+@every_case(lambda case: "verbose" in inspect.signature(case.estimator).parameters, by_unit=False)
 def test_planned_steps_are_counted_to_their_end_and_change_nothing(name):
     """With equal releases other records have the same progress, in chunks as in memory."""
     case, quiet, told = CASES[name], recorded(name), []

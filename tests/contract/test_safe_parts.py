@@ -236,6 +236,7 @@ def test_steps_of_the_package_tell_nothing_of_a_record(part, kind):
     assert differences(part, kind) == []
 
 
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("part, kind", LEAKS, ids=[repr(part)[:60] for part, _ in LEAKS])
 def test_leaks_are_reported_and_found_if_they_are_planted(part, kind, monkeypatch):
     assert any(step.keeps for step in learning_steps(part))

@@ -22,21 +22,21 @@ from skdp.privacy import BudgetAccountant, budget_accountant
 __all__ = ["Recorded", "every_case", "record", "recorded"]
 
 
-def _every_case(names: Iterable[str]) -> Iterator[Any]:
+def _every_case(names: Iterable[str], by_unit: bool) -> Iterator[Any]:
     """Cases; the first of an estimator, and of a method and unit, are for each run of tests."""
     seen: set[Any] = set()
     for name in names:
         case = CASES[name]
-        kinds = {case.estimator, (id(case.row), case.unit)}
+        kinds = {case.estimator, (id(case.row), by_unit and case.unit)}
         is_next = case.is_slow or kinds <= seen
         seen |= set() if case.is_slow else kinds
         yield pytest.param(name, marks=pytest.mark.slow) if is_next else name
 
 
-def every_case(has: Callable[[Case], bool] = lambda case: True) -> Any:
+def every_case(has: Callable[[Case], bool] = lambda case: True, by_unit: bool = True) -> Any:
     """For a test of recorded fits: the cases that have a property."""
     names = [name for name, case in CASES.items() if has(case)]
-    return pytest.mark.parametrize("name", [*_every_case(names)])
+    return pytest.mark.parametrize("name", [*_every_case(names, by_unit)])
 
 
 @dataclass
