@@ -255,8 +255,24 @@ def test_the_defaults_are_those_of_all_private_estimators():
     assert private <= {type(estimator) for estimator in DEFAULTS}
 
 
-@pytest.mark.mostly("slow", 7)
-@pytest.mark.parametrize("estimator", DEFAULTS, ids=repr)
+#: Those that are checked in each run of the tests. The gate checks DPLogisticRegression() itself.
+EACH_RUN = {
+    "BoundedScaler()", "TableEncoder()", "DPMaxGroupLossRegressor()",
+    "DPLogisticRegression(delta=0)", "DPRidgeCV(method='gradient')",
+    "DPMaxGroupLossRegressor(method='gradient')",
+}  # fmt: skip
+
+
+def in_each_run(estimators):
+    """For a test of estimators, of which most are of the kind `slow`."""
+    cases = [
+        pytest.param(each, marks=[] if repr(each) in EACH_RUN else pytest.mark.slow)
+        for each in estimators
+    ]
+    return pytest.mark.parametrize("estimator", cases, ids=repr)
+
+
+@in_each_run(DEFAULTS)
 @pytest.mark.filterwarnings("ignore")
 def test_defaults_pass_every_check(estimator):
     """As users call it: no list of expected failures."""
@@ -267,9 +283,7 @@ def test_defaults_pass_every_check(estimator):
     assert skipped <= allowed_skips(estimator)
 
 
-@pytest.mark.mostly("slow", 7)
-@pytest.mark.parametrize(
-    "estimator",
+@in_each_run(
     [
         *LINEAR,
         *ADVERSARIAL,
@@ -279,8 +293,7 @@ def test_defaults_pass_every_check(estimator):
         *SYNTHETIC,
         *every_method(),
         *every_variant(),
-    ],
-    ids=repr,
+    ]
 )
 def test_check_estimator(estimator):
     results = outcomes(estimator)

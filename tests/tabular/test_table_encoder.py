@@ -77,9 +77,8 @@ def table(n=50, seed=0):
     )
 
 
-@pytest.mark.parametrize("features", ["linear", "pairs"])
-def test_scikit_learn_checks(features):
-    results = check_estimator(TableEncoder(features=features), on_fail=None, on_skip=None)
+def test_scikit_learn_checks_of_pairs():
+    results = check_estimator(TableEncoder(features="pairs"), on_fail=None, on_skip=None)
     assert len(results) > 40
     assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
