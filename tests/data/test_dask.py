@@ -155,7 +155,8 @@ def set_failures(number, dask_scheduler):
     dask_scheduler.allowed_failures = number
 
 
-@pytest.mark.parametrize("allowed", [0, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [0, 3])
 def test_a_task_that_ends_its_workers_is_named(own_client, files, allowed):
     own_client.run_on_scheduler(set_failures, allowed)
     with pytest.raises(DataError, match=rf"Chunks \d+ to \d+ ended {allowed + 1} workers"):
