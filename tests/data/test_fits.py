@@ -51,10 +51,10 @@ MODELS = {
     "groups from the data": (DPMaxGroupLossClassifier, {}),
     "groups, squares": (DPMaxGroupLossRegressor, NUMBERS | GROUPS),
 }
-#: The names, of which some are for the longer runs of the tests alone.
+#: The names, of which some are for each run of the tests.
+EACH_RUN = "logistic", "squares", "log loss, output", "tuned log loss", "groups"
 NAMES = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "attacked, softmax" else name
-    for name in MODELS
+    name if name in EACH_RUN else pytest.param(name, marks=pytest.mark.slow) for name in MODELS
 ]
 LAYOUTS = {
     "one chunk": [0, N],
@@ -127,7 +127,13 @@ def test_a_fit_is_that_in_memory(name):
 
 
 @pytest.mark.parametrize("kind", ["single", "whole numbers", "Fortran", "CSR", "frame"])
-@pytest.mark.parametrize("name", ["logistic", "squares", "groups", "tuned log loss"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "logistic",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("squares", "groups", "tuned log loss")),
+    ],
+)
 def test_tables_of_other_kinds(name, kind):
     records = table(name, kind)
     found = make(name).fit(chunked(records, [0, 1000, 1001, N]))
