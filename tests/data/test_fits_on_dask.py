@@ -84,7 +84,14 @@ class Interrupted(DaskRecords):
         return super().reduce(task, merge)
 
 
-@pytest.mark.parametrize(("name", "passes"), [("logistic", {1, 2, 6}), ("groups", {2, 9, 14})])
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("logistic", {2}),
+        pytest.param("logistic", {1, 6}, marks=pytest.mark.slow),
+        pytest.param("groups", {2, 9, 14}, marks=pytest.mark.slow),
+    ],
+)
 def test_workers_are_killed_in_passes(name, passes, own_client, table, files):
     source = Interrupted(files, own_client, passes)
     found = MODELS[name]().fit(source)
