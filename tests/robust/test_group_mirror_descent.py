@@ -84,6 +84,7 @@ def few_records(codes=(0, 1, 1, 1), value=1.0):
     return Records(np.full((n, 1), value), 2.0, targets=np.ones(n), groups=np.array(codes))
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -646,6 +646,7 @@ SPOILED_FITS = {
 }
 
 
+@pytest.mark.mostly("slow", 9)  # each fit, in layouts by turns
 @pytest.mark.parametrize("layout", ["C", "F", "csr", "single", "persons"])
 @pytest.mark.parametrize("name", SPOILED_FITS)
 def test_a_solver_that_writes_wherever_it_can_changes_nothing(name, layout):

@@ -49,6 +49,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("solver", SUBGRADIENTS, ids=repr)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("domain", list(DOMAINS))
