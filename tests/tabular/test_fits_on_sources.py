@@ -65,17 +65,24 @@ def files(frame, target, folder, **options):
     return ParquetRecords(folder / "table.parquet", target, features=list(frame)[:4], **options)
 
 
+@pytest.fixture(scope="module")
+def in_memory(frame):
+    """The fitted models of the table."""
+    X = frame[list(frame)[:4]]
+    return {target: make().fit(X, frame[target]) for target, make in MODELS.items()}
+
+
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
         *(("chunks", target) for target in MODELS),
-        ("unknown sizes", "left"),
         ("files", "paid"),
-        ("scratch", "left"),
-        ("dask", "paid"),
+        pytest.param("unknown sizes", "left", marks=pytest.mark.slow),
+        pytest.param("scratch", "left", marks=pytest.mark.slow),
+        pytest.param("dask", "paid", marks=pytest.mark.slow),
     ],
 )
-def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, tmp_path, request):
+def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path, request):
     X = frame[list(frame)[:4]]
     given = {
         "chunks": lambda: [chunks(frame, target, np.diff(EDGES).tolist())],
@@ -86,7 +93,7 @@ def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, tmp_path, requ
     }[kind]
     if kind == "dask":
         request.getfixturevalue("client")
-    expected, found = MODELS[target]().fit(X, frame[target]), MODELS[target]().fit(*given())
+    expected, found = in_memory[target], MODELS[target]().fit(*given())
     assert found.feature_plan_ == expected.feature_plan_ and found.feature_plan_.n_sketch
     assert found.privacy_.to_dict() == expected.privacy_.to_dict()
     np.testing.assert_array_equal(found.model_.coef_, expected.model_.coef_)
