@@ -1,6 +1,7 @@
 """The walls of the house: floors, private imports, public exports."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -39,6 +40,7 @@ RUNTIME = {"joblib", "numpy", "scipy", "sklearn", "skdp", "threadpoolctl"} | set
 OPTIONAL = {"dask", "distributed", "dp_accounting", "matplotlib", "opendp", "pyarrow"}
 
 
+@functools.cache
 def parsed(path):
     """The tree of a file, without what is there for type checkers only."""
     tree = ast.parse(path.read_text())
@@ -225,7 +227,7 @@ def test_the_core_imports_no_methods_of_papers():
 def test_imports_stand_at_the_top():
     wrong = []
     for path in FILES:
-        for function in ast.walk(ast.parse(path.read_text())):
+        for function in ast.walk(parsed(path)):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for node in ast.walk(function):
                     if isinstance(node, (ast.Import, ast.ImportFrom)):
