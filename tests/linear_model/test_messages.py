@@ -321,6 +321,7 @@ def test_kinds_of_labels_that_differ_are_said(kind):
     assert "fractional numbers" in message_of(declared(kind), X, y + 0.25)
 
 
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.filterwarnings("ignore:Parts around a private fit")
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature", "cross_val_predict"])
 @pytest.mark.parametrize("ensemble", [True, False])
