@@ -91,7 +91,7 @@ CASES = {
         {},
     ),
 }
-QUICK = "ridge", "logistic", "output, printed"
+QUICK = "logistic", "output, printed"
 
 
 @pytest.mark.parametrize(

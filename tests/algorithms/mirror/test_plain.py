@@ -605,7 +605,7 @@ def test_published_step_of_the_anytime_algorithm(sizes, constants, smoothness, s
     assert plan.steps == pytest.approx((step,), rel=1e-4)
 
 
-@pytest.mark.parametrize("n_rounds", [2, 3])
+@pytest.mark.parametrize("n_rounds", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
     """With one vertex per point all indices may name the first round, which reads no record."""
     design = VertexDesign(1000, (10,), (1.0,), (2.0,))
