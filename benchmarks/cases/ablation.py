@@ -41,6 +41,10 @@ RULES = {
     "last release, a third of its part": f"{_CORE}.plan.SIZE_SHARE=0.02",
     "last release, numbers without a largest clip": f"{_CORE}.plan._TOP_OF_NUMBERS=1e9",
     "last release, one clip": f"{_CORE}.plan._TOP=1e-6",
+    "solves in place of steps": "method=output",
+    "solves, longer": f"method=output,{_CORE}.solves.PART=0.35",
+    "solves, six": f"method=output,{_CORE}.solves.N_SOLVES=6",
+    "solves, of one length": f"method=output,{_CORE}.solves._RATIOS=(1.0;)",
 }
 
 
