@@ -172,7 +172,7 @@ def some_faults():
         yield pytest.param(name, fault, place, marks=[pytest.mark.slow] * bool(is_next))
 
 
-@pytest.mark.parametrize(("name", "fault", "place"), some_faults())
+@pytest.mark.parametrize(("name", "fault", "place"), [*some_faults()])
 def test_a_fault_in_a_pass(name, fault, place, watched):
     last = number_of_passes(name)
     number = {"second": 2, "middle": last // 2, "last": last}[place]
