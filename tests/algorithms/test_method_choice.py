@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp import DPLinearClassifier, DPRidge
 from skdp.methods import OutputPerturbation, PhasedOutputPerturbation
 from skdp.methods.choice import METHODS, choose
 from skdp.privacy import PrivacyBudget
@@ -63,15 +63,7 @@ def test_output_leads_with_a_solver_and_for_pure_least_squares(loss, relation, a
     for solver in ("auto", "newton"):
         pure = choice(loss, delta=0.0, solver=solver, **given)
         assert (pure.method == "output") == is_squared
-    assert choice(loss, width=1002, **given).method != "output"
-
-
-def test_much_noise_leaves_output_to_a_comparison_where_a_theorem_has_an_alternative():
-    for loss in (HingeLoss(), AbsoluteLoss(1.0)):
-        few = choice(loss, 100, epsilon=0.1)
-        assert few.method == "objective" == min(few.bounds, key=few.bounds.get)
-    for loss in (LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)):
-        assert choice(loss, 100, epsilon=0.1).method == "output"
+    assert choice(loss, width=1002, **given).method == "output"
 
 
 @pytest.mark.parametrize("relation", RECORD_RELATIONS)
@@ -119,19 +111,17 @@ def test_every_method_that_is_compared_wins_somewhere():
 
 
 def test_bounds_are_compared_where_no_method_leads():
-    for loss in (LogisticLoss(), HalfSquaredLoss(1.0)):  # a solver for many features
-        chosen = choice(loss, width=1002)
-        assert chosen.method == min(chosen.bounds, key=chosen.bounds.get)
-        assert set(chosen.bounds) <= set(PERTURBED) and len(chosen.bounds) > 1
-        assert "smallest bound" in chosen.reason and "a solver was given" in chosen.reason
     for solver in ("auto", "newton"):  # pure privacy of a loss with kinks
         chosen = choice(HingeLoss(), delta=0.0, solver=solver)
         assert chosen.method == min(chosen.bounds, key=chosen.bounds.get)
+        assert set(chosen.bounds) <= set(PERTURBED) and len(chosen.bounds) > 1
+        assert "smallest bound" in chosen.reason
     # several solves are compared only where the solver allows them
     objective = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design(1.0, 1002, 10**8))
     budget = PrivacyBudget(1.0, 1e-6)
     for may_split, method in ((True, "phased"), (False, "output_perturbation")):
-        chosen = choose(METHODS, "auto", objective, budget, solver="newton", may_split=may_split)
+        methods = {name: METHODS[name] for name in PERTURBED}
+        chosen = choose(methods, "auto", objective, budget, solver="newton", may_split=may_split)
         assert chosen.method == method and bool(chosen.bounds) == may_split
 
 
@@ -163,18 +153,9 @@ def test_no_argument_is_data():
 
 
 @pytest.mark.filterwarnings("ignore:.* expected to predict worse:UserWarning")
-@pytest.mark.parametrize(
-    ("estimator", "width"),
-    [
-        (DPLogisticRegression(classes=[0, 1]), 1001),
-        (DPRidge(), 1001),
-        (DPLinearClassifier(loss="hinge", classes=[0, 1], delta=0.0), 3),
-    ],
-    ids=str,
-)
-def test_the_report_says_which_and_why(estimator, width):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (500, width)) / np.sqrt(width)
+def test_the_report_says_which_and_why():
+    estimator = DPLinearClassifier(loss="hinge", classes=[0, 1], delta=0.0)
+    X = np.random.default_rng(0).uniform(-0.3, 0.3, (500, 3))
     y = (X[:, 0] > 0).astype(int)
     report = estimator.set_params(solver="newton").fit(X, y).privacy_
     bounds = report.plan["method_bounds"]

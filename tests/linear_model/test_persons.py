@@ -314,7 +314,9 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
     # with little noise few gradients of squares are clipped
     rng = np.random.default_rng(0)
-    model = declared(name, relation, 1.0 if name.startswith(("squares", "solved, squares")) else 20.0)
+    model = declared(
+        name, relation, 1.0 if name.startswith(("squares", "solved, squares")) else 20.0
+    )
     # the search comes near, but for bounds by the largest loss of a saddle problem, and for moves;
     # of costs few gradients are clipped
     least = {"saddle": 0.07, "bilevel": 0.5, "attacked steps": 0.7, "costs": 0.8}
