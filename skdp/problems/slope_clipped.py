@@ -251,6 +251,7 @@ class ClippedOneVsRestLoss(ClippedLoss):
     """
 
     loss: OneVsRestLoss
+    offset: tuple[float, ...]
 
     def __post_init__(self) -> None:
         self._each()  # the loss of one class has to be covered
@@ -269,16 +270,19 @@ class ClippedOneVsRestLoss(ClippedLoss):
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         return targets[:, 0].astype(np.intp)
 
+    def _margins(self, margins: np.ndarray) -> np.ndarray:
+        return (margins + np.array(self.offset)).ravel()
+
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        values = self._each().value(margins.ravel(), self._targets(targets))
+        values = self._each().value(self._margins(margins), self._targets(targets))
         return values.reshape(margins.shape).sum(axis=1)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        slopes = self._each().derivative(margins.ravel(), self._targets(targets))
+        slopes = self._each().derivative(self._margins(margins), self._targets(targets))
         return slopes.reshape(margins.shape)
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        bends = self._each().second_derivative(margins.ravel(), self._targets(targets))
+        bends = self._each().second_derivative(self._margins(margins), self._targets(targets))
         return np.asarray(bends.reshape(margins.shape)[:, :, None] * np.eye(self.loss.n_classes))
 
 
@@ -340,5 +344,5 @@ def clipped(loss: Loss, offsets: np.ndarray, clip: float) -> ClippedLoss:
     if isinstance(loss, SoftmaxLoss):
         return ClippedSoftmaxLoss(loss, tuple(offsets.tolist()), clip)
     if isinstance(loss, OneVsRestLoss):
-        return ClippedOneVsRestLoss(loss, 0.0, clip)
+        return ClippedOneVsRestLoss(loss, tuple(offsets.tolist()), clip)
     return SlopeClippedLoss(loss, float(offsets[0]), clip)

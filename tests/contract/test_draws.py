@@ -93,7 +93,7 @@ def additive(laboratory):
 def is_descent(release):
     """Whether a release stands for many steps, or solves, as one."""
     names = (
-        "solutions",
+        "solves as one",
         "sums of clipped gradients",
         "sums of weighted gradients",
         "size and shift",

@@ -342,7 +342,8 @@ def plan_core_of(
     )
     design = objective.design
     if objective.neighbouring.is_replaced and not design.is_slack:
-        needed = (plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)) ** 2
+        needed = plan.means.sensitivity / (design.n_records * mu * _MEANS_NOISE)
+        needed = math.sqrt(plan.means.n_entries + 1) * needed if is_pure else needed**2
         plan = replace(plan, share=min(max(needed, _MEANS_SHARES[0]), _MEANS_SHARES[1]))
     spread = math.sqrt(design.n_features) * plan.means.deviation / design.n_records
     if not design.intercept or spread >= 1.0:  # rows stay where they are, or Stein's factor is 0

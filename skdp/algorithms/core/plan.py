@@ -211,7 +211,9 @@ class PlannedCore(Plan):
     @property
     def _pace(self) -> Callable[..., Path]:
         """How the way of release 2 is chosen."""
-        return paced if self.n_solves is None else partial(paced_solves, self.n_solves)
+        return (
+            paced if self.n_solves is None else partial(paced_solves, self.n_solves, self.is_pure)
+        )
 
     def _stiffness(self, means: Means) -> float:
         """Largest curvature over that without an attack."""
@@ -263,14 +265,15 @@ class PlannedCore(Plan):
             *self.releases_of_size,
         )
 
-    def release_of_steps(self, name: str = "sums of clipped gradients") -> Release:
-        """Describe the release of all steps."""
-        steps, sums = self.numbers.steps, self.sum_of_steps(self.numbers)
+    def release_of_steps(self, is_weighted: bool = False) -> Release:
+        """Describe the release of all steps, or solves."""
+        numbers, sums = self.numbers, self.sum_of_steps(self.numbers)
+        steps = numbers.steps
         if isinstance(steps, Solves):
-            least = min(steps.lengths) * self.unit**2 / self.numbers.means.n_records
-            name = name.replace("sums of clipped gradients", "solutions")
-            sums = replace(sums, sensitivity=least * sums.sensitivity, size=0.0)
-        return replace(sums, name=f"{name}, {steps.name} as one").describe()
+            moved = min(steps.lengths) * steps.unit * self.scale(numbers.means)
+            moved /= Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
+            sums = replace(sums, sensitivity=moved, size=0.0)
+        return replace(sums, name=f"{steps.nouns[is_weighted]}, {steps.name} as one").describe()
 
     def clip(self, found: Found) -> float:
         """Norm of the gradient of a record, in units of the loss."""
@@ -278,7 +281,8 @@ class PlannedCore(Plan):
 
     def sum_of_steps(self, found: Found) -> NoisySum:
         """Sum of clipped gradients, with the budget of all steps."""
-        return self._sum("", "Lemma 2", self.clip(found), self.mu_steps, self.objective.dimension)
+        lemma = found.steps.lemma
+        return self._sum("", lemma, self.clip(found), self.mu_steps, self.objective.dimension)
 
     @property
     def squares(self) -> NoisySum:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -168,8 +167,10 @@ def solved(
     if factors is not None:
         loss, largest = loss.with_factors(), float(factors.max())
         factors = factors / largest
-    view: Callable[..., Any] = SolvedView(centering=rows.centering, clip=clip, factors=factors).of
-    records = view(rows.records)
+        factors = read_only_view(factors)
+    mean = read_only_view(rows.centering.mean)  # which solvers can reach
+    centering = replace(rows.centering, mean=mean, offsets=read_only_view(rows.centering.offsets))
+    records: Any = SolvedView(centering=centering, clip=clip, factors=factors).of(rows.records)
     unit, solves = plan.scale(found.means), found.steps
     assert isinstance(solves, Solves)
     point = np.zeros((loss.n_outputs, design.width)) if start is None else unit * start

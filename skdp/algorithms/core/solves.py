@@ -37,12 +37,15 @@ class Solves(Path):
 
     lengths: tuple[float, ...]
 
+    nouns = "solutions", "solutions for weighted losses"
+    lemma = "Lemma 8"
+
     @property
     def name(self) -> str:
         return f"{len(self.lengths)} solves"
 
     def shown(self) -> dict[str, Any]:
-        return {"n_solves": len(self.lengths), "solve_alpha": 1.0 / max(self.lengths)}
+        return {"n_solves": len(self.lengths), "solve_lengths": list(self.lengths)}
 
     def _left(self, curvature: np.ndarray) -> np.ndarray:
         """Return what later solves leave of each and of the start, shape (n_solves + 1, m)."""
@@ -69,8 +72,16 @@ class Solves(Path):
         return np.asarray(fitted)
 
 
+@dataclass(frozen=True)
+class PureSolves(Solves):
+    """The same with pure privacy."""
+
+    power = 2
+
+
 def paced_solves(
     n_solves: int,
+    is_pure: bool,
     clip: float,
     bend: float,
     path: float,
@@ -83,10 +94,10 @@ def paced_solves(
 
     Their `largest` curvature does not matter.
     """
-    found = []
+    found, kind = [], PureSolves if is_pure else Solves
     path = min(PART * path, n_solves * LONGEST * n_features / bend)
     for ratio in _RATIOS:
         lengths = ratio ** -np.arange(n_solves, dtype=np.float64)
         lengths *= path / lengths.sum()
-        found.append(Solves(clip, bend, n_features, unit, constant, tuple(lengths.tolist())))
+        found.append(kind(clip, bend, n_features, unit, constant, tuple(lengths.tolist())))
     return min(found, key=lambda each: each.variance)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import erf
@@ -54,6 +54,12 @@ class Path(ABC):
     unit: float
     constant: float
 
+    #: What is released, of all records and of weighted ones; Lemma of its sensitivity.
+    nouns: ClassVar[tuple[str, str]]
+    lemma: ClassVar[str]
+    #: Power of the parts of the budget that variances fall by: 2 of epsilons.
+    power: ClassVar[int] = 1
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -88,12 +94,16 @@ class Path(ABC):
         """Part of the squared mu of each release: by the weight that its noise has in the end."""
         weights = np.abs(self.responses(_CURVATURES * self.average_curvature))
         weights = (weights / weights.sum(axis=0)).mean(axis=1) + 1e-6 / len(weights)
+        if self.power == 2:
+            weights = weights ** (2.0 / 3.0)
         return np.asarray(weights / weights.sum())
 
     def variances(self, curvature: np.ndarray) -> np.ndarray:
         """Return the variance of the noise of a weight for some curvatures, shape (m,)."""
         weights = self.responses(curvature)
-        return np.asarray(self.unit**2 * (weights**2 / self.parts[:, None]).sum(axis=0))
+        return np.asarray(
+            self.unit**2 * (weights**2 / self.parts[:, None] ** self.power).sum(axis=0)
+        )
 
     @cached_property
     def variance(self) -> float:
@@ -114,6 +124,12 @@ class Steps(Path):
     n_steps: int
     size: float
     momentum: float
+
+    nouns = (
+        "sums of clipped gradients",
+        "sums of weighted gradients over the largest weight",
+    )
+    lemma = "Lemma 2"
 
     @property
     def name(self) -> str:

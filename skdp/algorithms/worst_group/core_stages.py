@@ -130,7 +130,7 @@ class CoreStagesPlan(LooksPlan):
 
     def model_release(self, k: int) -> Release:
         stage = self.passes[k] if self.passes else self.stage(k)
-        return stage.release_of_steps("sums of weighted gradients over the largest weight")
+        return stage.release_of_steps(is_weighted=True)
 
     def stage(self, k: int) -> StepsPlan:
         """Return the plan of the steps after a look, for the weight 1."""

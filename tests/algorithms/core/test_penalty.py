@@ -218,6 +218,9 @@ def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments
         plan_core_stages(of_groups, budget, True).plain,
     ):
         assert (plan.moments is not None) == has_moments
+    for is_solved in (False, True):
+        plan = plan_core_stages(of_groups, budget, is_solved)
+        assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
 
 
 def test_public_moments_need_no_matrix_of_all_features():
