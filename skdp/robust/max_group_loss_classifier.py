@@ -31,7 +31,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     The groups are needed during ``fit`` only. Data frames may keep their column in predictions.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps. `solver` and some
-    losses select solves in place of steps; `delta` = 0 the published saddle point, where noise
+    `loss` select solves in place of steps; `delta` = 0 the published saddle point, where noise
     grows with the largest weight of a group.
 
     Parameters

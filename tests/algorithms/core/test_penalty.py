@@ -14,7 +14,7 @@ from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.penalty import Spectrum, penalised
 from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems import (
     AbsoluteLoss,
     Design,
