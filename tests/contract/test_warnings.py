@@ -204,7 +204,7 @@ SINGLE = {
         {"method": OutputPerturbation(population=True), "epsilon": 1e-3},
         {},
     ),
-    "method='auto' is": (DPLogisticRegression, {"delta": 0.0}, {}),
+    "method='auto' is": (DPLogisticRegression, {"delta": 0.0, "alpha": 0.1}, {}),
     "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
     "The noise in the gradient ": (

@@ -117,7 +117,7 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
             target_range=(-1, 1),
         ),
         DPMaxGroupLossClassifier(
-            method=PhasedSaddle(coef_norm=1.0),
+            method=PhasedSaddle(coef_norm=1.0, max_group_weight=3.0),
             group_proportions={0: 0.2, 1: 0.3, 2: 0.5},
             data_norm=1.0,
             classes=range(3),
