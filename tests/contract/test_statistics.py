@@ -115,7 +115,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert kept == set(KEPT)
     assert sent == {
         "BlockDerivatives", "BlockMoments", "ClippedGradients", "ClippedLossTerms", "Curvature",
-        "CurvatureProduct", "Derivatives", "GradientSum", "GroupTotals", "LogLossGradient",
-        "LossSum", "MeansSum", "MixTerms", "MomentSums", "Ones", "QuadraticMoments", "ScaleTerms",
+        "CurvatureProduct", "Derivatives", "GradientSum", "GroupSizes", "GroupTotals",
+        "LogLossGradient", "LossSum", "MeansSum", "MixTerms", "MomentSums", "Ones", "QuadraticMoments", "ScaleTerms",
         "ShortenedSquares", "ValueAndGradientSum",
     }  # fmt: skip
