@@ -116,6 +116,6 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert sent == {
         "BlockDerivatives", "BlockMoments", "ClippedGradients", "ClippedLossTerms", "Curvature",
         "CurvatureProduct", "Derivatives", "GradientSum", "GroupSizes", "GroupTotals",
-        "LogLossGradient", "LossSum", "MeansSum", "MixTerms", "MomentSums", "Ones", "QuadraticMoments", "ScaleTerms",
-        "ShortenedSquares", "ValueAndGradientSum",
+        "LogLossGradient", "LossSum", "MeansSum", "MixTerms", "MomentSums", "Ones",
+        "QuadraticMoments", "ScaleTerms", "ShortenedSquares", "ValueAndGradientSum",
     }  # fmt: skip
