@@ -468,11 +468,6 @@ class Records:
         return part
 
 
-def size_of(part: Part, n_records: int) -> int:
-    """Count the records of a part."""
-    return len(range(*part.indices(n_records))) if isinstance(part, slice) else len(part)
-
-
 def _slices(n: int, size: int) -> Iterator[slice]:
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -13,7 +13,7 @@ RELATIONS = pytest.mark.parametrize("relation", RECORD_RELATIONS)
 
 def centering_of(mean, scale):
     """A centering without offsets, for targets of the usual variance."""
-    return Centering(mean=mean, scale=scale, offsets=np.zeros(1), target_variance=0.15)
+    return Centering(mean=mean, scale=scale, offsets=np.zeros(1))
 
 
 def objective(loss, n, d, relation=REPLACE, intercept=0.1):

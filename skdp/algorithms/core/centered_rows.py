@@ -17,7 +17,6 @@ from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
 from skdp.algorithms.core.margin_laws import CONSTANT
-from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.problems import Design, Loss, Records
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
@@ -40,8 +39,6 @@ class Centering:
         Root mean square distance of the rows from it, in (0, 1].
     offsets : ndarray of shape (n_outputs,)
         Margins of a constant model.
-    target_variance : float
-        Variance of the targets around it in units of the squared bound on them.
     n_records : float or None, default=None
         Released number of records, which sums are divided by. None: the public one.
     errors : tuple of two floats, default=(0.0, 1.0)
@@ -54,7 +51,6 @@ class Centering:
     mean: np.ndarray
     scale: float
     offsets: np.ndarray
-    target_variance: float
     n_records: float | None = None
     errors: tuple[float, float] = (0.0, 1.0)
     constant: float = CONSTANT
@@ -66,7 +62,6 @@ class Centering:
             mean=np.zeros(n_features),
             scale=1.0,
             offsets=np.zeros(n_outputs),
-            target_variance=PRIOR_VARIANCE,
         )
 
 

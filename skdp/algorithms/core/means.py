@@ -150,7 +150,6 @@ def found_means(
         mean=mean,
         scale=scale,
         offsets=np.empty(0),
-        target_variance=deviation**2,
         n_records=n if is_counted else None,
         errors=(noise / scale, noise),
         constant=CONSTANT,
