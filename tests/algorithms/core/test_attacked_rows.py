@@ -67,7 +67,6 @@ def made(kind, norm, n, clip, rng, scale=1.0):
         mean=np.array([0.1, 0.0, -0.2]),
         scale=0.6,
         offsets=rng.normal(size=loss.n_outputs),
-        target_variance=0.15,
     )
     rows = CenteredRows(Records(X, 1.0, 0.1, targets=targets), centering)
     weights = scale * rng.normal(size=(loss.n_outputs, D + 1))

@@ -32,7 +32,6 @@ def test_centered_rows_are_those_of_the_formula(kind, dtype):
         mean=np.array([0.2, -0.1, 0.3, 0.0]),
         scale=0.4,
         offsets=np.array([0.3]),
-        target_variance=0.15,
     )
     lengths = np.maximum(np.linalg.norm(X.astype(float), axis=1, keepdims=True), 1.5)
     A = (X.astype(float) / lengths - centering.mean) / 0.4

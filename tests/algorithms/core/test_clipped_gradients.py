@@ -21,7 +21,6 @@ def test_each_gradient_is_shortened_to_the_clipping_norm(n_classes, clip, factor
         mean=np.array([0.1, 0.0, -0.2]),
         scale=0.6,
         offsets=rng.normal(size=loss.n_outputs),
-        target_variance=0.15,
     )
     rows = CenteredRows(Records(X, 1.0, 0.1, targets=given, groups=groups), centering)
     w = rng.normal(size=(loss.n_outputs, 4))

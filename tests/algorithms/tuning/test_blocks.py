@@ -168,7 +168,7 @@ def test_the_cases_of_the_contract_are_tuned(name):
 def centered(X, norm=1.0):
     records = Records(X, norm, 0.3, targets=np.zeros(X.shape[0]))
     mean = 0.1 * np.arange(X.shape[1]) / X.shape[1]
-    centering = Centering(mean=mean, scale=0.5, offsets=np.zeros(1), target_variance=1.0)
+    centering = Centering(mean=mean, scale=0.5, offsets=np.zeros(1))
     return CenteredRows(records, centering)
 
 
