@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdp.data import DataError
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.methods import SaddleOutputPerturbation
 from skdp.problems import (
     Ball,
     Box,
@@ -641,7 +643,10 @@ SPOILED_FITS = {
     "hinge": (DPLinearClassifier, {"method": "output", "loss": "hinge"}),
     "squares": (DPRidge, {"method": "output", "target_range": (-1.0, 1.0)}),
     "groups": (DPMaxGroupLossClassifier, {"method": "output", "group_names": [0, 1]}),
-    "groups as published": (DPMaxGroupLossClassifier, {"method": "saddle", "group_names": [0, 1]}),
+    "groups as published": (
+        DPMaxGroupLossClassifier,
+        {"method": SaddleOutputPerturbation(max_group_weight=3.0), "group_names": [0, 1]},
+    ),
     "attacks": (DPAdversarialClassifier, {"method": "output"}),
 }
 
@@ -660,14 +665,15 @@ def test_a_solver_that_writes_wherever_it_can_changes_nothing(name, layout):
         given["user_ids"] = np.arange(60) // 2
     found = []
     for solver in ("auto", spoils):
-        model = kind(**options, epsilon=5.0, delta=1e-5, data_norm=1.0, random_state=0)
+        model = clone(kind(**options, epsilon=5.0, delta=1e-5, data_norm=1.0, random_state=0))
         if not options.get("target_range"):
             model.set_params(classes=[0, 1])
         table, labels = make(X), y.copy()
         SPOILED.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found.append(model.set_params(solver=solver).fit(table, labels, **given).coef_)
+            where = "solver" if isinstance(model.method, str) else "method__solver"
+            found.append(model.set_params(**{where: solver}).fit(table, labels, **given).coef_)
         np.testing.assert_array_equal(getattr(table, "data", table), getattr(make(X), "data", X))
         np.testing.assert_array_equal(labels, y)
     assert SPOILED
