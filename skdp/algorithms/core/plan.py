@@ -194,7 +194,7 @@ class PlannedCore(Plan):
         Weighted second moments of rows may be larger than others by it.
         """
         design, changes = self.objective.design, largest_factor * self.changes
-        n = means.n_records if design.is_slack else float(design.n_records)
+        n = self._n_planned(means)
         stiffness = largest_factor * self._stiffness(means)
         noise = Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
         noise *= changes / n
@@ -207,6 +207,11 @@ class PlannedCore(Plan):
         balance = Balance(means.shares) if self.n_classes else None
         start = np.zeros(1) if balance is None else balance.start
         return Found(means, law, plan_steps(law, self.n_classes, *given), balance, start)
+
+    def _n_planned(self, means: Means) -> float:
+        """Number of records that steps are planned for."""
+        design = self.objective.design
+        return means.n_records if design.is_slack else float(design.n_records)
 
     @property
     def _pace(self) -> Callable[..., Path]:
@@ -272,6 +277,8 @@ class PlannedCore(Plan):
         if isinstance(steps, Solves):
             moved = min(steps.lengths) * steps.unit * self.scale(numbers.means)
             moved /= Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
+            # lengths are planned for this number, and penalties are for the released one
+            moved *= self._n_planned(numbers.means) / numbers.means.n_records
             sums = replace(sums, sensitivity=moved, size=0.0)
         return replace(sums, name=f"{steps.nouns[is_weighted]}, {steps.name} as one").describe()
 
