@@ -7,15 +7,13 @@ are. Proof: docs/theory/core.md, Lemma 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
-from skdp.problems.matrices import scaled_rows
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.rounding import ROUNDING_SLACK
@@ -46,21 +44,12 @@ class ClippedLoss(Loss):
     offset: float | tuple[float, ...]
     clip: float
 
-    #: Number of columns of the targets.
-    _n_columns: ClassVar[int] = 2
-
     def check_targets(self, targets: np.ndarray) -> None:
-        if targets.ndim != 2 or targets.shape[1] != self._n_columns:
-            raise ValueError(
-                f"targets have shape {targets.shape}, must be (n_records, {self._n_columns})."
-            )
+        if targets.ndim != 2 or targets.shape[1] != 2:
+            raise ValueError(f"targets have shape {targets.shape}, must be (n_records, 2).")
         self.loss.check_targets(self._labels(targets))
         if not (targets[:, 1] >= 0.0).all():
             raise ValueError("the largest slopes must be numbers >= 0.")
-
-    def with_factors(self) -> FactoredLoss:
-        """Return the loss whose targets have a third column, factors of the losses."""
-        return FactoredLoss(self.loss, self.offset, self.clip, own=self)
 
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         """Return the targets of the records."""
@@ -284,46 +273,6 @@ class ClippedOneVsRestLoss(ClippedLoss):
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         bends = self._each().second_derivative(self._margins(margins), self._targets(targets))
         return np.asarray(bends.reshape(margins.shape)[:, :, None] * np.eye(self.loss.n_classes))
-
-
-@dataclass(frozen=True)
-class FactoredLoss(ClippedLoss):
-    """A clipped loss times a factor of each record in [0, 1]: the third column of the targets.
-
-    Bounds are those for the factor 1.
-    """
-
-    own: ClippedLoss = field(kw_only=True)
-    _n_columns = 3
-
-    @property
-    def curvature(self) -> float:
-        return self.own.curvature
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        factors = targets[:, 2]
-        if not ((factors >= 0.0) & (factors <= 1.0)).all():
-            raise ValueError("the factors must be numbers from 0 to 1.")
-
-    def _labels(self, targets: np.ndarray) -> np.ndarray:
-        return self.own._labels(targets)
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return targets[:, 2] * self.own.value(margins, targets[:, :2])
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return scaled_rows(self.own.derivative(margins, targets[:, :2]), targets[:, 2])
-
-    def value_and_derivative(
-        self, margins: np.ndarray, targets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        factors = targets[:, 2]
-        value, derivative = self.own.value_and_derivative(margins, targets[:, :2])
-        return factors * value, scaled_rows(derivative, factors)
-
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return scaled_rows(self.own.second_derivative(margins, targets[:, :2]), targets[:, 2])
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:

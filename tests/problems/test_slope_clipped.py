@@ -2,33 +2,13 @@
 
 import numpy as np
 import pytest
+from clipped_losses import ALL, LOSSES, SEVERAL
 from scipy.optimize import minimize
 
 from skdp.problems import (
-    HalfSquaredLoss,
-    HingeLoss,
-    LogisticLoss,
-    OneVsRestLoss,
-    QuantileLoss,
     SoftmaxLoss,
-    SquaredHingeLoss,
-    huber_loss,
 )
 from skdp.problems.slope_clipped import SlopeClippedLoss, clipped
-
-LOSSES = {
-    "squares": HalfSquaredLoss(1.0),
-    "log loss": LogisticLoss(),
-    "hinge": HingeLoss().smoothed(0.1),
-    "squared hinge": SquaredHingeLoss(),
-    "huber": huber_loss(1.0, 0.2),
-    "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
-}
-SEVERAL = {
-    "classes": SoftmaxLoss(5),
-    "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
-}
-ALL = {**LOSSES, **SEVERAL}
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -27,8 +27,8 @@ _RATIOS, _SMALL = np.linspace(0.0, 3.0, 16), math.sqrt(2.0)
 #: Nodes of a normal law in one direction; draws in several, with their opposites: of tables, and
 #: of a base.
 _NODES, _FEW, _MANY = 61, 40, 150
-#: Most classes of a table.
-_CLASSES = 12
+#: Most classes of a table, and for which the noise of each output is told apart.
+CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
 _ROUNDED = 0.25
 #: Newton steps for the constant under clipping, and the mean residual that counts as 0 there.
@@ -128,9 +128,9 @@ def odds(shares: np.ndarray) -> Law:
 
     Many classes are taken for fewer: curvatures are in proportion to 1 / K.
     """
-    if len(shares) > _CLASSES:
-        places = np.linspace(0, len(shares) - 1, _CLASSES).round().astype(np.intp)
-        law, part = odds(np.sort(shares)[places]), _CLASSES / len(shares)
+    if len(shares) > CLASSES:
+        places = np.linspace(0, len(shares) - 1, CLASSES).round().astype(np.intp)
+        law, part = odds(np.sort(shares)[places]), CLASSES / len(shares)
         return replace(law, pull=lambda *which: part * law.pull(*which), slope=part * law.slope)
     logs = np.log(shares) - np.log(shares).mean()
     return _odds(tuple((np.round(logs / _ROUNDED) * _ROUNDED).tolist()))

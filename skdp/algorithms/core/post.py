@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
-from skdp.algorithms.core.margin_laws import Balance, Law, normal_law
+from skdp.algorithms.core.margin_laws import CLASSES, Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size
@@ -150,6 +150,9 @@ def step_variances(
     mean iterate, `scale` margins of the loss over those of the steps, `unit` the same without the
     spread of targets, `trace` the mean square of centered rows.
     """
+    if len(covariance) >= CLASSES:  # all matrices of all classes at all nodes would take minutes
+        average = steps.variances(np.array([trace * steps.average_curvature]))
+        return np.repeat(average, len(covariance)), np.eye(len(covariance))
     d, variance = steps.n_features, float(np.trace(covariance))
     spread = variance / len(covariance)  # of margins; of residuals of numbers:
     if loss.target_bound:

@@ -82,7 +82,7 @@ class CenteredBlock:
 class SolvedRecords(Records):
     """View bounded records as centered rows, whose targets have limits on slopes beside them.
 
-    And, if there are any, the factors of their groups.
+    Factors of their groups multiply the weights of the records.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class SolvedRecords(Records):
         self.__dict__.update(rows.records.__dict__)
         self.map = CenteringMap(records.data_norm, rows.has_intercept, centering)
         self.block_size = min(_LONGER * records.block_size, MOST_ROWS)
-        columns = np.empty((self.n_records, 2 + (factors is not None)), order="F")
+        columns = np.empty((self.n_records, 2), order="F")
         columns[:, 0] = self.targets
         columns[:, 1] = clip / np.maximum(np.concatenate(rows.norms), least_norm(self.map))
-        if factors is not None:
-            columns[:, 2] = factors[self.groups]
         self.targets = read_only_view(columns)
+        if factors is not None:
+            self.shares = read_only_view(self.weighted(factors[self.groups]))
 
     @property
     def norm_bound(self) -> float:
@@ -142,7 +142,7 @@ def map_rounding(constants: ProblemConstants, rows: CenteringMap, loss: ClippedL
     additions = chain(constants.most_terms, most_rows=constants.most_rows)
     errors = loss.curvature * rows.norm_bound * margins
     errors += (0.51 * additions + 4.0 * d + 32.0) * EPS * rows.amplification * clip
-    # the last 3 EPS are those of factors of losses, which limits are divided by
+    # the last 3 EPS are those of products with weights and factors
     errors += (two_norms(d, rows.cancellation) + (several + 3.0) * EPS) * clip
     return float(constants.size_ratio * errors)
 
@@ -165,9 +165,8 @@ def solved(
     offsets = rows.centering.offsets if offsets is None else offsets
     loss, largest = clipped(plan.loss, offsets, clip), 1.0
     if factors is not None:
-        loss, largest = loss.with_factors(), float(factors.max())
-        factors = factors / largest
-        factors = read_only_view(factors)
+        largest = float(factors.max())
+        factors = read_only_view(factors / largest)
     mean = read_only_view(rows.centering.mean)  # which solvers can reach
     centering = replace(rows.centering, mean=mean, offsets=read_only_view(rows.centering.offsets))
     records: Any = SolvedView(centering=centering, clip=clip, factors=factors).of(rows.records)

@@ -19,7 +19,7 @@ from skdp.algorithms.core.steps import Path
 N_SOLVES, PURE_SOLVES = 10, 3
 #: Length of all solves over that of noisy steps, and longest one on average with pure privacy, in
 #: inverse curvatures of an average direction.
-PART, LONGEST = 0.2, 1.0
+PART, _LONGEST = 0.2, 1.0
 #: Ratios of the length of a solve to that of the next which are compared.
 _RATIOS = (1.0, 1.5, 2.0, 3.0)
 #: Bisections for the end of a solve, and largest margins there over the true ones.
@@ -97,7 +97,7 @@ def paced_solves(
     found, kind = [], PureSolves if is_pure else Solves
     path = PART * path
     if is_pure:
-        path = min(path, n_solves * LONGEST * n_features / bend)
+        path = min(path, n_solves * _LONGEST * n_features / bend)
     for ratio in _RATIOS:
         lengths = ratio ** -np.arange(n_solves, dtype=np.float64)
         lengths *= path / lengths.sum()

@@ -6,8 +6,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from skdp import DPLogisticRegression, DPRidge
+from skdp.algorithms.core import post
 from skdp.algorithms.core.margin_laws import ROW, Balance, odds, squares
 from skdp.algorithms.core.steps import Steps, plan_steps
+from skdp.problems import SoftmaxLoss
 
 SHARES = {"equal": [0.5, 0.5], "rare": [0.97, 0.03], "three": [0.5, 0.3, 0.2]}
 
@@ -196,3 +198,16 @@ def test_labels_without_signal_are_told(n_classes):
     with pytest.warns(UserWarning, match="size of the margins"):
         model = models(n_classes, epsilon=0.3).fit(X, y)
     assert any("size of the margins" in text for text in model.privacy_.remarks)
+
+
+@pytest.mark.parametrize("deviation", [0.5, 1.5])
+def test_noise_of_many_classes_is_about_what_all_matrices_tell(deviation, monkeypatch):
+    shares = np.full(16, 1.0 / 16)
+    steps = plan_steps(odds(shares), 16, 10, 8_000, 2e-3)
+    given = np.zeros(15), deviation**2 * np.eye(15), 1.0, 1.0
+    about = post.step_variances(SoftmaxLoss(16), steps, *given)[0]
+    monkeypatch.setattr(post, "CLASSES", 100)
+    exact = post.step_variances(SoftmaxLoss(16), steps, *given)[0]
+    assert about.shape == exact.shape == (15,)
+    # curvatures are those of typical margins: where these are small noise is overstated
+    assert np.abs(np.log(about / exact)).max() < 2.0 * np.log(1.4)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from clipped_losses import ALL, LOSSES, SEVERAL
 from plain_noise import seeded
 from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score
@@ -28,34 +29,12 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
-    HalfSquaredLoss,
-    HingeLoss,
-    LogisticLoss,
     Objective,
-    OneVsRestLoss,
-    QuantileLoss,
     Records,
-    SoftmaxLoss,
-    SquaredHingeLoss,
-    huber_loss,
 )
 from skdp.problems.rounding import two_norms
 from skdp.problems.slope_clipped import clipped
 from skdp.robust import DPMaxGroupLossRegressor
-
-LOSSES = {
-    "squares": HalfSquaredLoss(1.0),
-    "log loss": LogisticLoss(),
-    "hinge": HingeLoss().smoothed(0.1),
-    "squared hinge": SquaredHingeLoss(),
-    "huber": huber_loss(1.0, 0.2),
-    "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
-}
-SEVERAL = {
-    "classes": SoftmaxLoss(5),
-    "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
-}
-ALL = {**LOSSES, **SEVERAL}
 
 
 class Silent(NoiseSource):
@@ -132,7 +111,7 @@ def test_the_longest_solves_are_inverse_curvatures_on_average():
 
 @pytest.mark.parametrize("is_pure", [False, True])
 def test_noise_after_all_solves_is_the_predicted_one(is_pure):
-    """100 fits of 4 weights: a deviation is off by 3.5 %, and beyond 15 % with less than 1e-4."""
+    """The median of 4 deviations, each of 100 fits: off by 6 %, by 25 % with less than 1e-4."""
     X, y = table(4000)
     data = Records(X, 1.0, 0.3, targets=y)
     budget = PrivacyBudget(3.0, 0.0 if is_pure else 1e-6)
@@ -402,7 +381,8 @@ def test_rare_classes_against_the_rest_are_told_apart():
     model = DPLinearClassifier(10.0, loss="squared_hinge", classes=range(4), data_norm=1.0)
     default = balanced_accuracy_score(y, clone(model).fit(X, y).predict(X))
     solved = balanced_accuracy_score(y, model.set_params(solver="lbfgs").fit(X, y).predict(X))
-    assert solved > default - 0.12 > 0.3
+    assert default > 0.42  # a constant has .25
+    assert solved > default - 0.12
 
 
 def test_squares_are_solved_for_pure_privacy_and_groups_are_not():
