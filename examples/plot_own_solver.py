@@ -53,7 +53,7 @@ model = DPLogisticRegression(random_state=0, **given).fit(X[train], y[train])
 print(model.privacy_)
 
 # %%
-# With a solver the private algorithm is prepared output perturbation. All solvers end at the same
+# With a solver the private algorithm makes ten solves. All solvers end at the same
 # optimum, up to a proven accuracy, so their private models have the same law.
 figure, axis = plt.subplots(figsize=(6.4, 3.0), layout="constrained")
 for place, values in enumerate(scores.values()):

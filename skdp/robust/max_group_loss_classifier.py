@@ -61,7 +61,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or ("gradient", weighted stages and
+        Neighbouring data sets differ in one record replaced, or ("gradient", "output" and
         "mirror_descent") in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.

@@ -64,7 +64,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Whether there is an intercept. It is free; in methods as published it is the weight of a
         constant feature and penalised, since an unpenalised one would have no bounded sensitivity.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or ("gradient", weighted stages and
+        Neighbouring data sets differ in one record replaced, or ("gradient", "output" and
         "mirror_descent") in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.

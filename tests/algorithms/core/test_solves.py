@@ -13,6 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import Run
+from skdp.algorithms.core import solved_rows
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.margin_laws import odds, squares
@@ -233,6 +234,42 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, relation, factors)
         best = max(best, float(np.linalg.norm(one - two)) / sensitivity)
     assert best <= 1.0
     assert best > (0.9 if ALL[name].n_outputs == 1 else 0.6)
+
+
+class Fixed(NoiseSource):
+    """Releases the same numbers whatever the values are."""
+
+    def __init__(self):
+        super().__init__(np.random.default_rng(0).bytes)
+        self.rng = np.random.default_rng(1)
+
+    def add_normal(self, value, scale):
+        return 0.3 * self.rng.standard_normal(np.shape(value)) * np.sqrt(np.size(value) * scale)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_problems_follow_from_releases_to_the_last_bit(name, monkeypatch):
+    """Whole fits of neighbours at equal history: center, penalty, ball, loss and map are equal."""
+    made = []
+
+    class Recorded(FiniteSumProblem):
+        def __init__(self, records, loss, alpha, domain, **options):
+            super().__init__(records, loss, alpha, domain, **options)
+            center, made_of = options["center"].tobytes(), vars(records.map)
+            numbers = [
+                np.asarray(made_of[each]).tobytes() for each in ("unit", "shift", "constant")
+            ]
+            made.append((repr(loss), alpha, domain.radius, center, *numbers))
+
+    monkeypatch.setattr(solved_rows, "FiniteSumProblem", Recorded)
+    X, y = table(60, loss=name)
+    other, labels = X.copy(), y.copy()
+    other[0], labels[0] = -X[1], 1 - int(y[0] > 0)
+    for rows, targets in ((X, y), (other, labels)):
+        data = Records(rows, 1.0, 0.3, targets=targets)
+        plan = plan_core(goal(name, data), PrivacyBudget(1.0, 1e-3), True)
+        plan.run(data, Run("newton", noise=Fixed()))
+    assert len(made) == 20 and made[:10] == made[10:]
 
 
 def stepped(name, lengths, n_public=None, relation=Neighbouring.REPLACE_ONE, factors=None):
