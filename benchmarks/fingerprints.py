@@ -7,7 +7,7 @@
     python benchmarks/fingerprints.py compare old.json.gz new.json.gz
 
 ``record`` fits small simulated records (estimator x method x unit x place x relation, and options)
-and plans fits for thousands of public inputs, with the times. ``compare`` prints what differs, by
+and plans fits for thousands of public inputs. ``compare`` prints what differs, by
 estimator and method. The cases are those of this file alone, so that both sides run the same.
 """
 
@@ -17,7 +17,6 @@ import itertools
 import json
 import math
 import re
-import time
 import warnings
 import zlib
 from collections import Counter, defaultdict
@@ -200,7 +199,7 @@ def fit(case):
 
 
 def plan(given):
-    """Return the numbers of a plan, and the milliseconds of CPU that it took."""
+    """Return the numbers of a plan."""
     case, parameters, shape = given
     if case.option == "proportions":
         shape = (*shape[:3], 2, shape[4])
@@ -208,11 +207,10 @@ def plan(given):
         parameters = {"group_names": None, "classes": range(shape[2] or 2), **parameters}
     if (model := make(case, **parameters)) is None:
         return None
-    start = time.process_time()
     choice = model._plan_of_shape(*shape)[0]
     numbers = {"method": choice.method, "plan": choice.plan.to_dict(), "bound": choice.plan.bound(),
                "releases": [each.to_dict() for each in choice.plan.releases]}  # fmt: skip
-    return {"ms": 1e3 * (time.process_time() - start), **flat(numbers)}
+    return flat(numbers)
 
 
 def flat(value, name=""):
@@ -233,14 +231,14 @@ def flat(value, name=""):
 def results(function, part):
     """Return what the cases of one method give, or their errors."""
     found = []
-    for given in [part[0], *part]:  # the first one twice: no time is that of imports
+    for given in part:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 found.append(function(given))
             except Exception as error:
                 found.append({"raises": type(error).__name__, "text": str(error)})
-    return {repr(given): each for given, each in zip(part, found[1:], strict=True) if each}
+    return {repr(given): each for given, each in zip(part, found, strict=True) if each}
 
 
 def record(path, options):
@@ -276,7 +274,7 @@ def difference(old, new):
 def compare_cases(x, y):
     """Return a verdict on two results, its size, and a line about the worst number."""
     is_other = ("raises" in x) != ("raises" in y)
-    names = ["raises"] if is_other else sorted((x.keys() & y.keys()) - {"ms"})
+    names = ["raises"] if is_other else sorted(x.keys() & y.keys())
     size, name = max((difference(x.get(name), y.get(name)), name) for name in names)
     line = f"{name}: {x.get(name)!s:.60} -> {y.get(name)!s:.60} ({size:.2g})"
     if "bound" in x and "bound" in y:
@@ -289,7 +287,7 @@ def compare_cases(x, y):
 def compare(old, new, shown):
     """Print what differs; return whether anything does."""
     a, b = (json.loads(gzip.decompress(path.read_bytes())) for path in (old, new))
-    times, fields, n_same, n_all = [], Counter(), 0, 0
+    fields, n_same, n_all = Counter(), 0, 0
     for group in sorted(a.keys() | b.keys()):
         before, after, counts, lines = a.get(group, {}), b.get(group, {}), Counter(), []
         for case in before.keys() | after.keys():
@@ -300,8 +298,6 @@ def compare(old, new, shown):
             verdict, size, line = compare_cases(x, y)
             counts[verdict] += 1
             lines += [(-size, f"    {case}\n      {line}")] * (verdict != "same")
-            if "ms" in x and "ms" in y:
-                times.append((y["ms"] / x["ms"], x["ms"], y["ms"], case))
             if ("raises" in x) == ("raises" in y):
                 fields.update(f"{name} only in old" for name in x.keys() - y.keys())
                 fields.update(f"{name} only in new" for name in y.keys() - x.keys())
@@ -311,12 +307,6 @@ def compare(old, new, shown):
             print(*(line for _, line in sorted(lines)[:shown]), sep="\n")
     for name, n in fields.most_common():
         print(f"field {name}: {n} cases")
-    if times:
-        ratios, before, after = (np.array([each[i] for each in times]) for i in range(3))
-        print(f"planning: {before.sum():.0f} -> {after.sum():.0f} ms, median ratio "
-              f"{np.median(ratios):.2f}; worst of those above 2 ms:")  # fmt: skip
-        for ratio, x, y, case in sorted(each for each in times if each[2] > 2)[: -shown - 1 : -1]:
-            print(f"    x{ratio:.1f} ({x:.1f} -> {y:.1f} ms) {case}")
     print(f"{n_all - n_same} of {n_all} differ, {len(fields)} fields on one side only")
     return n_same < n_all or bool(fields)
 

@@ -292,12 +292,8 @@ def adassp_release(
 ) -> tuple[np.ndarray, float]:
     """Coefficients and penalty of AdaSSP from three releases with one noise multiplier.
 
-    With X a public bound on the rows and 1 one on the targets, the least eigenvalue of ``A'A`` is
-    moved by at most X^2, by a replaced record too; ``A'A`` by X^2 in the Frobenius norm, and by
-    sqrt(2) X^2 by a replaced record; ``A'b`` by X, and by 2 X. With the standard deviation s of
-    an off-diagonal entry of ``A'A`` the penalty is ``max(0, s sqrt(d log(2 d^2 / rho)) - lower)``,
-    lower being a bound on the least eigenvalue that holds with probability ``1 - rho`` (and is at
-    least 0).
+    Rows are of norm X at most: a replaced record moves the least eigenvalue by X^2, ``A'A`` by
+    sqrt(2) X^2 in the Frobenius norm, and ``A'b`` by 2 X. `lower` bounds the least eigenvalue.
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     d, square = A.shape[1], row_norm**2

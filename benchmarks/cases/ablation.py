@@ -53,6 +53,4 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     return suite.compared(options, ["core:", *(f"{name}:{value}" for name, value in rules)])
 
 
-def summarise(table: Any) -> str:
-    """Print the change of each rule: log loss and R2 gained, and points of hurt parts."""
-    return suite.summarise(table)
+summarise = suite.summarise

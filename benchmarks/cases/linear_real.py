@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import linear_peers, models
+from benchmarks import linear_peers
+from benchmarks.cases import linear_table
 from benchmarks.data import Dataset, breast_cancer, diabetes
 from benchmarks.linear_peers import Setting
 from benchmarks.linear_protocol import DELTA, REPLACE_ONE, SIGNIFICANT, Split, score, splits
@@ -150,8 +151,7 @@ def ours_scores(split: Split) -> dict[str, np.ndarray]:
     """Scores of the default estimators, one per epsilon."""
     found: dict[str, list[float]] = {}
     for epsilon in EPSILONS:
-        model = models.ours(split.dataset, epsilon, DELTA, REPLACE_ONE, len(split.y), split.seed)
-        predicted = models.predictions(model.fit(split.X, split.y), split.X_test)
+        predicted = linear_table.fit(split, REPLACE_ONE, epsilon, DELTA)
         for metric, values in score(split, predicted).items():
             found.setdefault(metric, []).append(float(values[0]))
     return {metric: np.array(values) for metric, values in found.items()}

@@ -17,10 +17,7 @@ import pandas as pd
 from skdp.linear_model import DPLogisticRegression, DPRidge
 
 #: Records, features, decay of the spectrum, norm of rows.
-TABLES = (
-    (1000, 30, 0.0, 1.2),
-    (4000, 10, 0.0, 0.6),
-)
+TABLES = ((1000, 30, 0.0, 1.2), (4000, 10, 0.0, 0.6))
 N_FITS = 1000
 
 

@@ -3,8 +3,7 @@
 Fits take turns, each in a process of its own that is spawned, so that a busy machine slows all; the
 ratios are of processor times of the process, to the fit in memory of the same round. Memory is the
 growth of the anonymous resident set, whose peak Linux does not tell: a thread reads it every 5 ms.
-Dask: two worker processes on this machine; the processor time is that of the driver, the workers'
-is a column of its own.
+Dask: two worker processes on this machine; the processor time is that of the driver.
 """
 
 from __future__ import annotations
@@ -31,12 +30,9 @@ N_FEATURES = 20
 KINDS = ("memory", "mapped", "read", "scratch", "Parquet", "function", "Dask")
 #: What is fitted: models and numbers of records, and how many of the kinds.
 FITS = (
-    ("logistic", 1_000_000, 7),
-    ("squares", 1_000_000, 4),
-    ("worst group", 1_000_000, 4),
-    ("logistic", 4_000_000, 4),
-    ("squares", 4_000_000, 4),
-)
+    ("logistic", 1_000_000, 7), ("squares", 1_000_000, 4), ("worst group", 1_000_000, 4),
+    ("logistic", 4_000_000, 4), ("squares", 4_000_000, 4),
+)  # fmt: skip
 #: Rows of a row group and of a chunk that is made.
 ROWS = 62_500
 
@@ -66,8 +62,6 @@ def summary(model: str, kind: str, n: int, rows: list[Any], memory: list[Any]) -
         "model": model, "kind": kind, "n": n, "d": N_FEATURES,
         "cpu_seconds": np.median([row["cpu"] for row in rows]),
         "cpu_over_memory": np.median([row["cpu"] / other["cpu"] for row, other in pairs]),
-        "workers_cpu_seconds": np.median([row["workers"] for row in rows]),
-        "wall_seconds": np.median([row["wall"] for row in rows]),
         "growth_mb": np.median([row["growth"] for row in rows]) / 1e6,
         "difference": max(np.abs(row["coef"] - other["coef"]).max() for row, other in pairs),
     }  # fmt: skip
@@ -85,9 +79,8 @@ def chunk(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, (X[:, 0] + 0.1 * rng.standard_normal(ROWS) > 0).astype(int), rng.integers(0, 2, ROWS)
 
 
-def paths(folder: str, n: int) -> tuple[str, str, str]:
-    X, y, groups = (f"{folder}/{name}-{n}.npy" for name in ("X", "y", "groups"))
-    return X, y, groups
+def paths(folder: str, n: int) -> list[str]:
+    return [f"{folder}/{name}-{n}.npy" for name in ("X", "y", "groups")]
 
 
 def write(folder: str, n: int) -> None:
@@ -130,7 +123,6 @@ def fit(model: str, kind: str, folder: str, n: int, threads: int) -> dict[str, A
     some = [np.load(path, mmap_mode="r")[:2000] for path in paths(folder, n)[:columns]]
     make(model).fit(*some)  # imports, and tables that are made once
     with contextlib.ExitStack() as stack:
-        client = None
         given: Any = [source_of(kind, model, folder, n)]
         if kind == "memory":
             given = [np.load(path) for path in paths(folder, n)[:columns]]
@@ -143,17 +135,11 @@ def fit(model: str, kind: str, folder: str, n: int, threads: int) -> dict[str, A
                 Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
             )
             given = [DaskRecords(given[0], client=client)]
-        workers = cpu_of_workers(client)
         with resident_growth() as growth:
-            wall, cpu = time.perf_counter(), time.process_time()
+            cpu = time.process_time()
             coef = make(model).fit(*given).coef_
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        workers = cpu_of_workers(client) - workers
-    return {"coef": coef, "wall": wall, "cpu": cpu, "workers": workers, "growth": growth[0]}
-
-
-def cpu_of_workers(client: Any) -> float:
-    return 0.0 if client is None else sum(client.run(time.process_time).values())
+            cpu = time.process_time() - cpu
+    return {"coef": coef, "cpu": cpu, "growth": growth[0]}
 
 
 @contextlib.contextmanager
@@ -189,10 +175,4 @@ def resident_bytes() -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon")), None)
 
 
-def summarise(table: pd.DataFrame) -> str:
-    wide = table.pivot(
-        index=["model", "n"], columns="kind", values=["cpu_over_memory", "growth_mb"]
-    )
-    return "processor time / fit in memory, and growth of the process in MB\n" + wide.to_string(
-        float_format="{:.2f}".format
-    )
+SHOWN = ["model", "kind", "n", "cpu_over_memory", "growth_mb", "difference"]

@@ -211,13 +211,4 @@ def simplex(table: np.ndarray) -> np.ndarray:
     return np.maximum(table - excess[last] / (last + 1), 0.0)
 
 
-def summarise(table: pd.DataFrame) -> str:
-    is_small = table["part"] == "small"
-    indices = (["part", "method"], ["part", "n", "method", "delta"])
-    return "\n\n".join(
-        part.pivot_table(index=index, columns="epsilon", values="value", sort=False).to_string(
-            float_format="{:.4f}".format
-        )
-        for part, index in zip((table[~is_small], table[is_small]), indices, strict=True)
-        if len(part)
-    )
+SHOWN = ["part", "method", "n", "epsilon", "delta", "seed", "value"]

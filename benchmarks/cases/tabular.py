@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import r2_score, roc_auc_score
@@ -169,25 +168,4 @@ def score(split: Split, predicted: np.ndarray) -> float:
     return float(r2_score(split.y_test, np.clip(predicted, *split.dataset.target_range)))
 
 
-def summarise(table: pd.DataFrame) -> str:
-    """Print each table, the means, and how often the plan is above the others."""
-    table = table.assign(side=[f"{m}, {r}" if r else m for m, r in named(table)])
-    parts = []
-    for name, group in table.groupby("dataset", sort=False):
-        first = group.iloc[0]
-        cells = group.pivot(index="side", columns="epsilon", values="mean").round(3)
-        parts.append(f"{name}: {first['metric']}, n = {first['n_train']}\n{cells.to_string()}")
-    means = table.pivot_table(index="side", columns="epsilon", values="mean", sort=False)
-    parts.append(f"mean over the tables\n{means.round(3).to_string()}")
-    wide = table.pivot_table(index=["dataset", "epsilon"], columns="side", values="mean")
-    for side in (f"linear, {REPLACE_ONE}", f"splines, {REPLACE_ONE}", f"{PEER}, {ADD_REMOVE}"):
-        if side in wide:
-            relation = side.rpartition(", ")[2]
-            gains = (wide[f"{PLANNED}, {relation}"] - wide[side]).dropna()
-            text = f"above in {(gains > 0).sum()} of {len(gains)} cells, by {gains.mean():.3f}"
-            parts.append(f"planned against {side}: {text} on average")
-    return "\n\n".join(parts)
-
-
-def named(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    return zip(table["method"], table["neighbouring"], strict=True)
+SHOWN = ["dataset", "metric", "method", "neighbouring", "epsilon", "n_features", "mean", "std"]
