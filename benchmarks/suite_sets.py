@@ -137,10 +137,10 @@ def real(options: argparse.Namespace) -> dict[str, Callable[[int], Split]]:
         chosen = [linear_real.CLASSIFICATION[i] for i in _CLASSIFICATION]
         chosen += [linear_real.REGRESSION[i] for i in _REGRESSION]
         known += [linear_real.table(root, spec, "short") for spec in chosen]
-    return {each.name: partial(_split, each) for each in known}
+    return {each.name: partial(split, each) for each in known}
 
 
-def _split(dataset: Any, seed: int) -> Split:
+def split(dataset: Any, seed: int) -> Split:
     """Hold a fifth of the records out; parts are the values of columns of two values."""
     order = np.random.default_rng(seed).permutation(len(dataset.y))
     X, y, classes = np.asarray(dataset.X, dtype=float)[order], np.asarray(dataset.y)[order], 0
