@@ -35,8 +35,10 @@ from skdp.methods import (
     PhasedSaddle,
     SaddleOutputPerturbation,
 )
+from skdp.methods.choice import GROUP_METHODS, METHODS
 from skdp.methods.tuning import INNER
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import RECORD_RELATIONS, REPLACED_RELATIONS, Neighbouring
 from skdp.problems import Ball, BilinearProblem, DeclaredProblem
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -258,3 +260,30 @@ def test_recursive_gradients_of_linear_models(estimator):
     assert f"`RGDA` of `{DPMaxGroupLossClassifier.__name__}`" in PAGE
     model = fit(estimator, method="rgda")
     assert model.privacy_.method == "rgda" and np.isfinite(model.coef_).all()
+
+
+def covered(method):
+    """What a row of the page of methods begins with, from the attributes of the object."""
+    relations = set(method.relations)
+    kinds = {
+        frozenset(Neighbouring): "all",
+        frozenset(REPLACED_RELATIONS): "R",
+        frozenset(RECORD_RELATIONS): "rows",
+        frozenset({Neighbouring.REPLACE_ONE}): "rows, replace-one,",
+    }
+    kind = kinds[frozenset(relations)]
+    assert method.is_weighted is not kind.startswith("rows")
+    conditions = "; `delta > 0`" * method.needs_delta + "; `delta=0`" * method.is_pure
+    return kind + " in memory" * (not method.chunked) + conditions
+
+
+def test_the_page_of_methods_is_that_of_the_objects():
+    """Each object of linear models and of groups has a row with its name and what it covers."""
+    text = (ROOT / "docs" / "guide" / "methods.md").read_text(encoding="utf-8")
+    rows = re.findall(r'^\| `(\w+)` \| "(\w+)" \| [^|]* \| ([^|]*) \|$', text, flags=re.M)
+    found = [*METHODS.items(), *GROUP_METHODS.items()]
+    tables = {type(method).__name__: (name, method) for name, method in found}
+    assert sorted(name for name, _, _ in rows) == sorted(tables)
+    for kind, name, covers in rows:
+        assert name == tables[kind][0], kind
+        assert covers.startswith(covered(tables[kind][1])), kind

@@ -213,7 +213,8 @@ class RGDA(Grouped):
     """DP-RGDA: recursive noisy gradients, descent in the weights and ascent in the groups.
 
     It is made for networks (:class:`skdp.robust.DPMaxGroupLossMLPClassifier`), where it aims at
-    second-order points; of a linear model it has more noise than the default. For ``delta > 0``.
+    second-order points; of a linear model it has more noise than the default, and with few records
+    for its columns it is hardly better than a constant. For ``delta > 0``.
 
     Parameters
     ----------
@@ -236,9 +237,11 @@ class RGDA(Grouped):
 
 
 class GroupMirrorDescent(Grouped, Entrywise):
-    """Mirror descent in the l1 ball and in the simplex of groups, as published.
+    """Mirror descent in the l1 ball and in the simplex of groups; mostly hardly above a constant.
 
-    For smooth losses, many features that are bounded entrywise and few that matter.
+    As published, for smooth losses, many features that are bounded entrywise and few that matter.
+    The variants other than "plain" are below a constant but with millions of records, and warn
+    where draws are mostly random.
 
     Parameters
     ----------

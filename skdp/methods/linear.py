@@ -162,8 +162,9 @@ class Statistics(Method):
 class OutputPerturbation(Published):
     """Output perturbation as published: one penalised solve, noise once.
 
-    The intercept is the weight of a constant feature and is penalised, as all are. The noise is
-    proportional to ``1 / (alpha n)``: far more than that of the default.
+    The noise is proportional to ``1 / (alpha n)``: far more than that of the default, and with
+    ``calibration="paper"`` and few records a constant may be as good. The intercept is the weight
+    of a constant feature and is penalised, as all are.
 
     Parameters
     ----------
@@ -356,9 +357,11 @@ class ObjectivePerturbation(Published):
 
 
 class ExponentialMechanism(Published):
-    """A draw of the coefficients from the density ``exp(-s F)`` on a ball, exactly.
+    """An exact draw from the density ``exp(-s F)`` on a ball; with many columns below a constant.
 
-    For ``delta == 0`` and few coefficients. The run time depends on the records and is not
+    For ``delta == 0`` and few coefficients: it adds about ``d / (2 s)`` to the mean loss, which
+    grows with the square of their number d, and it warns where a constant may be as good. The log
+    loss of more than ten columns or so is refused. The run time depends on the records and is not
     bounded, and the sampler works in double precision.
 
     Parameters
@@ -454,14 +457,16 @@ class Entrywise(Method):
 class MirrorDescent(Entrywise):
     """Mirror descent in the l1 ball: for many features of which few matter.
 
-    Vertices of the ball are drawn privately, and their mean is the model. For smooth losses of
-    rows whose entries are bounded (docs/guide/many_features.md); X has no `data_norm`.
+    On dense rows of which many matter it is far below the default, and with the variant
+    "bias_reduced" below a constant; it warns where draws are mostly random. Vertices of the ball
+    are drawn privately, and their mean is the model. For smooth losses of rows whose entries are
+    bounded (docs/guide/many_features.md); X has no `data_norm`.
 
     Parameters
     ----------
     variant : {"plain", "anytime", "bias_reduced", "variance_reduced"}, default="plain"
         The published algorithm. "plain" had the smallest error in measurements; the others have
-        better rates, or fewer assumptions.
+        better rates, or fewer assumptions, and need millions of records.
     feature_bound : float or None, default=None
         Public bound on the absolute value of an entry of X, > 0. Entries are clipped to it, also
         in predictions. It is the value of the intercept's feature. None: 1, with a warning.

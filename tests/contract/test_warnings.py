@@ -44,6 +44,8 @@ WARNINGS = (
     "The noise in the mean of the",
     "The noise is large",
     "The noise has a length",
+    "The noise of a draw of",
+    "The noise of draws is large",
     "The solver holds a fitted estimator",
     "method='auto' is",
     "tilt == ",
@@ -234,6 +236,12 @@ SINGLE = {
     "The noise in the mean of the": (
         DPMaxGroupLossMLPClassifier,
         {"epsilon": 1e-3, "hidden_units": 2, "n_steps": 3},
+        {},
+    ),
+    "The noise of a draw of": (DPRidge, {"method": "exponential", "delta": 0.0}, {}),
+    "The noise of draws is large": (
+        DPLogisticRegression,
+        {"method": "mirror_descent", "epsilon": 1e-2},
         {},
     ),
     "tilt == ": (DPLogisticRegression, {"method": OutputPerturbation(tilt=100.0)}, {}),

@@ -7,7 +7,14 @@ import pytest
 from every_estimator import ESTIMATORS, REGRESSORS, declared, records
 from fit_cases import METHOD_TABLES
 
-from skdp.methods import OutputPerturbation, SaddleOutputPerturbation
+from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
+from skdp.methods import (
+    ExponentialMechanism,
+    GroupMirrorDescent,
+    MirrorDescent,
+    OutputPerturbation,
+    SaddleOutputPerturbation,
+)
 
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
 
@@ -119,3 +126,43 @@ def test_the_length_of_the_noise_is_that_of_its_law(delta):
     release, plan = model.privacy_.releases[0], model.privacy_.plan
     mean = release.noise_scale * (101 if delta == 0 else 101**0.5)
     assert said is bool(mean > plan["radius"]) is (delta == 0)
+
+
+@pytest.mark.parametrize("is_class", [False, True])
+def test_a_draw_that_adds_as_much_as_a_constant_warns(is_class):
+    """By the numbers of records and columns and by epsilon; at any scale of the targets."""
+    method, said = ExponentialMechanism(), {}
+    for n, d, epsilon in ((300, 6, 0.1), (4000, 6, 3.0), (4000, 6, 0.03)):
+        options = {"classes": [0, 1]} if is_class else {"target_range": (0.0, 2000.0)}
+        kind = DPLogisticRegression if is_class else DPRidge
+        model = kind(epsilon, 0.0, data_norm=1.0, method=method, **options)
+        alarms = model._plan_of_shape(n, d, 2 if is_class else None, None)[0].plan.alarms()
+        said[n, epsilon] = any("A constant may be as good" in text for text in alarms)
+    assert said == {(300, 0.1): True, (4000, 3.0): False, (4000, 0.03): True}
+    wide = DPRidge(1.0, 0.0, data_norm=1.0, target_range=(-1, 1), method=method)
+    assert wide._plan_of_shape(16_000, 30, None, None)[0].plan.alarms()
+    assert not wide._plan_of_shape(16_000, 5, None, None)[0].plan.alarms()
+
+
+@pytest.mark.filterwarnings("always:The noise :UserWarning")
+def test_draws_of_vertices_that_are_random_warn():
+    kind = DPLogisticRegression
+    for variant, n, expected in (
+        ("plain", 39_000, False),
+        ("plain", 100, True),
+        ("bias_reduced", 39_000, True),
+        ("anytime", 39_000, False),
+    ):
+        model = kind(1.0, 1e-5, classes=[0, 1], method=MirrorDescent(variant, feature_bound=1.0))
+        alarms = model._plan_of_shape(n, 20, 2, None)[0].plan.alarms()
+        assert any("noise of draws" in text for text in alarms) is expected, (variant, n)
+    X, y = records(kind, n=30)
+    model = kind(1.0, 1e-5, classes=[0, 1], method=MirrorDescent(feature_bound=1.0))
+    assert any("noise of draws" in text for _, text in seen(model, X, y))
+    shares = {"a": 0.5, "b": 0.5}
+    for variant, options in (("bias_reduced", {}), ("boosted", {"group_proportions": shares})):
+        method = GroupMirrorDescent(variant, feature_bound=1.0)
+        grouped = DPMaxGroupLossClassifier(
+            1.0, 1e-5, classes=[0, 1], group_names=list(shares), method=method, **options
+        )
+        assert grouped._plan_of_shape(10_000, 20, 2, 2)[0].plan.alarms()

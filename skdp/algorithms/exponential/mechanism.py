@@ -32,6 +32,7 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
+    LogisticLoss,
     Loss,
     Objective,
     Records,
@@ -44,6 +45,8 @@ PROPOSAL_LIMIT = 1e6
 #: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
 #: radius to the large one: rounded to 1e-4 there.
 _LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
+#: Usual standard deviations, of targets over their bound and of log odds, for a warning.
+_SPREAD, _SPREAD_OF_ODDS = 0.16, 1.0
 #: Least base-2 logarithm of a step of the grid of released points.
 _LEAST_LOG = -1000
 
@@ -89,6 +92,20 @@ class ExponentialPlan(Plan):
         curvature = self.loss.smoothness(norm) + self.alpha
         width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
         return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - rules.LOG_STEPS, _LEAST_LOG))
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warn of a draw that adds as much to the loss as a constant does."""
+        bound, added = self.loss.target_bound, 0.5 * self.design.width / self.concentration
+        if bound and not self.loss.is_quadratic:
+            return ()
+        spread = _SPREAD * bound if bound else _SPREAD_OF_ODDS
+        curvature = 1.0 if bound else LogisticLoss().curvature
+        if added <= 0.5 * curvature * spread**2:
+            return ()
+        return (
+            f"The noise of a draw of {self.design.width} coefficients adds about {added:.3g} to "
+            f"the mean loss. A constant may be as good{', unless targets vary much' * bool(bound)}",
+        )
 
     def remarks(self) -> tuple[str, ...]:
         return (
@@ -178,6 +195,9 @@ class LocalizedExponentialPlan(Plan):
     @property
     def risk(self) -> EmpiricalRisk:
         return self.sampling.risk
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.sampling.alarms()
 
     def bound(self) -> float:
         """That of a draw at the largest oscillation, plus ``miss_cost``."""

@@ -101,6 +101,9 @@ class BoostedMirrorDescentPlan(Plan):
         """The choice of a run: half the budget's epsilon bounds its scores."""
         return SoftmaxMechanism(0.5 * self.budget.epsilon)
 
+    def alarms(self) -> tuple[str, ...]:
+        return self.runs[0].alarms()
+
     @property
     def gap_sensitivity(self) -> float:
         """``16 Bf / n`` with n records: two means over n / 4; and the rounding of four means."""

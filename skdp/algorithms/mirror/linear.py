@@ -57,6 +57,9 @@ class LinearMirrorDescentPlan(Plan):
         design: LinearDesign = self.descent.design  # type: ignore[attr-defined]
         return design
 
+    def alarms(self) -> tuple[str, ...]:
+        return self.descent.alarms()
+
     def remarks(self) -> tuple[str, ...]:
         return (self._design.remark,)
 

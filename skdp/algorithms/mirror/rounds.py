@@ -36,6 +36,9 @@ from skdp.problems.vertices import Point, VertexDesign, VertexProblem
 
 #: The point that is returned, in the requests of rounds.
 OUTPUT = -1
+#: What the largest gradients add up to, over the logarithm of the number of vertices, below which
+#: draws are called random.
+_RANDOM = 5.0
 _REFERENCE = "docs/theory/mirror_descent.md, Theorem 1"
 
 
@@ -161,6 +164,17 @@ class VertexPlan(Plan):
             design.n_records,
             _REFERENCE,
             event,
+        )
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warn of draws that are nearly uniform, however large the gradients are."""
+        design, n_gradients = self.design, sum(each.batch > 0 for each in self.rounds[:-1])
+        reach = self.steps[0] * n_gradients * design.magnitudes[0] / design.log_sizes[0]
+        if reach >= _RANDOM:
+            return ()
+        return (
+            f"The noise of draws is large: scores of {design.sizes[0]} vertices grow to at most "
+            f"{reach:.2g} times the logarithm of their number. A constant may be as good",
         )
 
     def to_dict(self) -> dict[str, Any]:
