@@ -18,8 +18,9 @@ from skdp.algorithms.core.steps import Path
 #: Number of solves, and with pure privacy, where epsilons add.
 N_SOLVES, PURE_SOLVES = 10, 3
 #: Length of all solves over that of noisy steps, and longest one on average with pure privacy, in
-#: inverse curvatures of an average direction.
-PART, _LONGEST = 0.2, 1.0
+#: inverse curvatures of an average direction: at least, and where noise is small, over the inverse
+#: noise of the directions together.
+PART, _LONGEST, _CLEAR = 0.2, 1.0, 0.06
 #: Ratios of the length of a solve to that of the next which are compared.
 _RATIOS = (1.0, 1.5, 2.0, 3.0)
 #: Bisections for the end of a solve, and largest margins there over the true ones.
@@ -97,7 +98,8 @@ def paced_solves(
     found, kind = [], PureSolves if is_pure else Solves
     path = PART * path
     if is_pure:
-        path = min(path, n_solves * _LONGEST * n_features / bend)
+        longest = max(_LONGEST, _CLEAR / (n_features**1.5 * unit))
+        path = min(path, n_solves * longest * n_features / bend)
     for ratio in _RATIOS:
         lengths = ratio ** -np.arange(n_solves, dtype=np.float64)
         lengths *= path / lengths.sum()
