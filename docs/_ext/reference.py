@@ -38,6 +38,7 @@ GUIDES = {
     "DPStandardScaler": "preprocessing",
     "private_ranges": "preprocessing",
     "BudgetAccountant": "budget",
+    "CoefficientIntervals": "noise_of_a_fit",
     "plan_fit": "plan",
     "PrivacyUtilityDisplay": "plan",
     "check_pipeline": "plan",

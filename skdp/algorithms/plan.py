@@ -92,11 +92,14 @@ class Result:
         With the numbers that follow from earlier releases.
     noise : WeightNoise or None, default=None
         How far the noise moves the weights of a linear model, where releases tell it.
+    transcript : object, default=None
+        Released numbers that intervals of coefficients follow from, if they were asked for.
     """
 
     point: np.ndarray
     plan: Any
     noise: WeightNoise | None = None
+    transcript: Any = None
 
 
 class Plan(ABC):

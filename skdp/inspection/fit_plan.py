@@ -123,9 +123,9 @@ class FitPlan:
         computes from earlier releases may be other than planned then.
     noise : MarginNoise or None
         Noise of the coefficients (`coef`), and of the margins of an average and of a rare row
-        (`average_row`, `rare_row`), that is to be expected on isotropic rows of the largest norm.
-        None where none is known. After a fit ``privacy_.noise`` and ``coef_noise_`` go by what was
-        released.
+        (`average_row`, `rare_row`), that is to be expected on isotropic rows of the largest norm,
+        for classes of equal size: a rare class has several times as much. None where none is known.
+        After a fit ``privacy_.noise`` and ``coef_noise_`` go by what was released.
     sampling_noise : float or None
         What a fit without privacy would have from the sampling of `n_samples` records, in place of
         `average_row`.
@@ -317,7 +317,10 @@ def _free_from(estimator: Any, *shape: int | None, of_persons: bool) -> int | No
 
     def is_free(n: int) -> bool:
         n_users = n if of_persons else None
-        noise = estimator._plan_of_shape(n, *shape, n_users)[0].plan.planned_noise()
+        try:
+            noise = estimator._plan_of_shape(n, *shape, n_users)[0].plan.planned_noise()
+        except ValueError:  # too few for what is asked for
+            return False
         return noise is not None and noise.margins.average_row <= noise.sampling
 
     if estimator.neighbouring != "replace_one" and getattr(estimator, "n_public", None) is not None:

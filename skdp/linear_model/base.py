@@ -45,10 +45,14 @@ class DPLinearModel(PrivateModel):
     n_public: int | None
     method: Any
     solver: Any
+    #: A parameter of some.
+    intervals: Any = False
     #: The methods by name; "auto" takes the first that leads.
     _methods: Mapping[str, Any] = METHODS
     #: Of the coefficients of the last fit.
     _noise: WeightNoise | None = None
+    #: Released numbers that intervals follow from, of the last fit.
+    _transcript: Any = None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; those of a method as ``method__<name>``, if it is an object.
@@ -138,6 +142,7 @@ class DPLinearModel(PrivateModel):
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
         self._keep_noise(result.noise)
+        self._transcript = result.transcript
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _check_chunked(self) -> None:
@@ -165,7 +170,7 @@ class DPLinearModel(PrivateModel):
         """Choose the method and its plan, for records in memory or in chunks."""
         # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self._solver, str) or is_copyable(resolve_solver(self._solver))
-        return choose(
+        choice = choose(
             self._methods,
             self.method,
             self._objective(design, risk),
@@ -175,6 +180,11 @@ class DPLinearModel(PrivateModel):
             in_memory=in_memory,
             is_slack=design.is_slack,
         )
+        return self._for_intervals(choice, design) if self.intervals else choice
+
+    def _for_intervals(self, choice: Choice, design: Design) -> Choice:
+        """Let a plan release what intervals need, or refuse it."""
+        raise NotImplementedError
 
     def _warn_of_solver(self) -> None:
         """Warn of a solver that keeps what it computed from the records."""

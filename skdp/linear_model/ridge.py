@@ -10,13 +10,14 @@ from skdp._types import (
     Relation,
     Verbose,
 )
+from skdp.linear_model.intervals import CoefficientIntervalsMixin
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
 
 
-class DPRidge(DPLinearRegression):
+class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
     """Differentially private least squares with an L2 penalty.
 
     By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
@@ -65,6 +66,10 @@ class DPRidge(DPLinearRegression):
         What solves: "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. It selects a method
         that solves. An object of `method` has its own.
+    intervals : bool, default=False
+        Whether :meth:`coef_interval` is to give confidence intervals of the coefficients. Second
+        moments of the rows are then released with 0.3 of the squared mu of the budget. By the
+        default method, for records of one weight and replace-one neighbours.
     accountant : BudgetAccountant or None, default=None
         What a fit is charged to before it reads a record, besides the open ``with`` blocks of
         :class:`skdp.BudgetAccountant`.
@@ -121,6 +126,7 @@ class DPRidge(DPLinearRegression):
         max_records_per_user: int | None = None,
         method: LinearMethod | Method = "auto",
         solver: Any = "auto",
+        intervals: bool = False,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -137,6 +143,7 @@ class DPRidge(DPLinearRegression):
         self.max_records_per_user = max_records_per_user
         self.method = method
         self.solver = solver
+        self.intervals = intervals
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose

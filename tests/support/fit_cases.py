@@ -380,6 +380,9 @@ def _linear() -> list[Case]:
             "alpha": {"alpha": 0.3},
             "alpha, little noise": little_noise | {"alpha": 0.3},
         }),
+        ("{}, intervals, {}", [0.01], [*both, "multinomial"], both, {"intervals": True}, {
+            "replace-one": {"epsilon": 30.0, "n": 12},
+        }),
         ("{}, solved, {}", [0.01], solved, both, {"method": "output"}, {
             "replace-one": {},
             "alpha, no intercept": penalised,

@@ -13,7 +13,8 @@ import numpy as np
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.core.centered_chunks import centered
-from skdp.algorithms.core.centered_rows import CenteredRecords, ClippedGradients
+from skdp.algorithms.core.centered_rows import CenteredRecords, CenteringMap, ClippedGradients
+from skdp.algorithms.core.intervals import MOMENTS_SHARE, Transcript
 from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import basis
 from skdp.algorithms.core.means import release_means
@@ -29,7 +30,12 @@ from skdp.algorithms.core.post import (
     step_variances,
     weight_noise,
 )
-from skdp.algorithms.core.second_moments import plan_row_moments
+from skdp.algorithms.core.second_moments import (
+    LARGEST_NOISE,
+    LARGEST_WIDTH,
+    plan_row_moments,
+    spectral_noise,
+)
 from skdp.algorithms.core.size import (
     Corrected,
     Derivatives,
@@ -64,8 +70,9 @@ class CorePlan(PlannedCore):
     def run(self, data: Records, run: Run) -> Result:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             rows, found = self.prepare(data, run.noise)
-            spectrum, of_moments = self.spectrum(rows, run)
-            weights = self.stepped(rows, found, run)
+            spectrum, of_moments, moments = self.spectrum(rows, run)
+            kept: list[tuple[np.ndarray, np.ndarray, float]] = []
+            weights = self.stepped(rows, found, run, kept=kept if self.has_intervals else None)
             weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
@@ -87,7 +94,8 @@ class CorePlan(PlannedCore):
                 scaled if self.objective.is_penalised else None,
                 of_moments,
             )
-            return Result(point=point, plan=plan, noise=noise)
+            transcript = self.transcript(rows, found, kept, moments) if kept else None
+            return Result(point=point, plan=plan, noise=noise, transcript=transcript)
 
     def prepare(self, data: Records, noise: NoiseSource) -> tuple[CenteredRecords, Found]:
         """Release 1: return centered rows, with offsets in units of the loss, and the steps."""
@@ -182,20 +190,50 @@ class CorePlan(PlannedCore):
         offsets = self.offsets(found.means, base + theta.theta[1:])
         return self.scale(found.means) * theta.theta[0] * weights, offsets
 
-    def spectrum(self, rows: CenteredRecords, run: Run) -> tuple[Spectrum, float]:
-        """Release second moments for the user's penalty, if the plan has them.
+    def spectrum(
+        self, rows: CenteredRecords, run: Run
+    ) -> tuple[Spectrum, float, tuple[np.ndarray, float] | None]:
+        """Release second moments, if the plan has them.
 
-        Also return the deviation of the noise of a diagonal entry.
+        Also return the deviation of the noise of a diagonal entry, and both as released.
         """
         design = self.objective.design
         d = design.n_features
         if self.moments is None:
-            return Spectrum.public(d), 0.0
+            return Spectrum.public(d), 0.0, None
         matrix, unit = self.moments.release(rows, run.noise)[:d, :d], self.moments.noise
         factor = max(1.0, 0.5 / max(float(np.trace(matrix)), unit))
         values, directions = np.linalg.eigh(factor * matrix)
         spectrum = Spectrum.released(values, directions, 0.5 * unit * factor)
-        return spectrum, factor * unit / math.sqrt(2.0 * design.width)
+        error = unit / math.sqrt(2.0 * design.width)
+        return spectrum, factor * error, (matrix, error)
+
+    def transcript(
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        kept: list[tuple[np.ndarray, np.ndarray, float]],
+        moments: tuple[np.ndarray, float] | None,
+    ) -> Transcript | None:
+        """Gather the released numbers that intervals of coefficients follow from."""
+        if moments is None:
+            return None
+        points, gradients, deviations = map(np.array, zip(*kept, strict=True))
+        data_norm = rows.records.data_norm
+        return Transcript(
+            loss=self.loss,
+            rows=CenteringMap(data_norm, rows.has_intercept, rows.centering),
+            points=points,
+            gradients=gradients,
+            deviations=deviations,
+            moments=moments[0],
+            moment_error=moments[1],
+            clip=found.steps.clip,
+            scale=self.scale(found.means),
+            n_records=found.means.n_records,
+            doubt=found.means.doubt,
+            mix=np.asarray(self.loss.class_weights(np.eye(self.loss.n_outputs))),
+        )
 
     def stepped(
         self,
@@ -206,11 +244,13 @@ class CorePlan(PlannedCore):
         start: np.ndarray | None = None,
         factors: np.ndarray | None = None,
         offsets: np.ndarray | None = None,
+        kept: list[tuple[np.ndarray, np.ndarray, float]] | None = None,
     ) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
 
         Start, offsets beside rows, and factors of the clipped gradients of each group's records are
-        public or released. Sums are of factors over the largest one.
+        public or released. Sums are of factors over the largest one. Points, noisy gradients and
+        deviations of their noise are appended to `kept`.
         """
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         if not isinstance(steps, Steps):
@@ -247,10 +287,12 @@ class CorePlan(PlannedCore):
             moved *= longest + turn
             moved += two_norms(d, rows.cancellation + bool(self.attack)) * clip
             multiplier = 1.0 / (self.mu_steps * math.sqrt(steps.parts[step]))
-            noisy = GaussianMechanism(sums.bound(moved), multiplier).release(
-                exact.ravel(), run.noise
-            )
+            mechanism = GaussianMechanism(sums.bound(moved), multiplier)
+            noisy = mechanism.release(exact.ravel(), run.noise)
             gradient = np.nan_to_num(noisy).reshape(shape) * (scale / found.means.n_records)
+            if kept is not None:
+                deviation = mechanism.noise_scale * scale / found.means.n_records
+                kept.append((weights, gradient, deviation))
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
             length = float(np.linalg.norm(weights))
@@ -358,3 +400,19 @@ def plan_core_of(
         is_pure=is_pure,
     )
     return replace(plan, moments=moments)
+
+
+def plan_intervals(plan: CorePlan) -> CorePlan:
+    """Plan second moments for intervals of coefficients, of their own part of the budget."""
+    objective, mu = plan.objective, plan.part(MOMENTS_SHARE).mu
+    moments = plan_row_moments(objective.design, objective.neighbouring, mu)
+    return replace(plan, moments=moments, has_intervals=True)
+
+
+def least_records_of_intervals(plan: CorePlan) -> int | None:
+    """Least public number of records with second moments; None for too many features."""
+    design, relation = plan.objective.design, plan.objective.neighbouring
+    if design.width > LARGEST_WIDTH:
+        return None
+    noise = spectral_noise(design, relation, plan.part(MOMENTS_SHARE).mu)
+    return math.ceil(design.n_records * noise * design.width / LARGEST_NOISE)

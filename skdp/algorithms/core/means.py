@@ -74,6 +74,8 @@ class Means:
         Posterior deviation of a share, or of the mean of numbers.
     mean, deviation : float
         Of numbers, in units of their bound; 0 and 1 for classes.
+    doubt : float, default=0.0
+        Posterior deviation of the variance of numbers, over it.
 
     The centering has no offsets yet.
     """
@@ -85,6 +87,7 @@ class Means:
     error: float
     mean: float = 0.0
     deviation: float = 1.0
+    doubt: float = 0.0
 
 
 def plan_means(
@@ -135,7 +138,7 @@ def found_means(
     mean = mean / max(1.0, float(np.linalg.norm(mean)))
     squared = min(1.0, 2.0 * max(float(means[d]), 0.0) + 2.0 * noise) - float(mean @ mean)
     scale = math.sqrt(min(max(squared, 2.0 * noise, 1e-6), 1.0))
-    shares, center, deviation = np.empty(0), 0.0, 1.0
+    shares, center, deviation, doubt = np.empty(0), 0.0, 1.0, 0.0
     if n_classes:
         unit = math.sqrt(2.0) / CLASS
         shares, error = _shares(unit * means[d + 1 :], unit * noise)
@@ -145,7 +148,8 @@ def found_means(
         error = math.sqrt(kept) * noise
         center = min(max(float(means[d + 1]) * kept, -1.0), 1.0)
         center = center if is_moved else 0.0
-        deviation = math.sqrt(_variance(float(means[d + 2]) - center**2, noise, center))
+        variance, error_of_it = _variance(float(means[d + 2]) - center**2, noise, center)
+        deviation, doubt = math.sqrt(variance), error_of_it / variance
     centering = Centering(
         mean=mean,
         scale=scale,
@@ -154,7 +158,7 @@ def found_means(
         errors=(noise / scale, noise),
         constant=CONSTANT,
     )
-    return Means(n, noise, centering, shares, error, center, deviation)
+    return Means(n, noise, centering, shares, error, center, deviation, doubt)
 
 
 def _shares(noisy: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
@@ -175,10 +179,12 @@ def _shares(noisy: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
     return shares / shares.sum(), error
 
 
-def _variance(noisy: float, noise: float, center: float) -> float:
-    """Return the posterior mean of the variance of numbers under a log-normal prior."""
+def _variance(noisy: float, noise: float, center: float) -> tuple[float, float]:
+    """Return posterior mean and deviation of the variance of numbers; its prior is log-normal."""
     grid = np.geomspace(1e-6, 1.0, 200)
     logs = -0.5 * (np.log(grid / VARIANCE) / _SPREAD) ** 2
     logs -= 0.5 * (grid - noisy) ** 2 / (noise**2 * (1.0 + 4.0 * center**2))
     weights = np.exp(logs - logs.max())
-    return float(weights @ grid / weights.sum())
+    weights /= weights.sum()
+    mean = float(weights @ grid)
+    return mean, math.sqrt(float(weights @ (grid - mean) ** 2))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.intervals import MOMENTS_SHARE
 from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
@@ -77,7 +78,9 @@ class PlannedCore(Plan):
     attack : Attack or None
         That moves the rows of all records in every step.
     moments : RowMomentsPlan or None
-        For the user's penalty.
+        For the user's penalty, or for intervals.
+    has_intervals : bool, default=False
+        Whether the result has what intervals of coefficients are made of.
     n_solves : int or None, default=None
         None: noisy steps.
     is_pure : bool, default=False
@@ -94,6 +97,7 @@ class PlannedCore(Plan):
     moments: RowMomentsPlan | None = None
     n_solves: int | None = None
     is_pure: bool = False
+    has_intervals: bool = False
     found: Found | None = None
 
     @property
@@ -152,8 +156,14 @@ class PlannedCore(Plan):
 
     @property
     def mu_steps(self) -> float:
-        moments = 0.0 if self.moments is None else PENALTY_SHARE
-        return self.part(1.0 - self.share - self.size_share - moments).mu
+        return self.part(1.0 - self.share - self.size_share - self.moments_share).mu
+
+    @property
+    def moments_share(self) -> float:
+        """Part of the squared mu for second moments."""
+        if self.moments is None:
+            return 0.0
+        return MOMENTS_SHARE if self.has_intervals else PENALTY_SHARE
 
     @property
     def has_square(self) -> bool:

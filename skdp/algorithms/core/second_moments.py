@@ -18,7 +18,7 @@ from skdp.problems.rounding import two_products
 
 #: Spectral norm of the noise in units of the mean eigenvalue, and number of features, above which
 #: there is no release.
-_LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
+LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,12 @@ class RowMomentsPlan:
         return moments + np.triu(moments, 1).T
 
 
+def spectral_noise(design: Design, neighbouring: Neighbouring, mu: float) -> float:
+    """Spectral norm of the noise of the mean matrix, about."""
+    unit = math.sqrt(2.0 * neighbouring.n_changes) / (mu * design.n_records)
+    return unit * math.sqrt(design.width)
+
+
 def plan_row_moments(
     design: Design,
     neighbouring: Neighbouring,
@@ -80,15 +86,11 @@ def plan_row_moments(
     None where the noise would hide an average direction, and is not below `worthy_noise`, or
     features are too many.
     """
-    norm = math.sqrt(neighbouring.n_changes)
-    unit = math.sqrt(2.0) * norm / (mu * design.n_records)
-    size = design.width
-    largest = max(_LARGEST_NOISE / size, worthy_noise)
-    if size > LARGEST_WIDTH:
-        largest = 0.0
+    norm, size = math.sqrt(neighbouring.n_changes), design.width
     n_entries = size * (size + 1) // 2
-    noise = unit * math.sqrt(size) * (math.sqrt(n_entries + 1.0) if is_pure else 1.0)
-    if noise > largest:
+    noise = spectral_noise(design, neighbouring, mu)
+    noise *= math.sqrt(n_entries + 1.0) if is_pure else 1.0
+    if size > LARGEST_WIDTH or noise > max(LARGEST_NOISE / size, worthy_noise):
         return None
     return RowMomentsPlan(
         sum=NoisySum(

@@ -16,7 +16,7 @@ import numpy as np
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan, plan_core
 from skdp.algorithms.core.penalty import penalised_rows
-from skdp.algorithms.core.plan import PENALTY_SHARE, Found
+from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.core.steps import Path
@@ -273,8 +273,7 @@ def plan_core_stages(
             whole = BalancedPlan(**_fields(whole))
         return PlainModelPlan(objective=objective, plain=whole)
     shares = plan_shares(objective, whole.mu, spread)
-    moments = 0.0 if whole.moments is None else PENALTY_SHARE
-    rest = whole.mu * math.sqrt(1.0 - whole.share - moments - shares.reserved)
+    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
     level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
     plain = StepsPlan(**_fields(whole), level=level, last=last)
     return CoreStagesPlan(

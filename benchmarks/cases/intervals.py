@@ -1,0 +1,118 @@
+"""Coverage of confidence intervals of coefficients on made tables of known populations.
+
+Each table is a new sample. Pooled over coefficients, and of the worst one. The standard error of a
+pooled coverage is at most that of independent tables, `error`, and less where there are many
+coefficients. Intervals without ends count as covering; `infinite` is their part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+
+#: Kind of rows, of targets, and n/d/epsilon.
+CELLS = {
+    ("isotropic", "numbers"): "1000/5/.5 1000/5/1 1000/5/3 1000/5/10 10000/30/.5 30000/30/3",
+    ("correlated", "numbers"): "3000/5/3 3000/10/1 3000/10/3 10000/10/.5 10000/10/1 30000/30/1 "
+    "30000/30/10 100000/10/10",
+    ("mixing", "numbers"): "10000/30/3 30000/10/1 30000/10/10 100000/30/1",
+    ("square mixing", "numbers"): "10000/20/1",
+    ("one-hot", "numbers"): "10000/10/1 10000/10/3",
+    ("skewed", "numbers"): "10000/10/1 10000/10/10",
+    ("correlated", "heteroscedastic"): "3000/5/3 10000/10/1 10000/10/10",
+    ("correlated", "skewed, heteroscedastic"): "3000/5/3 10000/10/1 10000/10/10 30000/10/3",
+    ("skewed", "skewed, heteroscedastic"): "10000/10/3",
+    ("correlated", "non-linear"): "3000/5/3 10000/10/1 10000/10/10 30000/10/3",
+    ("isotropic", "classes"): "1000/5/.5 1000/5/1 1000/5/3 1000/5/10 10000/30/.5 30000/30/3",
+    ("correlated", "classes"): "3000/5/3 3000/10/1 3000/10/3 10000/10/.5 10000/10/1 30000/30/1 "
+    "30000/30/10 100000/10/10",
+    ("mixing", "classes"): "10000/30/3 30000/10/1 30000/10/10 100000/30/1",
+    ("square mixing", "classes"): "10000/20/1",
+    ("one-hot", "classes"): "10000/10/1 10000/10/3",
+    ("skewed", "classes"): "10000/10/1 10000/10/10",
+    ("correlated", "rare class"): "10000/10/3 30000/10/1 30000/10/10",
+    ("correlated", "three classes"): "3000/5/3 10000/5/1 10000/5/10",
+    ("mixing", "three classes"): "30000/5/1",
+}  # fmt: skip
+LEVELS = 0.9, 0.95
+
+
+def rows(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw rows of a population, of mean 0 but for one-hot ones."""
+    population = np.random.default_rng(d)
+    places = np.arange(d)
+    root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(places, places))).T
+    if kind == "isotropic":
+        return rng.normal(size=(n, d))
+    if kind == "correlated":
+        return rng.normal(size=(n, d)) @ root
+    if kind == "skewed":
+        return (rng.exponential(size=(n, d)) - 1.0) @ root
+    if kind == "one-hot":
+        shares = 1.0 / np.arange(2.0, d // 2 + 3)
+        codes = rng.choice(d // 2 + 1, size=n, p=shares / shares.sum())
+        own = 1.5 * (codes[:, None] == np.arange(d // 2))
+        return np.column_stack([rng.normal(size=(n, d - d // 2)), own])
+    k = d if kind == "square mixing" else 2 * d
+    return rng.normal(size=(n, k)) @ population.normal(size=(k, d))
+
+
+def table(kind: str, of: str, n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Draw a table; return the coefficients of the population, too."""
+    X, many = (rows(kind, m, d, np.random.default_rng(s)) for m, s in ((n, seed), (20000, 10**6)))
+    rng = np.random.default_rng(10**7 + seed)
+    X = X * 0.6 / np.sqrt((many**2).sum(axis=1).mean())
+    moments = np.cov(many.T) * 0.36 / (many**2).sum(axis=1).mean()
+    coef = np.random.default_rng(d + 1).normal(size=(3 if of == "three classes" else 1, d))
+    coef /= np.sqrt(np.einsum("si,ij,sj->s", coef, moments, coef))[:, None]
+    X, along = X + 0.1 / np.sqrt(d), X[:, 0] / np.sqrt(moments[0, 0])
+    if of == "three classes":
+        coef = 1.5 * (coef - coef.mean(axis=0))
+        return X, (X @ coef.T + rng.gumbel(size=(n, 3))).argmax(axis=1), coef
+    if "class" in of:
+        scores = 1.5 * X @ coef[0] + (-3.5 if of == "rare class" else -0.4)
+        return X, (scores + rng.logistic(size=n) > 0.0).astype(int), 1.5 * coef
+    noise = rng.exponential(size=n) - 1.0 if "skewed" in of else rng.normal(size=n)
+    noise *= 0.3 * (0.5 + 0.6 * np.abs(along) if "hetero" in of else 1.0)
+    noise += 0.1 * (along**2 - 1.0) * (of == "non-linear")
+    return X, 0.3 * X @ coef[0] + 0.2 + noise, 0.3 * coef
+
+
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    warnings.simplefilter("ignore", UserWarning)
+    cells = [(*key, *size.split("/")) for key, sizes in CELLS.items() for size in sizes.split()]
+    for kind, of, *size in cells[:2] if options.quick else cells:
+        n, d, epsilon = int(size[0]), int(size[1]), float(size[2])
+        given: dict[str, Any] = {"data_norm": 1.0, "intervals": True}
+        model: Any = DPRidge(epsilon, target_range=(-2, 2), **given)
+        if "class" in of:
+            model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
+        n_tables, found = 3 if options.quick else int(np.clip(6e5 / n, 20, 80)), []
+        for seed in range(n_tables):
+            X, y, coef = table(kind, of, n, d, seed)
+            each = model.set_params(random_state=seed).fit(X, y).coef_interval()
+            std = np.where(np.isinf(each.low), np.inf, np.hypot(each.noise_std, each.sampling_std))
+            found.append([np.ravel(each.estimate - coef), np.ravel(std)])
+        error, std = np.array(found).transpose(1, 0, 2)
+        finite, row = std < np.inf, {"rows": kind, "targets": of, "n": n, "d": d, "eps": epsilon}
+        for level in LEVELS:
+            covered = (np.abs(error) <= norm.isf(0.5 - 0.5 * level) * std).mean(axis=0)
+            row |= {f"at_{level}": 100 * covered.mean(), f"worst_{level}": 100 * covered.min()}
+        seen = np.median(np.abs(error[finite])) / norm.isf(0.25) if finite.any() else np.nan
+        row |= {"stated_over_seen": np.median(std[finite]) / seen if finite.any() else np.nan}
+        row |= {"infinite": 1.0 - finite.mean(), "tables": n_tables, "error": 30 / n_tables**0.5}
+        yield row
+
+
+def summarise(cells: pd.DataFrame) -> str:
+    off = np.abs(cells[["at_0.9", "at_0.95"]] - [90, 95]).max(axis=1)
+    counted = f"{(off <= 2).sum()} of {len(cells)} cells within 2 points of both levels"
+    return f"{cells.round(2).to_string(index=False)}\n{counted}"

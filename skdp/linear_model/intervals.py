@@ -1,0 +1,172 @@
+"""Confidence intervals of coefficients, from what a fit has released."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import check_bool, check_real
+from skdp.algorithms.core.fit import CorePlan, least_records_of_intervals, plan_intervals
+from skdp.linear_model.base import DPLinearModel
+from skdp.methods import Gradient
+from skdp.methods.choice import Choice, resolved
+from skdp.problems import Design
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoefficientIntervals:
+    """Confidence intervals of coefficients, in the units and the shape of ``coef_``.
+
+    Attributes
+    ----------
+    estimate : ndarray
+        Debiased coefficients: not ``coef_``, which is shrunk to predict well.
+    noise_std : ndarray
+        Standard deviation of what the noise of the fit adds to the estimate.
+    sampling_std : ndarray
+        Standard deviation of the estimate over samples of the population, for a fit without noise.
+    low, high : ndarray
+        Ends of the intervals; infinite where the noise hides what a coefficient depends on.
+    level : float
+        Chance that an interval holds the coefficient of the population.
+    names : tuple of str
+        Of the features.
+    labels : tuple
+        Of the classes that rows of coefficients belong to; empty for one row.
+    """
+
+    estimate: np.ndarray
+    noise_std: np.ndarray
+    sampling_std: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    names: tuple[str, ...]
+    labels: tuple[Any, ...] = ()
+
+    def to_frame(self) -> Any:
+        """Return a data frame of five columns with one row per feature, or class and feature.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+        """
+        pd = importlib.import_module("pandas")
+        index: Any = pd.Index(self.names, name="feature")
+        if self.labels:
+            levels = [self.labels, self.names]
+            index = pd.MultiIndex.from_product(levels, names=["class", "feature"])
+        columns = "estimate", "noise_std", "sampling_std", "low", "high"
+        return pd.DataFrame({name: getattr(self, name).ravel() for name in columns}, index=index)
+
+
+class CoefficientIntervalsMixin(DPLinearModel):
+    """Linear models with confidence intervals of their coefficients; not for direct use."""
+
+    classes_: Any
+
+    def coef_interval(self, level: float = 0.95) -> CoefficientIntervals:
+        """Compute confidence intervals of the coefficients, around debiased ones.
+
+        The estimate is not ``coef_``, which is shrunk to predict well: shrinkage, early stopping
+        and clipping are undone. Intervals count the noise of the fit and the sampling of the
+        records. They follow from what the fit has released, and cost no budget. Rows are taken to
+        be about normal; residuals of numbers, too.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            In (0, 1).
+
+        Returns
+        -------
+        intervals : CoefficientIntervals
+            With ``to_frame()``.
+
+        Raises
+        ------
+        ValueError
+            After a fit without ``intervals=True``.
+
+        References
+        ----------
+        docs/theory/core.md, section 12.
+        """
+        check_is_fitted(self)
+        check_real("level", level, 0.0, 1.0)
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level == {level:g}, must be in (0, 1).")
+        if self._transcript is None:
+            raise ValueError(
+                "coef_interval needs a fit with intervals=True, which releases second moments of "
+                "the rows."
+            )
+        found = self._transcript.debiased
+        reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(found.noise, found.sampling)
+        reach = np.where(found.hidden, np.inf, reach)
+        ends = found.estimate - reach, found.estimate + reach
+        estimate, noise, sampling, low, high = (
+            self._of_scores(each, np.zeros(len(each)))[0].copy()
+            for each in (found.estimate, found.noise, found.sampling, *ends)
+        )
+        default = [f"x{i}" for i in range(self.n_features_in_)]
+        labels = tuple(self.classes_.tolist()) if len(found.estimate) > 1 else ()
+        return CoefficientIntervals(
+            estimate=estimate,
+            noise_std=noise,
+            sampling_std=sampling,
+            low=low,
+            high=high,
+            level=float(level),
+            names=tuple(map(str, getattr(self, "feature_names_in_", default))),
+            labels=labels,
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_bool("intervals", self.intervals)
+        if not self.intervals:
+            return
+        own = resolved(self._methods, self.method)
+        refused = {
+            "neighbouring='add_remove'": self.neighbouring != "replace_one",
+            f"alpha={self.alpha!r}": self.alpha != "auto",
+            "delta=0": self._budget.is_pure,
+            f"method={self.method!r}": own is not None and not isinstance(own, Gradient),
+            "solver": self._has_solver,
+            "fit_intercept=False": not self.fit_intercept,
+        }
+        self._refuse(*(name for name, is_given in refused.items() if is_given))
+
+    def _refuse(self, *given: str) -> None:
+        """Refuse what intervals are not proven and measured for."""
+        if given:
+            raise ValueError(
+                f"intervals=True does not cover {', '.join(given)}: set intervals=False, or leave "
+                "that out."
+            )
+
+    def _for_intervals(self, choice: Choice, design: Design) -> Choice:
+        self._refuse(
+            *["user_ids"] * design.of_persons,
+            *["sample_weight"] * (design.is_slack and not design.of_persons),
+            *[f"method={choice.method!r}"] * (not isinstance(choice.plan, CorePlan)),
+        )
+        plan = plan_intervals(choice.plan)  # type: ignore[arg-type]
+        if plan.moments is None:
+            least = least_records_of_intervals(plan)
+            raise ValueError(
+                f"intervals=True needs second moments of the rows, which noise would hide at "
+                f"{design.n_records} records of {design.n_features} features: "
+                + (
+                    f"at least {least} records would do, or a larger epsilon."
+                    if least
+                    else "they are released for at most 1,000 features."
+                )
+            )
+        return replace(choice, plan=plan)

@@ -1,0 +1,180 @@
+"""Confidence intervals of coefficients.
+
+Coverage is of samples of a known population, pooled over the coefficients: the bounds are three
+standard errors of independent coefficients off the level, or more, so that other seeds leave them
+with a probability of less than 5e-3 where intervals are right. Ratios of deviations are those of
+fits on the same records, as in test_noise_of_a_fit.py. Seeded: a test always passes or fails.
+"""
+
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fit_cases import CASES
+from recorded_fits import recorded
+
+from skdp.algorithms.core.intervals import Transcript
+from skdp.data import ArrayRecords
+from skdp.inspection import plan_fit
+from skdp.linear_model import DPLogisticRegression, DPRidge
+
+D = 5
+ROOT = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(D), np.arange(D)))).T
+COEF = np.array([1.0, -0.5, 0.0, 0.5, 0.25])
+
+
+def model(n_classes, epsilon=3.0, **given):
+    shared = {"data_norm": 1.0, "intervals": True, "random_state": 0, **given}
+    if not n_classes:
+        return DPRidge(epsilon, target_range=(-2, 2), **shared)
+    return DPLogisticRegression(epsilon, classes=range(n_classes), **shared)
+
+
+def table(n_classes, seed, n=3000, root=ROOT):
+    """Draw correlated rows; targets have the coefficients that are returned."""
+    rng, d = np.random.default_rng(seed), len(root)
+    X = 0.27 * rng.normal(size=(n, d)) @ root + 0.05
+    coef = np.resize(COEF, d)
+    if not n_classes:
+        return X, X @ coef + 0.2 + 0.3 * rng.normal(size=n), coef
+    if n_classes == 2:
+        return X, (4.0 * X @ coef - 0.4 + rng.logistic(size=n) > 0.0).astype(int), 4.0 * coef
+    coef = 4.0 * np.array([coef, coef[::-1], -coef - coef[::-1]])
+    return X, (X @ coef.T + rng.gumbel(size=(n, 3))).argmax(axis=1), coef
+
+
+def fitted(n_classes, X, y, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model(n_classes, **given).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_tables"),
+    [(0, 40), (2, 40)] + [pytest.param(k, 150, marks=pytest.mark.slow) for k in (0, 2, 3)],
+)
+def test_intervals_cover_the_coefficients_of_the_population(n_classes, n_tables):
+    covered = []
+    for seed in range(n_tables):
+        X, y, coef = table(n_classes, seed)
+        found = fitted(n_classes, X, y, random_state=seed).coef_interval(0.9)
+        covered.append(
+            np.abs(found.estimate - coef.reshape(found.low.shape)) <= found.high - found.estimate
+        )
+    assert abs(np.mean(covered) - 0.9) < 3.0 * 0.3 / np.sqrt(n_tables * D)
+    assert np.mean(covered, axis=0).min() > 0.9 - 4.0 * 0.3 / np.sqrt(n_tables)
+
+
+def with_true_moments(known, X):
+    """Put the moments of the shortened rows in the place of the released ones."""
+    rows = known.rows
+    A = X / rows.unit - rows.shift
+    short = 1.0 / np.maximum((A**2).sum(axis=1) + rows.constant**2, 1.0)
+    return replace(known, moments=(A * short[:, None]).T @ A / len(A), moment_error=1e-9)
+
+
+@pytest.mark.parametrize("root", ["correlated", "square mixing"])
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_stated_noise_is_that_of_fits_on_the_same_records(n_classes, root):
+    """With the true moments, also where a release hides some of them."""
+    roots = {"correlated": ROOT, "square mixing": np.random.default_rng(0).normal(size=(6, 6)) / 2}
+    X, y, _ = table(n_classes, 0, 20000, roots[root])
+    found = []
+    for seed in range(50):
+        known = fitted(n_classes, X, y, epsilon=1.0, random_state=seed)._transcript
+        found.append(with_true_moments(known, X).debiased)
+    stated = np.sqrt(np.mean([each.noise**2 for each in found], axis=0))
+    ratio = stated / np.std([each.estimate for each in found], axis=0)
+    assert 0.8 < np.median(ratio) < 1.25
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if ", intervals, " in name])
+def test_intervals_follow_from_the_releases(name):
+    """Two tables of one shape with the same releases have the same intervals, bit by bit."""
+    first, second = (recorded(name, is_wild).model for is_wild in (False, True))
+    assert isinstance(first._transcript, Transcript)
+    for mine, its in zip(
+        vars(first.coef_interval()).values(), vars(second.coef_interval()).values(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its)
+    assert np.isfinite(first.coef_interval().estimate).all()
+
+
+def test_what_the_noise_hides_has_no_ends():
+    root = np.random.default_rng(1).normal(size=(20, 20)) / 6.0
+    X, y, _ = table(0, 0, 10000, root)
+    found = fitted(0, X, y, epsilon=1.0).coef_interval()
+    assert np.isinf(found.low).mean() > 0.9 and np.isfinite(found.estimate).all()
+    np.testing.assert_array_equal(np.isinf(found.low), np.isinf(found.high))
+
+
+def test_frames_name_features_and_classes():
+    pd = pytest.importorskip("pandas")
+    columns = ["estimate", "noise_std", "sampling_std", "low", "high"]
+    X, y, _ = table(0, 0)
+    names = list("abcde")
+    frame = fitted(0, pd.DataFrame(X, columns=names), y).coef_interval().to_frame()
+    assert list(frame.columns) == columns and list(frame.index) == names
+    X, y, _ = table(3, 0)
+    found = fitted(3, X, y).coef_interval(0.5)
+    frame = found.to_frame()
+    assert found.level == 0.5 and found.low.shape == (3, D)
+    assert list(frame.index[:2]) == [(0, "x0"), (0, "x1")] and len(frame) == 3 * D
+    np.testing.assert_allclose(found.estimate.sum(axis=0), 0.0, atol=1e-9)
+    wider = fitted(3, X, y).coef_interval(0.9)
+    assert (wider.low < found.low).all() and (wider.high > found.high).all()
+
+
+def test_a_source_has_the_same_intervals():
+    X, y, _ = table(2, 0)
+    own = fitted(2, X, y).coef_interval()
+    of_source = fitted(2, ArrayRecords(X, y, chunk_rows=700), None).coef_interval()
+    np.testing.assert_allclose(own.low, of_source.low, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"neighbouring": "add_remove"}, "add_remove"),
+        ({"alpha": 0.1}, "alpha=0.1"),
+        ({"delta": 0.0}, "delta=0"),
+        ({"method": "output"}, "method='output'"),
+        ({"method": "statistics"}, "method='statistics'"),
+        ({"method": "output_perturbation"}, "method='output_perturbation'"),
+        ({"solver": "lbfgs"}, "solver"),
+        ({"fit_intercept": False}, "fit_intercept"),
+        ({"user_ids": np.arange(300) // 2}, "user_ids"),
+        ({"sample_weight": np.full(300, 0.5), "weight_bound": 1.0}, "sample_weight"),
+        ({"intervals": 1}, "intervals"),
+    ],
+)
+def test_what_is_not_covered_is_refused_by_name(given, named):
+    X, y, _ = table(0, 0, 300)
+    of_fit = {name: given[name] for name in ("user_ids", "sample_weight") if name in given}
+    given = {name: value for name, value in given.items() if name not in of_fit}
+    with pytest.raises((ValueError, TypeError), match=re.escape(named)):
+        model(0, **given).fit(X, y, **of_fit)
+
+
+def test_the_least_number_of_records_is_named_and_is_enough():
+    with pytest.raises(ValueError, match=r"at least \d+ records") as refused:
+        plan_fit(model(2, epsilon=0.5), 500, 20)
+    least = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    plan = plan_fit(model(2, epsilon=0.5), least, 20)
+    assert "second moments of centered rows" in [each.release.name for each in plan.releases]
+    with pytest.raises(ValueError, match="at least"):
+        plan_fit(model(2, epsilon=0.5), least - 1, 20)
+    with pytest.raises(ValueError, match="1,000 features"):
+        plan_fit(model(2), 10**9, 1000)
+
+
+def test_a_fit_without_intervals_and_a_level_that_is_none_are_refused():
+    X, y, _ = table(0, 0, 300)
+    with pytest.raises(ValueError, match="intervals=True"):
+        fitted(0, X, y, intervals=False).coef_interval()
+    ready = fitted(0, *table(0, 0)[:2])
+    for level in (0.0, 1.0, 1.5):
+        with pytest.raises(ValueError, match="level"):
+            ready.coef_interval(level)
