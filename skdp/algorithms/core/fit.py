@@ -6,6 +6,7 @@ A user's penalty has second moments released, too. Theory: docs/theory/core.md, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,12 +22,14 @@ from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
 from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, Found, PlannedCore
 from skdp.algorithms.core.post import (
+    StepNoise,
     base_at,
     expected_bends,
     posterior_of_size,
     posterior_of_slopes,
     posterior_of_steps,
     root_of,
+    step_curvatures,
     step_variances,
     weight_noise,
 )
@@ -49,6 +52,7 @@ from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.solved_rows import solved
 from skdp.algorithms.core.solves import N_SOLVES, PURE_SOLVES
 from skdp.algorithms.core.steps import Steps
+from skdp.algorithms.core.told_curvature import WIDEST, told_curvature
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -57,10 +61,12 @@ from skdp.problems import AdversarialRisk, EmpiricalRisk, Objective, Records
 from skdp.problems.rounding import two_margins, two_norms
 from skdp.problems.slope_clipped import can_be_clipped
 
+#: A point, its noisy gradient, and the deviation of the noise.
+Told = tuple[np.ndarray, np.ndarray, float]
 #: Wanted noise of the means, least and largest part of the squared mu for them.
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
-#: Least mean square of centered rows.
-_LEAST_TRACE = 0.1
+#: Least mean square of centered rows; least curvature of a direction over the average one.
+_LEAST_TRACE, _FLATTEST = 0.1, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +77,8 @@ class CorePlan(PlannedCore):
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             rows, found = self.prepare(data, run.noise)
             spectrum, of_moments, moments = self.spectrum(rows, run)
-            kept: list[tuple[np.ndarray, np.ndarray, float]] = []
-            weights = self.stepped(rows, found, run, kept=kept if self.has_intervals else None)
+            kept: list[Told] = []
+            weights = self.stepped(rows, found, run, kept=kept)
             weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
@@ -87,14 +93,14 @@ class CorePlan(PlannedCore):
                 weights,
                 slope,
                 theta,
-                self.step_noise(rows, found, weights, size),
+                self.step_noise(rows, found, weights, size, kept, moments),
                 scale,
                 np.asarray(self.loss.class_weights(np.eye(len(weights)))),
                 spectrum,
                 scaled if self.objective.is_penalised else None,
                 of_moments,
             )
-            transcript = self.transcript(rows, found, kept, moments) if kept else None
+            transcript = self.transcript(rows, found, kept, moments) if self.has_intervals else None
             return Result(point=point, plan=plan, noise=noise, transcript=transcript)
 
     def prepare(self, data: Records, noise: NoiseSource) -> tuple[CenteredRecords, Found]:
@@ -149,7 +155,7 @@ class CorePlan(PlannedCore):
         """Return the variance of the noise of a mean weight where margins have a deviation."""
         covariance = deviation**2 * np.eye(self.loss.n_outputs)
         given = rows.centering.offsets, covariance, self.scale(found.means), self.unit
-        return float(step_variances(self.loss, found.steps, *given)[0].mean())
+        return float(step_variances(self.loss, found.steps, *given).mean())
 
     def _square(
         self,
@@ -168,15 +174,43 @@ class CorePlan(PlannedCore):
         return Square(deviation, float(noisy[0]) / n, error / n)
 
     def step_noise(
-        self, rows: CenteredRecords, found: Found, weights: np.ndarray, size: Size
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return variances of weights of margins of deviation 1, and axes of outputs."""
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        weights: np.ndarray,
+        size: Size,
+        kept: Sequence[Told] = (),
+        moments: tuple[np.ndarray, float] | None = None,
+    ) -> StepNoise:
+        """Return the noise of weights of margins of deviation 1.
+
+        Gradients that were `kept`, and released moments, tell the curvature of directions.
+        """
         # rows are shorter by one deviation of the noise of their scale
         trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
-        raw = size.deviation * root_of(weights[:, : self.objective.design.n_features])
+        d = self.objective.design.n_features
+        raw = size.deviation * root_of(weights[:, :d])
         given = rows.centering.offsets, trace * raw @ raw, self.scale(found.means), self.unit, trace
-        variances, axes = step_variances(self.loss, found.steps, *given)
-        return variances / size.deviation**2, axes
+        bends, axes = step_curvatures(self.loss, found.steps, *given)
+        average, spectrum = float(np.mean(bends)), Spectrum.public(d)
+        values: np.ndarray = np.reshape(bends, (-1, 1))
+        if kept and d <= WIDEST and average > 0.0:
+            factors = values / average  # of outputs, of which each has its constant
+            points, gradients, deviations = map(np.array, zip(*kept, strict=True))
+            told = np.einsum("tki,ka->tai", points[..., :d], axes)
+            gradients = np.einsum("tki,ka->tai", gradients[..., :d], axes)
+            told -= np.average(told, axis=0, weights=deviations.min() ** 2 / deviations**2)
+            told, directions = told_curvature(
+                (factors * told).reshape(-1, d),
+                gradients.reshape(-1, d),
+                np.repeat(deviations, len(factors)),
+                average,
+                *(moments or ()),
+            )
+            values, shares = factors * told, np.maximum(told, _FLATTEST * average)
+            spectrum = Spectrum(moments=shares / shares.sum(), directions=directions.T)
+        variances = np.asarray(found.steps.variances(values.ravel())).reshape(values.shape)
+        return StepNoise(variances / size.deviation**2, axes, spectrum)
 
     def margins(
         self,
@@ -212,7 +246,7 @@ class CorePlan(PlannedCore):
         self,
         rows: CenteredRecords,
         found: Found,
-        kept: list[tuple[np.ndarray, np.ndarray, float]],
+        kept: list[Told],
         moments: tuple[np.ndarray, float] | None,
     ) -> Transcript | None:
         """Gather the released numbers that intervals of coefficients follow from."""
@@ -244,7 +278,7 @@ class CorePlan(PlannedCore):
         start: np.ndarray | None = None,
         factors: np.ndarray | None = None,
         offsets: np.ndarray | None = None,
-        kept: list[tuple[np.ndarray, np.ndarray, float]] | None = None,
+        kept: list[Told] | None = None,
     ) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
 
@@ -290,7 +324,7 @@ class CorePlan(PlannedCore):
             mechanism = GaussianMechanism(sums.bound(moved), multiplier)
             noisy = mechanism.release(exact.ravel(), run.noise)
             gradient = np.nan_to_num(noisy).reshape(shape) * (scale / found.means.n_records)
-            if kept is not None:
+            if kept is not None and (d <= WIDEST or self.has_intervals):
                 deviation = mechanism.noise_scale * scale / found.means.n_records
                 kept.append((weights, gradient, deviation))
             change = steps.momentum * change - steps.size * gradient

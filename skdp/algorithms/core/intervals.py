@@ -274,7 +274,7 @@ class _Numbers:
     def expected(self, weights: np.ndarray, is_last: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean gradient that coefficients would have made, and its derivative.
 
-        The last time with a larger variance, by half of its error: curvatures are then not too large.
+        The last time with a variance larger by half of its error: curvatures are not too large.
         """
         variance = self._variance + _CAREFUL * self._error * is_last
         limits, scale, own = self._limits, math.sqrt(variance), weights[0]

@@ -344,7 +344,7 @@ class PlannedCore(Plan):
             seen = float(np.interp(true, law.deviations, learnt[:, 0]))
             part = seen / true
         given = np.zeros(k), seen**2 * np.eye(k), scale, self.unit
-        variance = float(step_variances(self.loss, steps, *given)[0].mean())
+        variance = float(step_variances(self.loss, steps, *given).mean())
         if law is None:
             factor = typical(self.loss, scale).size / margins.size
             kept = 1.0 if self.is_free else seen**2 / (seen**2 + variance)

@@ -6,7 +6,7 @@ Nothing here reads records. Theory: docs/theory/core.md, sections 6 and 7.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -134,7 +134,7 @@ def root_of(weights: np.ndarray) -> np.ndarray:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def step_variances(
+def step_curvatures(
     loss: Loss,
     steps: Path,
     offsets: np.ndarray,
@@ -143,16 +143,16 @@ def step_variances(
     unit: float,
     trace: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return variances of the noise of a mean weight, and axes of independent outputs in columns.
+    """Return curvatures of outputs in an average direction, and axes of outputs in columns.
 
-    The noise is that of directions that margins do not depend on, all of an average second moment.
-    Offsets are margins of the mean record in units of the loss, the covariance is of margins of the
-    mean iterate, `scale` margins of the loss over those of the steps, `unit` the same without the
-    spread of targets, `trace` the mean square of centered rows.
+    The directions are those that margins do not depend on, all of an average second moment. Offsets
+    are margins of the mean record in units of the loss, the covariance is of margins of the mean
+    iterate, `scale` margins of the loss over those of the steps, `unit` the same without the spread
+    of targets, `trace` the mean square of centered rows.
     """
     if len(covariance) >= CLASSES:  # all matrices of all classes at all nodes would take minutes
-        average = steps.variances(np.array([trace * steps.average_curvature]))
-        return np.repeat(average, len(covariance)), np.eye(len(covariance))
+        average = trace * steps.average_curvature
+        return np.full(len(covariance), average), np.eye(len(covariance))
     d, variance = steps.n_features, float(np.trace(covariance))
     spread = variance / len(covariance)  # of margins; of residuals of numbers:
     if loss.target_bound:
@@ -166,7 +166,14 @@ def step_variances(
         spread=scale * math.sqrt(max(spread, 1e-12)),
     )
     values, axes = np.linalg.eigh(found.mean)
-    return steps.variances(np.maximum(values, 0.0) * unit**2 * trace / d), axes
+    return np.maximum(values, 0.0) * unit**2 * trace / d, axes
+
+
+def step_variances(
+    loss: Loss, steps: Path, offsets: np.ndarray, covariance: np.ndarray, scale: float, unit: float
+) -> np.ndarray:
+    """Return variances of the noise of a mean weight, as :func:`step_curvatures` takes rows."""
+    return steps.variances(step_curvatures(loss, steps, offsets, covariance, scale, unit)[0])
 
 
 def curvature_at(law: Law, deviation: float) -> float:
@@ -180,28 +187,49 @@ def equivalent_penalty(curvature: float, signal: np.ndarray | float) -> np.ndarr
     return np.asarray(curvature * (1.0 / signal - 1.0))
 
 
+@dataclass(frozen=True)
+class StepNoise:
+    """Noise of mean weights that the steps make.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (n_outputs, n_directions) or (n_outputs, 1)
+        Of independent outputs.
+    axes : ndarray of shape (n_outputs, n_outputs)
+        These outputs in columns.
+    spectrum : Spectrum
+        The directions; without any, variances are the same in all.
+    """
+
+    variances: np.ndarray
+    axes: np.ndarray
+    spectrum: Spectrum
+
+
 def weight_noise(
     rows: CenteredRecords,
     weights: np.ndarray,
     slope: np.ndarray,
     theta: Corrected,
-    of_steps: tuple[np.ndarray, np.ndarray],
+    of_steps: StepNoise,
     scale: float,
     mix: np.ndarray,
     spectrum: Spectrum,
     after: np.ndarray | None = None,
     of_moments: float = 0.0,
 ) -> WeightNoise:
-    """Return the noise of the model: of the steps, the same in all directions, and of theta.
+    """Return the noise of the model: of the steps, and of theta.
 
     Weights make margins per unit of the size, without a constant; `slope` is the derivative of the
-    base in the size, `of_steps` are variances of such a weight and axes of outputs, `scale` is
+    base in the size, `of_steps` is the noise of such a weight, `scale` is
     units of the loss over those of the basis, `mix` has shape (n_scores, k). With a penalty `after`
     are weights in units of the loss, and a diagonal second moment behind it has noise `of_moments`.
     """
     k, d = len(weights), len(rows.shift)
-    variances, axes = of_steps
-    plain = variances * (scale * theta.theta[0]) ** 2
+    axes, directions = of_steps.axes, None
+    if of_steps.spectrum.directions is not None:
+        directions = of_steps.spectrum.directions.T
+    plain = of_steps.variances * (scale * theta.theta[0]) ** 2
     values, vectors = np.linalg.eigh(theta.covariance)
     roots = scale * (vectors * np.sqrt(np.maximum(values, 0.0))).T  # (1 + k, 1 + k)
     mixed = np.zeros((k + 1, k, d + 1))
@@ -209,21 +237,25 @@ def weight_noise(
     if rows.has_intercept:
         mixed[:, :, d] = roots[:, :1] * slope + roots[:, 1:]
     functions = np.zeros((0, d + 1))
+    if directions is not None:
+        functions = np.pad(directions, ((0, 0), (0, 1)))
     if after is not None:
         before, after = scale * theta.theta[0] * weights[:, :d], after[:, :d]
         kept = float((before * after).sum()) / max(float((before**2).sum()), 1e-300)
         if spectrum.directions is None:
             plain = plain * kept**2
         else:
-            functions = np.pad(spectrum.penalised(np.eye(d), before, after), ((0, 0), (0, 1)))
+            own = np.eye(d) if directions is None else directions
+            functions = np.pad(spectrum.penalised(own, before, after), ((0, 0), (0, 1)))
         flat = mixed[:, :, :d].reshape(-1, d)
         mixed[:, :, :d] = spectrum.penalised(flat, before, after).reshape(k + 1, k, d)
         if k == 1:
             more = spectrum.penalty_noise(before, after, of_moments, 0.0)
             mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
-    dense = np.repeat(plain[:, None], len(functions), axis=1)
-    plain = np.zeros(k) if len(functions) else plain
+    dense = np.broadcast_to(plain, (k, max(plain.shape[1], len(functions))))[:, : len(functions)]
+    plain = np.zeros(k) if len(functions) else plain[:, 0]
     mixed = np.einsum("sk,qkj->qsj", mix, mixed)
+    shown = of_steps.spectrum if spectrum.directions is None else spectrum
     return WeightNoise(
         directions=of_rows(rows, functions),
         variances=dense,
@@ -231,5 +263,5 @@ def weight_noise(
         center=rows.shift * rows.unit,
         mix=mix @ axes,
         mixed=of_rows(rows, mixed),
-        margins=margin_noise(functions, dense, plain, mix @ axes, mixed, spectrum, rows.unit),
+        margins=margin_noise(functions, dense, plain, mix @ axes, mixed, shown, rows.unit),
     )

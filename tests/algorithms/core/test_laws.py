@@ -205,9 +205,9 @@ def test_noise_of_many_classes_is_about_what_all_matrices_tell(deviation, monkey
     shares = np.full(16, 1.0 / 16)
     steps = plan_steps(odds(shares), 16, 10, 8_000, 2e-3)
     given = np.zeros(15), deviation**2 * np.eye(15), 1.0, 1.0
-    about = post.step_variances(SoftmaxLoss(16), steps, *given)[0]
+    about = post.step_variances(SoftmaxLoss(16), steps, *given)
     monkeypatch.setattr(post, "CLASSES", 100)
-    exact = post.step_variances(SoftmaxLoss(16), steps, *given)[0]
+    exact = post.step_variances(SoftmaxLoss(16), steps, *given)
     assert about.shape == exact.shape == (15,)
     # curvatures are those of typical margins: where these are small noise is overstated
     assert np.abs(np.log(about / exact)).max() < 2.0 * np.log(1.4)
