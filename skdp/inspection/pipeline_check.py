@@ -17,7 +17,7 @@ from skdp.preprocessing.ranges import ranges_per_feature
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.pipeline_steps import learning_steps, parts
 from skdp.tabular import TableEncoder, check_columns
-from skdp.tabular.estimators import TabularModel
+from skdp.tabular.table_model import TabularModel
 
 #: A column is mostly clipped if more than this part of its values is.
 _MOSTLY = 0.5

@@ -33,7 +33,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.charges import Prepaid
 from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
-from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdp.privacy.gaussian_dp import gaussian_budget, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
 from skdp.privacy.report import PrivacyReport, Release
 from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_mu
@@ -307,7 +307,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             one = (
                 PrivacyBudget(of_one * budget.epsilon, 0.0)
                 if pure
-                else _gaussian_budget(
+                else gaussian_budget(
                     of_one * gaussian_mu(budget.epsilon, budget.delta), budget.delta
                 )
             )
@@ -430,23 +430,12 @@ class DrawBudget:
             epsilon = selection_draw_epsilon(total.epsilon, law)
             return cls(limit=epsilon, is_pure=True, budget=PrivacyBudget(epsilon, 0.0))
         mu = selection_mu(total.epsilon, total.delta, law)
-        return cls(limit=mu, is_pure=False, budget=_gaussian_budget(mu, total.delta))
+        return cls(limit=mu, is_pure=False, budget=gaussian_budget(mu, total.delta))
 
 
 def _rank(score: float) -> float:
     """Return a number that orders all scores: NaN would win or lose by its place."""
     return -np.inf if np.isnan(score) else float(score)
-
-
-def _gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
-    """Return a budget at `delta`, or less, whose Gaussian noise is that of mu."""
-    epsilon = gaussian_epsilon(delta, mu * (1.0 - 1e-8))
-    if epsilon == 0.0:  # so little noise is needed that delta alone covers it
-        epsilon = mu
-        delta = gaussian_delta(epsilon, mu * (1.0 - 1e-8))
-    while gaussian_mu(epsilon, delta) > mu:
-        epsilon *= 1.0 - 1e-9
-    return PrivacyBudget(epsilon, delta)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class ColumnCheck:
 
 @contextmanager
 def unit_columns(
-    table: Any, X: Any, user_ids: Any, name: str
+    table: Any, X: Any, user_ids: Any, name: str, **options: Any
 ) -> Iterator[tuple[Columns, tuple[int, int]]]:
     """Validate X, tell `table` its columns and their ranges, and open it.
 
@@ -76,6 +76,8 @@ def unit_columns(
         None for a source, which holds them itself.
     name : str
         Of passes, on dashboards.
+    **options : dict
+        Of :class:`~skdp.problems.surveys.Surveyor`, for a source.
 
     Yields
     ------
@@ -84,7 +86,9 @@ def unit_columns(
         Numbers of units of the guarantee and of features.
     """
     source = as_source(X, user_ids=user_ids)
-    rows = validate_records(table, X if source is None else first_rows(source))
+    least = int(not options.get("may_be_empty", False))
+    rows = X if source is None else first_rows(source, not least)
+    rows = validate_records(table, rows, ensure_min_samples=least)
     table.ranges_ = ranges_per_feature(table)
     if source is None:
         persons = None if user_ids is None else person_codes(user_ids, len(rows))
@@ -97,8 +101,8 @@ def unit_columns(
             source.feature_names,
             check=ColumnCheck(),
             has_targets=False,
-            units=("user_ids",),
             name=name,
+            **{"units": ("user_ids",), **options},
         )
         bounding = UnitColumns(ranges=table.ranges_, persons=distinct_persons)
         survey = surveyor.survey(bounding)

@@ -37,6 +37,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
 
 from skdp._checks import check_non_negative, check_positive, check_real
+from skdp.privacy.budget import PrivacyBudget
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _MAX_DISTANCE = 40.0  # phi(40) is below the smallest double
@@ -192,3 +193,14 @@ def _verified(value: float, factor: float, accept: Callable[[float], bool]) -> f
             return value
         factor *= factor
     raise ArithmeticError("the trade-off could not be inverted to double precision.")
+
+
+def gaussian_budget(mu: float, delta: float) -> PrivacyBudget:
+    """Return a budget at `delta`, or less, whose Gaussian noise is that of mu."""
+    epsilon = gaussian_epsilon(delta, mu * (1.0 - 1e-8))
+    if epsilon == 0.0:  # so little noise is needed that delta alone covers it
+        epsilon = mu
+        delta = gaussian_delta(epsilon, mu * (1.0 - 1e-8))
+    while gaussian_mu(epsilon, delta) > mu:
+        epsilon *= 1.0 - 1e-9
+    return PrivacyBudget(epsilon, delta)

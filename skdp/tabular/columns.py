@@ -49,9 +49,9 @@ class Part(NamedTuple):
     Attributes
     ----------
     name : str
-    kind : {"number", "flag", "levels", "text"}
+    kind : {"number", "flag", "levels", "text", "constant"}
         Read as doubles in [-1, 1], as -1 or 1 (NaN if missing), as positions among the levels (-1
-        for none of them), or as rows of norm at most 1.
+        for none of them), or as rows of norm at most 1; a number without a feature.
     labels : tuple of str
         Names of the levels.
     has_missing : bool

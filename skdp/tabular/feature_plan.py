@@ -12,7 +12,7 @@ from skdp._types import Relation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.tabular.columns import Part
-from skdp.tabular.matching import declarations, paired_parts
+from skdp.tabular.matching import declarations, paired_parts, parts_of
 
 #: A model may have ``BUDGET (e - OFFSET)^POWER`` features at the effective size e, chosen on made
 #: families and corrected once on real tables (docs/benchmarks/tables.md); never more than MOST, nor
@@ -110,7 +110,7 @@ class FeaturePlan:
         given = declarations(columns)
         if not given:
             raise ValueError("columns must declare each column, in a dict or a list.")
-        parts = [part for name, each in given.items() for part in each.expand(str(name))]
+        parts = parts_of(given)
         check_count("n_records", n_records)
         size = effective_size(epsilon, delta, n_records, neighbouring)
         paired = paired_parts(pairs, given)
@@ -143,7 +143,8 @@ def plan_of_parts(
     order = ORDER
     if is_pure:
         size, order = pure_size(size, n_records), tuple(q for q in ORDER if q in CURVES)
-    return plan_features(size, n_numbers, len(parts), width, n_records, order)
+    n_columns = sum(part.kind != "constant" for part in parts)
+    return plan_features(size, n_numbers, n_columns, width, n_records, order)
 
 
 def plan_features(

@@ -109,6 +109,11 @@ def declarations(columns: Any) -> dict[Any, Declaration]:
     return {name: as_declaration(each, f"Column {name!r}") for name, each in given.items()}
 
 
+def parts_of(given: Mapping[Any, Declaration]) -> list[Part]:
+    """Return the parts of all columns."""
+    return [part for name, each in given.items() for part in each.expand(str(name))]
+
+
 def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:
     """Return the positions of the parts that are multiplied.
 

@@ -43,6 +43,7 @@ from skdp.tabular.feature_plan import (
     squared_norm,
 )
 from skdp.tabular.pair_sketch import PairSketch
+from skdp.tabular.rank_maps import ColumnMaps, mapped_positions
 
 #: Rows whose features are made at once: they stay in the cache. Their number is filled up to a
 #: multiple of _LANES, so that no row is computed in another way than others.
@@ -61,6 +62,8 @@ class RowFeatures:
     plan : FeaturePlan
     pairs : sequence of (int, int), default=()
         Positions of the parts that are multiplied.
+    maps : ColumnMaps, optional
+        Of numbers; parts that are constant have no feature.
 
     Attributes
     ----------
@@ -72,12 +75,18 @@ class RowFeatures:
     """
 
     def __init__(
-        self, parts: Sequence[Part], plan: FeaturePlan, pairs: Sequence[tuple[int, int]] = ()
+        self,
+        parts: Sequence[Part],
+        plan: FeaturePlan,
+        pairs: Sequence[tuple[int, int]] = (),
+        maps: ColumnMaps | None = None,
     ) -> None:
-        self.parts, self.plan, self.pairs = list(parts), plan, list(pairs)
+        self.maps = ColumnMaps({}) if maps is None else maps
+        parts = self.maps.kept(parts)
+        self.parts, self.plan, self.pairs = parts, plan, list(pairs)
         self.numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
         *self.offsets, self.n_linear = np.cumsum([0, *(p.n_features for p in parts)]).tolist()
-        d, n_parts = len(self.numbers), len(self.parts)
+        d, n_parts = len(self.numbers), sum(part.kind != "constant" for part in parts)
         self.n_curves = d * len(plan.frequencies)
         self.n_products = d * (d - 1) // 2 if plan.products else 0
         self.n_paired = sum(n_entries(parts[i]) * n_entries(parts[j]) for i, j in pairs)
@@ -214,11 +223,13 @@ class RowFeatures:
         d = len(self.numbers)
         positions, present = np.zeros((d, lanes)), np.ones((d, lanes))
         i = 0
-        for part, read, start in zip(self.parts, values, self.offsets, strict=True):
+        for part, read, start in zip(self.parts, self._mapped(values), self.offsets, strict=True):
             n = read.shape[0]
             if part.kind == "levels":
                 at = np.flatnonzero(read >= 0)
                 block[start + read[at], at] = self.unit
+            elif part.kind == "constant":
+                continue
             elif part.kind == "text":
                 block[start : start + part.n_features, :n] = self.unit * read.toarray().T
             else:
@@ -250,6 +261,14 @@ class RowFeatures:
                 np.multiply(one[:, None], other, out=products.reshape(len(one), len(other), lanes))
                 at += len(products)
         return block, cosines
+
+    def _mapped(self, values: Sequence[Any]) -> list[Any]:
+        """Map the numbers that have maps."""
+        maps = (self.maps.values.get(k) for k in range(len(self.parts)))
+        return [
+            read if each is None else mapped_positions(read, each)
+            for read, each in zip(values, maps, strict=True)
+        ]
 
     def _entries(self, k: int, block: np.ndarray, cosines: dict[int, np.ndarray]) -> np.ndarray:
         """Return the entries of phi of a part over the divisor, a row for each."""
@@ -303,7 +322,9 @@ class RowFeatures:
             self.dense(values, rows)
             return sp.csr_matrix(rows)
         blocks: list[Any] = []
-        for part, read in zip(self.parts, values, strict=True):
+        for part, read in zip(self.parts, self._mapped(values), strict=True):
+            if part.kind == "constant":
+                continue
             if part.kind == "text":
                 blocks.append(self.unit * read)
             elif part.kind == "levels":

@@ -91,7 +91,7 @@ class TableEffects:
         """Return the grid of a part: its range in equal steps, or its levels; then missing."""
         part = self.parts[k]
         declared: Any = self._declared[k]
-        if part.kind == "number":
+        if part.kind in ("number", "constant"):
             grid = np.linspace(-1.0, 1.0, self._n_points)
             labels = (
                 declared.value(grid)

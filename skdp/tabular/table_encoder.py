@@ -16,7 +16,16 @@ from skdp._types import ColumnsLeft, Self
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
-from skdp.tabular.matching import Column, are_numbers, is_by_name, is_for_all, matched, paired_parts
+from skdp.tabular.matching import (
+    Column,
+    are_numbers,
+    is_by_name,
+    is_for_all,
+    matched,
+    paired_parts,
+    parts_of,
+)
+from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.row_features import RowFeatures
 
 #: Rows that are read at once, and those that a fit looks at first.
@@ -47,6 +56,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         like "joined_month", a column of an array by its position.
     columns_left : {"error", "drop"}, default="error"
         What to do with columns of X that are not declared.
+    maps : ColumnMaps or None, default=None
+        Of the numbers, by what was released of a table with the same columns, such as
+        ``model.encoder_.maps`` of a :class:`DPTabularClassifier`. Columns that were visibly
+        constant are left out.
     sparse_output : bool or "auto", default="auto"
         Whether to return CSR. "auto": where there are no curves and no products, and less than a
         tenth of the features is expected not to be zero.
@@ -91,6 +104,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         features: Any = "curves",
         pairs: Any = (),
         columns_left: ColumnsLeft = "error",
+        maps: ColumnMaps | None = None,
         sparse_output: Any = "auto",
         dtype: Any = np.float64,
     ) -> None:
@@ -98,6 +112,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.features = features
         self.pairs = pairs
         self.columns_left = columns_left
+        self.maps = maps
         self.sparse_output = sparse_output
         self.dtype = dtype
 
@@ -250,9 +265,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def row_features(self) -> RowFeatures:
         """The map from columns that were read to features."""
-        given = self.schema_.items()
-        parts = [part for name, each in given for part in each.expand(str(name))]
-        return RowFeatures(parts, self.feature_plan_, paired_parts(self.pairs, self.schema_))
+        parts = parts_of(self.schema_)
+        pairs = paired_parts(self.pairs, self.schema_)
+        return RowFeatures(parts, self.feature_plan_, pairs, self.maps)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the features: age, age_missing, job_clerk, age_cos2, age*pay, pairs_17, ...

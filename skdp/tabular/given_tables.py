@@ -1,0 +1,200 @@
+"""A table to be fitted, in memory or in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length
+
+from skdp._estimator import staged
+from skdp._model import PrivateModel
+from skdp._sources import number_of_units
+from skdp._units import person_codes, refuse_id_features
+from skdp.algorithms.statistics.columns import Columns
+from skdp.data.collections import chunk_sizes, first_rows
+from skdp.data.sources import RecordSource
+from skdp.preprocessing.columns_of_sources import unit_columns
+from skdp.tabular.frames import Table
+from skdp.tabular.matching import matched
+from skdp.tabular.rank_maps import N_BINS, bins_of
+from skdp.tabular.table_encoder import TableEncoder, table_of
+
+
+class GivenTable(Protocol):
+    """What a fit asks of its table."""
+
+    @property
+    def first(self) -> Table:
+        """The columns, and some rows."""
+
+    @property
+    def n_units(self) -> int:
+        """Number of records or of persons."""
+
+    @property
+    def is_of_persons(self) -> bool: ...
+
+    def encoded(self, encoder: TableEncoder) -> Any:
+        """Fit an encoder and return the features of the rows."""
+
+    def blank(self, encoder: TableEncoder) -> Any:
+        """Return rows without values, of as many features."""
+
+    def bins(self, encoder: TableEncoder) -> AbstractContextManager[Columns]:
+        """Open the bins of the numbers."""
+
+    def fit(self, linear: PrivateModel, rows: Any) -> None:
+        """Fit a model of the rows."""
+
+
+@dataclass(frozen=True)
+class TableInMemory:
+    """A frame or an array, checked."""
+
+    first: Table
+    y: Any
+    user_ids: Any
+    sample_weight: Any
+    persons: np.ndarray | None
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any, user_ids: Any, sample_weight: Any) -> TableInMemory:
+        """Check the input of a fit."""
+        if y is None:
+            name = type(model).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        table = table_of(model, X, reset=True, least=int(not model._may_be_empty))
+        check_consistent_length(X, y)
+        persons = None
+        if user_ids is not None:
+            persons = person_codes(user_ids, table.n_rows)
+            found = matched(model.columns, table, model.columns_left)
+            columns = ((column.name, table.column(column.position)) for column in found)
+            refuse_id_features(columns, user_ids)
+        return cls(table, y, user_ids, sample_weight, persons)
+
+    @property
+    def n_units(self) -> int:
+        if self.persons is None:
+            return self.first.n_rows
+        return int(self.persons.max(initial=-1)) + 1
+
+    @property
+    def is_of_persons(self) -> bool:
+        return self.persons is not None
+
+    def encoded(self, encoder: TableEncoder) -> Any:
+        return encoder._fit_transform_table(self.first)
+
+    def blank(self, encoder: TableEncoder) -> Any:
+        return sp.csr_matrix((self.first.n_rows, encoder.row_features.n_features))
+
+    def bins(self, encoder: TableEncoder) -> AbstractContextManager[Columns]:
+        encoder._fit_table(self.first)
+        numbers = encoder.row_features.numbers
+        found = np.empty((self.first.n_rows, len(numbers)), dtype=np.int8)
+        for rows, values in encoder._read(self.first, in_fit=True):
+            _write_bins(found[rows], values, numbers)
+        return nullcontext((found, self.persons))
+
+    def fit(self, linear: PrivateModel, rows: Any) -> None:
+        # not `fit`: its warnings are of this line
+        linear._fit(rows, self.y, None, (self.user_ids, self.sample_weight))
+
+
+@dataclass(frozen=True)
+class TableInChunks:
+    """A source whose rows are encoded where they are read."""
+
+    source: RecordSource
+    sizes: Sequence[int]
+    first: Table
+    n_units: int
+    model: Any
+
+    @classmethod
+    def of(cls, model: Any, source: RecordSource) -> TableInChunks:
+        """Look at the first rows of a source."""
+        sizes, least = chunk_sizes(source), int(not model._may_be_empty)
+        table = table_of(model, first_rows(source, not least), reset=True, least=least)
+        return cls(source, sizes, table, number_of_units(source, sizes), model)
+
+    @property
+    def is_of_persons(self) -> bool:
+        first = next((k for k, size in enumerate(self.sizes) if size), None)
+        return first is not None and self.source.read(first).user_ids is not None
+
+    def _fitted(self, encoder: TableEncoder) -> None:
+        least = int(not self.model._may_be_empty)
+        with staged(encoder) as fitted:
+            rows = first_rows(self.source, not least)
+            fitted._fit_table(table_of(fitted, rows, reset=True, least=least))
+
+    def _mapped(self, transformer: Any) -> RecordSource:
+        rows = self.source.map(transformer)
+        rows.chunk_sizes = self.sizes
+        return rows
+
+    def encoded(self, encoder: TableEncoder) -> RecordSource:
+        self._fitted(encoder)
+        return self._mapped(encoder)
+
+    def blank(self, encoder: TableEncoder) -> RecordSource:
+        return self._mapped(_Blank(encoder))
+
+    @contextmanager
+    def bins(self, encoder: TableEncoder) -> Iterator[Columns]:
+        self._fitted(encoder)
+        name, options = type(self.model).__name__, {"units": ("user_ids", "sample_weight")}
+        options["may_be_empty"] = self.model._may_be_empty
+        rows = self._mapped(_Bins(encoder))
+        with unit_columns(_Columns(), rows, None, name, **options) as (columns, _):
+            yield columns
+
+    def fit(self, linear: PrivateModel, rows: Any) -> None:
+        linear._fit(rows, None)
+
+
+class _Columns(BaseEstimator):
+    """Ranges of bins."""
+
+    ranges = (0.0, float(N_BINS))
+
+
+@dataclass(frozen=True)
+class _Blank:
+    """Read the rows of a chunk, for errors, and return as many without values."""
+
+    encoder: TableEncoder
+
+    def transform(self, X: Any) -> Any:
+        table = table_of(self.encoder, X, reset=False)
+        for _ in self.encoder._read(table):
+            pass
+        return sp.csr_matrix((table.n_rows, self.encoder.row_features.n_features))
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """Return the bins of the numbers of a chunk."""
+
+    encoder: TableEncoder
+
+    def transform(self, X: Any) -> np.ndarray:
+        table = table_of(self.encoder, X, reset=False)
+        numbers = self.encoder.row_features.numbers
+        found = np.empty((table.n_rows, len(numbers)), dtype=np.float32)
+        for rows, values in self.encoder._read(table):
+            _write_bins(found[rows], values, numbers)
+        return found
+
+
+def _write_bins(out: np.ndarray, values: Sequence[Any], numbers: Sequence[int]) -> None:
+    for j, k in enumerate(numbers):
+        out[:, j] = bins_of(values[k])

@@ -1,0 +1,143 @@
+"""Maps of numbers by released histograms: a range that is too wide costs little.
+
+A histogram of the places of a number in its range tells where the records are. Where that is
+visible above the noise the number is replaced by a mixture of its rank and of its place among the
+values that occur; else it stays as it is. The map is a function of one record, given what was
+released (docs/theory/tabular.md, Theorem 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.statistics.histograms import HistogramsPlan
+from skdp.privacy.events import Neighbouring
+from skdp.tabular.columns import Part
+
+#: Bins of a declared range; one more counts missing values.
+N_BINS = 64
+#: Histograms are released if there are `GATE` records for each deviation of the noise in a count,
+#: at a share of at most `MOST` of the squared budget. The share pays for `AIMED`.
+GATE, AIMED, LEAST, MOST = 16.0, 50.0, 0.02, 0.1
+#: Halves of a range differ visibly by so many deviations; a half is empty if its share is below
+#: `EMPTY` by two deviations. A map is `RANK` of a rank, and a straight line over what is occupied.
+VISIBLE, EMPTY, RANK = 3.0, 0.1, 0.7
+#: A column is constant if all but one of its bins hold at most this part of the records.
+CONSTANT = 0.02
+
+
+def planned_histograms(
+    n_records: int, n_numbers: int, mu: float, neighbouring: Neighbouring
+) -> HistogramsPlan | None:
+    """Plan the release by public numbers; None where it would tell nothing."""
+    if not n_numbers:
+        return None
+    # counts of one column have this noise at a share of 1
+    noise = math.sqrt(neighbouring.n_changes * n_numbers) / mu
+    share = min(max((AIMED * noise / n_records) ** 2, LEAST), MOST)
+    if n_records * math.sqrt(share) <= GATE * noise:
+        return None
+    return HistogramsPlan(
+        n_records=n_records,
+        n_features=n_numbers,
+        n_bins=N_BINS + 1,
+        mu=mu * math.sqrt(share),
+        neighbouring=neighbouring,
+    )
+
+
+def bins_of(positions: np.ndarray) -> np.ndarray:
+    """Return the bin of each position in [-1, 1]; missing ones have a bin of their own."""
+    places = np.minimum(np.floor((positions + 1.0) * (0.5 * N_BINS)), N_BINS - 1)
+    return np.where(np.isnan(places), N_BINS, places).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMaps:
+    """Maps of the numbers of a table.
+
+    Attributes
+    ----------
+    values : dict of {int: ndarray of shape (65,)}
+        By the number of the part: what the ends of the bins are mapped to, in [-1, 1] and not
+        decreasing. Others stay as they are.
+    constant : frozenset of int
+        Parts whose values are visibly the same.
+    """
+
+    values: dict[int, np.ndarray]
+    constant: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, counts: np.ndarray, plan: HistogramsPlan, numbers: Sequence[int]) -> ColumnMaps:
+        """Make them from released counts, shape (n_numbers, N_BINS + 1)."""
+        values, constant = {}, set()
+        for k, found in zip(numbers, counts, strict=True):
+            others = max(float(found.sum() - found.max()), 0.0)
+            if others + 2.0 * plan.deviation * math.sqrt(N_BINS) < CONSTANT * plan.n_records:
+                constant.add(k)
+            mapped = rank_map(found[:N_BINS], plan.deviation)
+            if mapped is not None:
+                values[k] = mapped
+        return cls(values, frozenset(constant))
+
+    def kept(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the parts; those that are constant have no feature, unless all are."""
+        if len(self.constant) == len(parts):
+            return list(parts)
+        empty = (Part(part.name, "constant", n_features=0) for part in parts)
+        pairs = enumerate(zip(parts, empty, strict=True))
+        return [none if k in self.constant else part for k, (part, none) in pairs]
+
+
+def mapped_positions(positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Map positions in [-1, 1] along straight lines between the ends of bins; NaN stays."""
+    known = np.where(np.isnan(positions), -1.0, positions)
+    place = (known + 1.0) * (0.5 * N_BINS)
+    at = np.minimum(place.astype(np.intp), N_BINS - 1)
+    found = values[at] + (place - at) * (values[at + 1] - values[at])
+    return np.where(np.isnan(positions), np.nan, np.clip(found, -1.0, 1.0))
+
+
+def rank_map(counts: np.ndarray, deviation: float) -> np.ndarray | None:
+    """Return what the ends of the bins are mapped to; None if nothing is visible."""
+    density = visible_density(counts, deviation)
+    if density is None:
+        return None
+    ranks = np.concatenate([[0.0], np.cumsum(density)])
+    ranks /= ranks[-1]
+    occupied = np.flatnonzero(density > 0.0)
+    ends = np.linspace(0.0, 1.0, len(counts) + 1)
+    low, high = ends[occupied[0]], ends[occupied[-1] + 1]
+    line = np.clip((ends - low) / (high - low), 0.0, 1.0)
+    return np.asarray(np.clip(2.0 * (RANK * ranks + (1.0 - RANK) * line) - 1.0, -1.0, 1.0))
+
+
+def visible_density(counts: np.ndarray, deviation: float) -> np.ndarray | None:
+    """Return the part of the records in each bin, as far as halves of halves differ visibly.
+
+    None if no halves do: nothing is known then.
+    """
+    n = len(counts)
+    if n == 1:
+        return None
+    halves = np.split(counts, 2)
+    left, right = (float(half.sum()) for half in halves)
+    below = [visible_density(half, deviation) for half in halves]
+    is_visible = abs(left - right) > VISIBLE * deviation * math.sqrt(n)
+    if not is_visible and below[0] is None and below[1] is None:
+        return None
+    shares = [0.5, 0.5]
+    total = left + right
+    if is_visible and total > 0.0:
+        bound = 2.0 * deviation * math.sqrt(n / 2)
+        kept = [max(half, 0.0) if half + bound >= EMPTY * total else 0.0 for half in (left, right)]
+        if sum(kept) > 0.0:
+            shares = [each / sum(kept) for each in kept]
+    even = np.full(n // 2, 2.0 / n)
+    parts = zip(shares, below, strict=True)
+    return np.concatenate([s * (even if found is None else found) for s, found in parts])

@@ -1,0 +1,294 @@
+"""The base of private models of tables."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import check_option
+from skdp._estimator import PrivateEstimator, staged, taken_weights
+from skdp._model import PrivateModel
+from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
+from skdp._units import take_user_ids
+from skdp.algorithms.core.levels import Level
+from skdp.algorithms.statistics.histograms import HistogramsPlan
+from skdp.data.collections import as_source, over_chunks
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.methods.choice import Choice
+from skdp.privacy.charges import Prepaid, Rehearsed
+from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_budget
+from skdp.privacy.report import PrivacyReport
+from skdp.problems import Design
+from skdp.tabular.columns import Declaration
+from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
+from skdp.tabular.given_tables import GivenTable, TableInChunks, TableInMemory
+from skdp.tabular.matching import (
+    as_declaration,
+    categories_of_frame,
+    declarations,
+    is_by_name,
+    matched,
+    paired_parts,
+    parts_of,
+)
+from skdp.tabular.rank_maps import ColumnMaps, planned_histograms
+from skdp.tabular.row_features import RowFeatures
+from skdp.tabular.table_encoder import TableEncoder, table_of
+
+
+class TabularModel(PrivateEstimator):
+    """Base of private models of tables; not for direct use."""
+
+    neighbouring: Relation
+    columns: Any
+    features: TableFeatures
+    pairs: Any
+    columns_left: ColumnsLeft
+    maps: str | None
+    n_public: int | None
+    weight_bound: float | None
+    #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
+    __metadata_request__fit: ClassVar = {"sample_weight": None}
+    #: Kind of the model of the encoded rows, which gets all parameters that it shares.
+    _linear_kind: ClassVar[type[DPLogisticRegression | DPRidge]]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user_ids: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns), or RecordSource
+            Numbers outside of their range are clipped to it. A source of `skdp.data` holds the
+            targets; rows are encoded where they are read. Dask collections are taken, too.
+        y : array-like of shape (n_samples,)
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which then is no feature and not declared. The guarantee is then for a person with all
+            its records, whose weights add up to 1. None: every record is a person of its own.
+        **fit_params : dict
+            `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
+            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
+            for it by ``set_fit_request(sample_weight=True)``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or input, before anything is computed; errors about X name the
+            column. They are for the data holder and lie outside of the guarantee.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
+        """
+        sample_weight = taken_weights(fit_params)
+        column = user_ids if isinstance(user_ids, str) else None
+        if column is not None and is_by_name(self.columns) and column in self.columns:
+            raise ValueError(
+                f"columns declares {column!r}, which has the ids of persons: it is no feature. "
+                "Leave it out of columns."
+            )
+        X, user_ids = take_user_ids(X, user_ids)
+        source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
+        with staged(self) as model:
+            model._id_column = column
+            linear = model._checked_model()
+            linear._sent_from, linear._charged_as = model._sent_from, type(model).__name__
+            table: GivenTable
+            if source is None:
+                table = TableInMemory.of(model, X, y, user_ids, sample_weight)
+            else:
+                table = TableInChunks.of(model, source)
+            model._fit_linear(linear, table)
+            model._found_alarms = linear.__dict__.pop("_found_alarms", ())
+            model.model_ = linear
+        return self
+
+    def _fit_linear(self, linear: PrivateModel, table: GivenTable) -> None:
+        """Plan the features, release what their maps need, and fit the model of them."""
+        found = matched(self.columns, table.first, self.columns_left)
+        self._own_types = tuple(categories_of_frame(self.columns, found, table.first))
+        schema = {column.name: column.declaration for column in found}
+        plan = self._planned_histograms(schema, table.n_units, table.is_of_persons)
+        self._set_encoder(schema, table.n_units)
+        if plan is None:
+            table.fit(linear, table.encoded(self.encoder_))
+            self.privacy_ = self._report(linear.privacy_)
+            return
+        rest = math.sqrt(1.0 - (plan.mu / self._level.mu) ** 2)
+        mu = self._level.mu * rest
+        run = self._run()
+        budget = gaussian_budget(mu, self.delta)
+        linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
+        if self.random_state is not None:  # noise of its own
+            linear.random_state = int(run.rng.integers(2**32))
+        with table.bins(self.encoder_) as columns:
+            # all checks and warnings of the fit come before the payment
+            with Prepaid(mu, False, True, plan.neighbouring).paying(), suppress(Rehearsed):
+                table.fit(copy.copy(linear), table.blank(self.encoder_))
+            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, plan.neighbouring))))
+            counts = plan.run(columns, run).point.reshape(plan.n_features, plan.n_bins)
+        parts = parts_of(schema)
+        numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
+        maps = ColumnMaps.of(counts, plan, numbers)
+        if self.features != "auto":
+            maps = replace(maps, constant=frozenset())
+        self._set_encoder(schema, table.n_units, maps, rest)
+        with Prepaid(mu, False, False, plan.neighbouring).paying(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table.fit(linear, table.encoded(self.encoder_))
+        report = replace(linear.privacy_, epsilon=float(self.epsilon), delta=float(self.delta))
+        report = replace(report, releases=(*plan.releases, *report.releases))
+        self.privacy_ = self._report(report)
+
+    @property
+    def _level(self) -> Level:
+        return Level.of(self._budget)
+
+    def _planned_histograms(
+        self, schema: dict[Any, Declaration], n_units: int, is_of_persons: bool
+    ) -> HistogramsPlan | None:
+        """Plan what is released for maps of numbers."""
+        if self.maps is None or self.delta == 0:
+            return None
+        relation = Neighbouring(self.neighbouring)
+        return planned_histograms(
+            self._nominal(n_units),
+            sum(part.kind == "number" for part in parts_of(schema)),
+            self._level.mu,
+            relation.of_persons if is_of_persons else relation,
+        )
+
+    def _nominal(self, n_units: int) -> int:
+        """The public number of records or persons."""
+        return max(1, n_units) if self.n_public is None else self.n_public
+
+    def _set_encoder(
+        self,
+        schema: dict[Any, Declaration],
+        n_units: int,
+        maps: ColumnMaps | None = None,
+        rest: float = 1.0,
+    ) -> None:
+        """Set the plan of the features and the encoder, which is still to be fitted."""
+        self.feature_plan_ = self._planned_features(schema, n_units, maps, rest)
+        self.encoder_ = TableEncoder(
+            self.columns,
+            features=self.feature_plan_,
+            pairs=self.pairs,
+            columns_left=self.columns_left,
+            maps=maps,
+        )
+
+    def _report(self, report: PrivacyReport) -> PrivacyReport:
+        """Add the features to the report of the linear model."""
+        features = self.encoder_.row_features.to_dict()
+        caveats = tuple(
+            f"the categories of {name!r} are those of the type of the column that was fitted: they "
+            "are public only if the type was written down without the records"
+            for name in self._own_types
+        )
+        return replace(
+            report,
+            plan={**report.plan, "features": features},
+            caveats=(*report.caveats, *caveats),
+        )
+
+    def _checked_model(self) -> PrivateModel:
+        """Check the parameters and make the linear model."""
+        check_option("features", self.features, get_args(TableFeatures))
+        check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
+        if self.maps is not None:
+            check_option("maps", self.maps, ("auto",))
+        linear = self._linear_kind(data_norm=1.0)
+        given = self.get_params(deep=False)
+        shared = given.keys() & linear.get_params(deep=False).keys()
+        linear.set_params(**{name: given[name] for name in shared})
+        linear._check_parameters()
+        return linear
+
+    def _planned_features(
+        self,
+        given: dict[Any, Declaration],
+        n_units: int,
+        maps: ColumnMaps | None = None,
+        rest: float = 1.0,
+    ) -> FeaturePlan:
+        """Plan the features by public numbers and maps, for a part of mu."""
+        pairs = paired_parts(self.pairs, given)
+        if self.features != "auto":
+            return FeaturePlan.fixed(self.features)
+        n_records = self._nominal(n_units)
+        size = rest * effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
+        parts = parts_of(given) if maps is None else maps.kept(parts_of(given))
+        return plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
+
+    def _plan_of_shape(
+        self,
+        n_samples: int,
+        n_features: int,
+        n_classes: int | None,
+        n_groups: int | None,
+        n_users: int | None = None,
+    ) -> tuple[Choice, Design]:
+        """Plan a fit on a table of a shape; see :func:`skdp.inspection.plan_fit`."""
+        linear = self._checked_model()
+        given = declarations(self.columns)
+        if not given:
+            each = as_declaration(self.columns, "Each column")
+            given = {f"x{j}": each for j in range(n_features)}
+        elif len(given) != n_features and self.columns_left == "error":
+            raise ValueError(
+                f"n_features == {n_features}, but columns declares {len(given)}: it is the number "
+                "of columns of the table."
+            )
+        plan = self._planned_features(given, n_users or n_samples)
+        features = RowFeatures(parts_of(given), plan, paired_parts(self.pairs, given))
+        return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
+
+    def _of_rows(self, method: str, X: Any, return_std: bool = False) -> Any:
+        """Call a method of the linear model on the features of some rows after the other."""
+        check_is_fitted(self)
+        table = table_of(self, self._features_of(X), reset=False)
+        compute: Callable[..., Any] = getattr(self.model_, method)
+        slabs = self.encoder_._slabs(table)
+        if not return_std:
+            return np.concatenate([compute(rows) for rows in slabs])
+        parts = [compute(rows, return_std=True) for rows in slabs]
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+    @over_chunks
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._of_rows("predict", X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
