@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import InvalidTypeError, check_count, shown
 from skdp.inspection.privacy_utility import pyplot_of
 from skdp.tabular import TableEncoder
-from skdp.tabular.table_model import TabularModel
 from skdp.tabular.table_effects import TableEffects
+from skdp.tabular.table_model import TabularModel
 
 #: Effects that are drawn where none are asked for.
 _MOST = 6

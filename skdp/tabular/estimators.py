@@ -76,6 +76,11 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         All releases and their cost.
     feature_plan_ : FeaturePlan
         The blocks of features, a function of public numbers.
+    column_maps_ : dict of {str: ndarray of shape (65,)}
+        Of numbers whose histogram shows where their values are: what the ends of 64 equal bins of
+        the range are mapped to, in [-1, 1].
+    columns_dropped_ : tuple of str
+        Numbers that are visibly constant, at least for all but 2 % of the records.
     encoder_ : TableEncoder
     model_ : estimator
         The linear model of the encoded rows.
@@ -254,6 +259,11 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         All releases and their cost.
     feature_plan_ : FeaturePlan
         The blocks of features, a function of public numbers.
+    column_maps_ : dict of {str: ndarray of shape (65,)}
+        Of numbers whose histogram shows where their values are: what the ends of 64 equal bins of
+        the range are mapped to, in [-1, 1].
+    columns_dropped_ : tuple of str
+        Numbers that are visibly constant, at least for all but 2 % of the records.
     encoder_ : TableEncoder
     model_ : estimator
         The linear model of the encoded rows.

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import staged
-from skdp._model import PrivateModel
 from skdp._sources import number_of_units
 from skdp._units import person_codes, refuse_id_features
 from skdp.algorithms.statistics.columns import Columns
@@ -49,8 +48,8 @@ class GivenTable(Protocol):
     def bins(self, encoder: TableEncoder) -> AbstractContextManager[Columns]:
         """Open the bins of the numbers."""
 
-    def fit(self, linear: PrivateModel, rows: Any) -> None:
-        """Fit a model of the rows."""
+    def arguments(self, rows: Any) -> tuple[Any, ...]:
+        """Return those of the fit of a model of the rows."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,8 @@ class TableInMemory:
             _write_bins(found[rows], values, numbers)
         return nullcontext((found, self.persons))
 
-    def fit(self, linear: PrivateModel, rows: Any) -> None:
-        # not `fit`: its warnings are of this line
-        linear._fit(rows, self.y, None, (self.user_ids, self.sample_weight))
+    def arguments(self, rows: Any) -> tuple[Any, ...]:
+        return rows, self.y, None, (self.user_ids, self.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -157,8 +155,8 @@ class TableInChunks:
         with unit_columns(_Columns(), rows, None, name, **options) as (columns, _):
             yield columns
 
-    def fit(self, linear: PrivateModel, rows: Any) -> None:
-        linear._fit(rows, None)
+    def arguments(self, rows: Any) -> tuple[Any, ...]:
+        return rows, None
 
 
 class _Columns(BaseEstimator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, get_args
 
@@ -19,6 +19,7 @@ from skdp._model import PrivateModel
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
 from skdp.algorithms.core.levels import Level
+from skdp.algorithms.plan import Plan
 from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.data.collections import as_source, over_chunks
 from skdp.linear_model import DPLogisticRegression, DPRidge
@@ -45,6 +46,31 @@ from skdp.tabular.row_features import RowFeatures
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
 
+@contextmanager
+def _paid_for(mu: float, relation: Neighbouring, is_rehearsal: bool = False) -> Iterator[None]:
+    """Let a fit go on, silently, within what was paid; or stop a rehearsal where it would pay."""
+    with Prepaid(mu, False, is_rehearsal, relation).paying():
+        if is_rehearsal:
+            with suppress(Rehearsed):
+                yield
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+
+
+class MappedPlan:
+    """The plan of a linear model after histograms of the columns."""
+
+    def __init__(self, histograms: HistogramsPlan, plan: Plan) -> None:
+        self._plan = plan
+        self.releases = (*histograms.releases, *plan.releases)
+        self.event = ComposedEvent((histograms.event, plan.event))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plan, name)
+
+
 class TabularModel(PrivateEstimator):
     """Base of private models of tables; not for direct use."""
 
@@ -54,6 +80,8 @@ class TabularModel(PrivateEstimator):
     pairs: Any
     columns_left: ColumnsLeft
     maps: str | None
+    column_maps_: dict[str, np.ndarray]
+    columns_dropped_: tuple[str, ...]
     n_public: int | None
     weight_bound: float | None
     #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
@@ -116,47 +144,56 @@ class TabularModel(PrivateEstimator):
                 table = TableInMemory.of(model, X, y, user_ids, sample_weight)
             else:
                 table = TableInChunks.of(model, source)
-            model._fit_linear(linear, table)
+            for each, arguments, context in model._stages(linear, table):
+                with context:  # not `fit`: its warnings are of this line
+                    each._fit(*arguments)
+            model.privacy_ = model._report(linear.privacy_)
             model._found_alarms = linear.__dict__.pop("_found_alarms", ())
             model.model_ = linear
         return self
 
-    def _fit_linear(self, linear: PrivateModel, table: GivenTable) -> None:
-        """Plan the features, release what their maps need, and fit the model of them."""
+    def _stages(
+        self, linear: PrivateModel, table: GivenTable
+    ) -> Iterator[tuple[PrivateModel, Any, AbstractContextManager[None]]]:
+        """Plan the features, release what their maps need, and yield models that are to be fitted.
+
+        Before histograms are paid for comes a copy that stops where it would pay: its checks and
+        its warnings are those of the fit.
+        """
         found = matched(self.columns, table.first, self.columns_left)
         self._own_types = tuple(categories_of_frame(self.columns, found, table.first))
         schema = {column.name: column.declaration for column in found}
         plan = self._planned_histograms(schema, table.n_units, table.is_of_persons)
         self._set_encoder(schema, table.n_units)
+        self._histograms = () if plan is None else plan.releases
+        self.column_maps_, self.columns_dropped_ = {}, ()
         if plan is None:
-            table.fit(linear, table.encoded(self.encoder_))
-            self.privacy_ = self._report(linear.privacy_)
+            yield linear, table.arguments(table.encoded(self.encoder_)), nullcontext()
             return
-        rest = math.sqrt(1.0 - (plan.mu / self._level.mu) ** 2)
-        mu = self._level.mu * rest
-        run = self._run()
-        budget = gaussian_budget(mu, self.delta)
-        linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
+        run, mu, relation = self._run(), self._leave(linear, plan), plan.neighbouring
         if self.random_state is not None:  # noise of its own
             linear.random_state = int(run.rng.integers(2**32))
         with table.bins(self.encoder_) as columns:
-            # all checks and warnings of the fit come before the payment
-            with Prepaid(mu, False, True, plan.neighbouring).paying(), suppress(Rehearsed):
-                table.fit(copy.copy(linear), table.blank(self.encoder_))
-            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, plan.neighbouring))))
+            blank = table.arguments(table.blank(self.encoder_))
+            yield copy.copy(linear), blank, _paid_for(mu, relation, is_rehearsal=True)
+            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation))))
             counts = plan.run(columns, run).point.reshape(plan.n_features, plan.n_bins)
         parts = parts_of(schema)
         numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
         maps = ColumnMaps.of(counts, plan, numbers)
         if self.features != "auto":
             maps = replace(maps, constant=frozenset())
-        self._set_encoder(schema, table.n_units, maps, rest)
-        with Prepaid(mu, False, False, plan.neighbouring).paying(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table.fit(linear, table.encoded(self.encoder_))
-        report = replace(linear.privacy_, epsilon=float(self.epsilon), delta=float(self.delta))
-        report = replace(report, releases=(*plan.releases, *report.releases))
-        self.privacy_ = self._report(report)
+        self.column_maps_ = {parts[k].name: each for k, each in maps.values.items()}
+        self.columns_dropped_ = tuple(parts[k].name for k in sorted(maps.constant))
+        self._set_encoder(schema, table.n_units, maps)
+        yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
+
+    def _leave(self, linear: PrivateModel, plan: HistogramsPlan) -> float:
+        """Set the budget of the linear model to what histograms leave; return its mu."""
+        mu = math.sqrt(self._level.mu**2 - plan.mu**2)
+        budget = gaussian_budget(mu, self.delta)
+        linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
+        return mu
 
     @property
     def _level(self) -> Level:
@@ -185,10 +222,9 @@ class TabularModel(PrivateEstimator):
         schema: dict[Any, Declaration],
         n_units: int,
         maps: ColumnMaps | None = None,
-        rest: float = 1.0,
     ) -> None:
         """Set the plan of the features and the encoder, which is still to be fitted."""
-        self.feature_plan_ = self._planned_features(schema, n_units, maps, rest)
+        self.feature_plan_ = self._planned_features(schema, n_units, maps)
         self.encoder_ = TableEncoder(
             self.columns,
             features=self.feature_plan_,
@@ -207,6 +243,9 @@ class TabularModel(PrivateEstimator):
         )
         return replace(
             report,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            releases=(*self._histograms, *report.releases),
             plan={**report.plan, "features": features},
             caveats=(*report.caveats, *caveats),
         )
@@ -229,14 +268,13 @@ class TabularModel(PrivateEstimator):
         given: dict[Any, Declaration],
         n_units: int,
         maps: ColumnMaps | None = None,
-        rest: float = 1.0,
     ) -> FeaturePlan:
-        """Plan the features by public numbers and maps, for a part of mu."""
+        """Plan the features by public numbers, without columns that are constant."""
         pairs = paired_parts(self.pairs, given)
         if self.features != "auto":
             return FeaturePlan.fixed(self.features)
         n_records = self._nominal(n_units)
-        size = rest * effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
+        size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
         parts = parts_of(given) if maps is None else maps.kept(parts_of(given))
         return plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
 
@@ -261,7 +299,15 @@ class TabularModel(PrivateEstimator):
             )
         plan = self._planned_features(given, n_users or n_samples)
         features = RowFeatures(parts_of(given), plan, paired_parts(self.pairs, given))
-        return linear._plan_of_shape(n_samples, features.n_features, n_classes, n_groups, n_users)
+        histograms = self._planned_histograms(given, n_users or n_samples, n_users is not None)
+        if histograms is not None:
+            self._leave(linear, histograms)
+        shape = n_samples, features.n_features, n_classes, n_groups, n_users
+        choice, design = linear._plan_of_shape(*shape)
+        if histograms is not None:
+            mapped: Any = MappedPlan(histograms, choice.plan)
+            choice = replace(choice, plan=mapped)
+        return choice, design
 
     def _of_rows(self, method: str, X: Any, return_std: bool = False) -> Any:
         """Call a method of the linear model on the features of some rows after the other."""
