@@ -144,6 +144,7 @@ def plan_of_parts(
     if is_pure:
         size, order = pure_size(size, n_records), tuple(q for q in ORDER if q in CURVES)
     n_columns = sum(part.kind != "constant" for part in parts)
+    size = min(size, float(n_records))  # what more records than noise allow for
     return plan_features(size, n_numbers, n_columns, width, n_records, order)
 
 

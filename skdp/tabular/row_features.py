@@ -134,7 +134,7 @@ class RowFeatures:
     def _names_of(self, part: Part) -> list[str]:
         if part.kind == "levels":
             return [f"{part.name}_{label}" for label in part.labels]
-        if part.kind == "text":
+        if part.kind in ("text", "constant"):
             return [f"{part.name}_{j}" for j in range(part.n_features)]
         return [part.name, *[f"{part.name}_missing"] * part.has_missing]
 

@@ -315,6 +315,12 @@ def _tabular() -> list[Case]:
                     n_classes=2, unit="person"),
         TabularCase("tabular regressor, weights", DPTabularRegressor, {"delta": 0.01},
                     unit="weight", place="chunks"),
+        TabularCase("tabular classifier, maps", DPTabularClassifier, {"delta": 0.01, "epsilon": 1e4,
+                    "features": "curves"}, n_classes=2),
+        TabularCase("tabular regressor, maps, persons", DPTabularRegressor, {"delta": 0.01,
+                    "epsilon": 1e4, **apart}, n=16, unit="person", place="chunks"),
+        TabularCase("tabular regressor, maps, weights", DPTabularRegressor, {"delta": 0.01,
+                    "epsilon": 1e4, **apart}, unit="weight"),
         TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":
                     "auto", "epsilon": 1e3}),
     ]  # fmt: skip

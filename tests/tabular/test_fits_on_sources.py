@@ -94,7 +94,7 @@ def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp
     if kind == "dask":
         request.getfixturevalue("client")
     expected, found = in_memory[target], MODELS[target]().fit(*given())
-    assert found.feature_plan_ == expected.feature_plan_ and found.feature_plan_.n_sketch
+    assert found.feature_plan_ == expected.feature_plan_ and found.column_maps_
     assert found.privacy_.to_dict() == expected.privacy_.to_dict()
     np.testing.assert_array_equal(found.model_.coef_, expected.model_.coef_)
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
