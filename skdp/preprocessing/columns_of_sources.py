@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,15 +23,22 @@ from skdp.problems.surveys import Surveyor
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitColumns(Bounding):
-    """Rows whose columns are clipped to their ranges and mapped to [-1, 1]; nothing else."""
+    """Rows whose columns are clipped to their ranges and mapped to [-1, 1].
+
+    `last`, if it is given, makes a further column in [-1, 1] of the targets.
+    """
 
     ranges: np.ndarray
+    last: Callable[[Any], np.ndarray] | None = None
     data_norm: float = 1.0
     intercept: float = 0.0
     targets: Any = None
 
     def encoded(self, chunk: Chunk) -> Encoded:
-        return self.of_persons(chunk, to_unit_interval(validate_array(chunk.X), self.ranges))
+        X = to_unit_interval(validate_array(chunk.X), self.ranges)
+        if self.last is not None:
+            X = np.column_stack([X, self.last(chunk.y)])
+        return self.of_persons(chunk, X)
 
     def records(self, encoded: Encoded) -> Any:
         return encoded.X, encoded.persons
@@ -63,7 +70,7 @@ class ColumnCheck:
 
 @contextmanager
 def unit_columns(
-    table: Any, X: Any, user_ids: Any, name: str, **options: Any
+    table: Any, X: Any, user_ids: Any, name: str, last: Any = None, **options: Any
 ) -> Iterator[tuple[Columns, tuple[int, int]]]:
     """Validate X, tell `table` its columns and their ranges, and open it.
 
@@ -76,6 +83,8 @@ def unit_columns(
         None for a source, which holds them itself.
     name : str
         Of passes, on dashboards.
+    last : callable, optional
+        Makes a further column of the targets of a source.
     **options : dict
         Of :class:`~skdp.problems.surveys.Surveyor`, for a source.
 
@@ -100,11 +109,11 @@ def unit_columns(
             opened,
             source.feature_names,
             check=ColumnCheck(),
-            has_targets=False,
+            has_targets=last is not None,
             name=name,
             **{"units": ("user_ids",), **options},
         )
-        bounding = UnitColumns(ranges=table.ranges_, persons=distinct_persons)
+        bounding = UnitColumns(ranges=table.ranges_, last=last, persons=distinct_persons)
         survey = surveyor.survey(bounding)
         if survey.n_persons is None:
             bounding = replace(bounding, persons=None)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import staged
-from skdp._sources import number_of_units
+from skdp._sources import LabelCodes, number_of_units
 from skdp._units import person_codes, refuse_id_features
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import chunk_sizes, first_rows
@@ -43,16 +43,18 @@ class GivenTable(Protocol):
         """Fit an encoder and return the features of the rows."""
 
     def blank(self, encoder: TableEncoder) -> Any:
-        """Return rows without values, of as many features."""
+        """Read all values, for errors, and return rows of as many features without any."""
 
-    def bins(self, encoder: TableEncoder) -> AbstractContextManager[Columns]:
-        """Open the bins of the numbers."""
+    def bins(
+        self, encoder: TableEncoder, labels: LabelCodes | None
+    ) -> AbstractContextManager[Columns]:
+        """Open the bins of the numbers that were read, and the labels."""
 
     def arguments(self, rows: Any) -> tuple[Any, ...]:
         """Return those of the fit of a model of the rows."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableInMemory:
     """A frame or an array, checked."""
 
@@ -92,14 +94,20 @@ class TableInMemory:
         return encoder._fit_transform_table(self.first)
 
     def blank(self, encoder: TableEncoder) -> Any:
-        return sp.csr_matrix((self.first.n_rows, encoder.row_features.n_features))
-
-    def bins(self, encoder: TableEncoder) -> AbstractContextManager[Columns]:
         encoder._fit_table(self.first)
         numbers = encoder.row_features.numbers
-        found = np.empty((self.first.n_rows, len(numbers)), dtype=np.int8)
+        self._bins = np.empty((self.first.n_rows, len(numbers)), dtype=np.int8)
         for rows, values in encoder._read(self.first, in_fit=True):
-            _write_bins(found[rows], values, numbers)
+            _write_bins(self._bins[rows], values, numbers)
+        return sp.csr_matrix((self.first.n_rows, encoder.row_features.n_features))
+
+    def bins(
+        self, encoder: TableEncoder, labels: LabelCodes | None
+    ) -> AbstractContextManager[Columns]:
+        found = self._bins
+        if labels is not None:
+            codes = np.minimum(labels(np.asarray(self.y)), N_BINS).astype(np.int8)
+            found = np.column_stack([found, codes])
         return nullcontext((found, self.persons))
 
     def arguments(self, rows: Any) -> tuple[Any, ...]:
@@ -144,14 +152,17 @@ class TableInChunks:
         return self._mapped(encoder)
 
     def blank(self, encoder: TableEncoder) -> RecordSource:
+        self._fitted(encoder)
         return self._mapped(_Blank(encoder))
 
     @contextmanager
-    def bins(self, encoder: TableEncoder) -> Iterator[Columns]:
-        self._fitted(encoder)
-        name, options = type(self.model).__name__, {"units": ("user_ids", "sample_weight")}
-        options["may_be_empty"] = self.model._may_be_empty
-        rows = self._mapped(_Bins(encoder))
+    def bins(self, encoder: TableEncoder, labels: LabelCodes | None) -> Iterator[Columns]:
+        rows, name = self._mapped(_Bins(encoder)), type(self.model).__name__
+        options = {
+            "units": ("user_ids", "sample_weight"),
+            "may_be_empty": self.model._may_be_empty,
+            "last": None if labels is None else _LabelPlaces(labels),
+        }
         with unit_columns(_Columns(), rows, None, name, **options) as (columns, _):
             yield columns
 
@@ -191,6 +202,17 @@ class _Bins:
         for rows, values in self.encoder._read(table):
             _write_bins(found[rows], values, numbers)
         return found
+
+
+@dataclass(frozen=True)
+class _LabelPlaces:
+    """Return the codes of labels as bins, in [-1, 1]."""
+
+    labels: LabelCodes
+
+    def __call__(self, y: Any) -> np.ndarray:
+        codes = np.minimum(self.labels(y), N_BINS)
+        return np.asarray(2.0 * codes / N_BINS - 1.0)
 
 
 def _write_bins(out: np.ndarray, values: Sequence[Any], numbers: Sequence[int]) -> None:

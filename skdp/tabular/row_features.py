@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
@@ -48,6 +48,8 @@ from skdp.tabular.rank_maps import ColumnMaps, mapped_positions
 #: Rows whose features are made at once: they stay in the cache. Their number is filled up to a
 #: multiple of _LANES, so that no row is computed in another way than others.
 _CHUNK, _LANES = 256, 16
+#: Directions for each record of the rarer class.
+MOST_DIRECTIONS = 0.2
 #: Rows are sparse if fewer of their features are expected not to be zero.
 _SPARSE_PART, _WORDS = 0.1, 30
 _EPS = float(np.finfo(np.float64).eps)
@@ -171,6 +173,11 @@ class RowFeatures:
             "n_paired": self.n_paired,
             "n_features": self.n_features,
         }
+
+    @property
+    def directions(self) -> float:
+        """Number of features of the variance of the linear block that count like all."""
+        return min(self.n_linear * self._norm, float(self.n_features))
 
     @property
     def is_sparse(self) -> bool:
@@ -341,6 +348,22 @@ class RowFeatures:
         factors = _factors(np.asarray(out.power(2).sum(axis=1)).ravel(), out.shape[1], dtype)
         out.data *= np.repeat(factors, np.diff(out.indptr))
         return out.astype(dtype)
+
+
+def capped_plan(
+    parts: Sequence[Part], plan: FeaturePlan, pairs: Sequence[tuple[int, int]], n_records: float
+) -> FeaturePlan:
+    """Leave out blocks while there are too many directions for the records of the rarer class."""
+    while RowFeatures(parts, plan, pairs).directions > MOST_DIRECTIONS * n_records:
+        if plan.frequencies:
+            plan = replace(plan, frequencies=plan.frequencies[:-1])
+        elif plan.n_sketch:
+            plan = replace(plan, n_sketch=0)
+        elif plan.products:
+            plan = replace(plan, products=False)
+        else:
+            break
+    return plan
 
 
 def _length(values: Sequence[Any]) -> int:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_option
 from skdp._estimator import PrivateEstimator, staged, taken_weights
 from skdp._model import PrivateModel
+from skdp._sources import LabelCodes
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
 from skdp.algorithms.core.levels import Level
@@ -41,8 +42,8 @@ from skdp.tabular.matching import (
     paired_parts,
     parts_of,
 )
-from skdp.tabular.rank_maps import ColumnMaps, planned_histograms
-from skdp.tabular.row_features import RowFeatures
+from skdp.tabular.rank_maps import ColumnMaps, planned_histograms, rarer_class
+from skdp.tabular.row_features import MOST_DIRECTIONS, RowFeatures, capped_plan
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
 
@@ -173,19 +174,24 @@ class TabularModel(PrivateEstimator):
         run, mu, relation = self._run(), self._leave(linear, plan), plan.neighbouring
         if self.random_state is not None:  # noise of its own
             linear.random_state = int(run.rng.integers(2**32))
-        with table.bins(self.encoder_) as columns:
-            blank = table.arguments(table.blank(self.encoder_))
-            yield copy.copy(linear), blank, _paid_for(mu, relation, is_rehearsal=True)
-            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation))))
-            counts = plan.run(columns, run).point.reshape(plan.n_features, plan.n_bins)
+        rehearsed = copy.copy(linear)
+        blank = table.arguments(table.blank(self.encoder_))
+        yield rehearsed, blank, _paid_for(mu, relation, is_rehearsal=True)
         parts = parts_of(schema)
         numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
+        labels = LabelCodes(rehearsed.classes_) if len(plan.scales) > len(numbers) else None
+        with table.bins(self.encoder_, labels) as columns:
+            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation))))
+            counts = plan.run(columns, run).point.reshape(-1, plan.n_bins)
         maps = ColumnMaps.of(counts, plan, numbers)
         if self.features != "auto":
             maps = replace(maps, constant=frozenset())
         self.column_maps_ = {parts[k].name: each for k, each in maps.values.items()}
         self.columns_dropped_ = tuple(parts[k].name for k in sorted(maps.constant))
-        self._set_encoder(schema, table.n_units, maps)
+        rarer = None if self._has_classes else float(plan.n_records)
+        if labels is not None:
+            rarer = rarer_class(counts[-1], len(labels.classes))
+        self._set_encoder(schema, table.n_units, maps, rarer)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
     def _leave(self, linear: PrivateModel, plan: HistogramsPlan) -> float:
@@ -194,6 +200,10 @@ class TabularModel(PrivateEstimator):
         budget = gaussian_budget(mu, self.delta)
         linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
         return mu
+
+    @property
+    def _has_classes(self) -> bool:
+        return self._linear_kind is DPLogisticRegression
 
     @property
     def _level(self) -> Level:
@@ -206,11 +216,15 @@ class TabularModel(PrivateEstimator):
         if self.maps is None or self.delta == 0:
             return None
         relation = Neighbouring(self.neighbouring)
+        n, parts = self._nominal(n_units), parts_of(schema)
+        features = RowFeatures(parts, self._planned_features(schema, n_units))
         return planned_histograms(
-            self._nominal(n_units),
-            sum(part.kind == "number" for part in parts_of(schema)),
+            n,
+            len(features.numbers),
             self._level.mu,
             relation.of_persons if is_of_persons else relation,
+            # where a class of a twentieth of the records could be too rare for the features
+            self._has_classes and features.directions > MOST_DIRECTIONS * n / 20,
         )
 
     def _nominal(self, n_units: int) -> int:
@@ -222,9 +236,10 @@ class TabularModel(PrivateEstimator):
         schema: dict[Any, Declaration],
         n_units: int,
         maps: ColumnMaps | None = None,
+        rarer: float | None = None,
     ) -> None:
         """Set the plan of the features and the encoder, which is still to be fitted."""
-        self.feature_plan_ = self._planned_features(schema, n_units, maps)
+        self.feature_plan_ = self._planned_features(schema, n_units, maps, rarer)
         self.encoder_ = TableEncoder(
             self.columns,
             features=self.feature_plan_,
@@ -268,15 +283,19 @@ class TabularModel(PrivateEstimator):
         given: dict[Any, Declaration],
         n_units: int,
         maps: ColumnMaps | None = None,
+        rarer: float | None = None,
     ) -> FeaturePlan:
-        """Plan the features by public numbers, without columns that are constant."""
+        """Plan the features by public numbers and what was released of the table."""
         pairs = paired_parts(self.pairs, given)
         if self.features != "auto":
             return FeaturePlan.fixed(self.features)
         n_records = self._nominal(n_units)
         size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
         parts = parts_of(given) if maps is None else maps.kept(parts_of(given))
-        return plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
+        plan = plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
+        if rarer is not None:
+            plan = capped_plan(parts, plan, pairs, rarer)
+        return plan
 
     def _plan_of_shape(
         self,

@@ -3,7 +3,8 @@
 A record counts in at most one bin of each column, so that its counts have the norm sqrt(d) at most,
 and so have those of a person, whose records share its weight. Under add/remove this is what the
 counts move by. Of a replaced record or person the counts before and after have no negative
-entries, so that the squares of their norms add up to at most 2 d.
+entries, so that the squares of their norms add up to at most 2 d. Where columns have scales, d is
+the sum of their squares.
 """
 
 from __future__ import annotations
@@ -52,46 +53,53 @@ class HistogramsPlan(Plan):
     ----------
     n_records : int
         Nominal number of records or of persons, for the report.
-    n_features, n_bins : int
+    scales : tuple of float
+        What counts of each column are multiplied by, powers of 2: a larger one has less noise, at
+        the cost of others.
+    n_bins : int
     mu : float
         Of the Gaussian differential privacy of the release.
     neighbouring : Neighbouring
     """
 
     n_records: int
-    n_features: int
+    scales: tuple[float, ...]
     n_bins: int
     mu: float
     neighbouring: Neighbouring
 
     def __post_init__(self) -> None:
-        check_count("n_features", self.n_features)
+        if any(math.frexp(each)[0] != 0.5 for each in self.scales):  # products are exact
+            raise ValueError(f"scales == {self.scales}, must be powers of 2.")
         check_count("n_bins", self.n_bins, 2)
         check_positive(mu=self.mu)
 
     @property
     def mechanism(self) -> AdditiveMechanism:
-        sensitivity = math.sqrt(self.neighbouring.n_changes * self.n_features)
+        squares = math.fsum(each**2 for each in self.scales)
+        sensitivity = math.sqrt(self.neighbouring.n_changes * squares)
         return GaussianMechanism(sensitivity * ROUNDING_SLACK, 1.0 / self.mu)
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise in a count."""
-        return self.mechanism.noise_scale
+    def deviations(self) -> np.ndarray:
+        """Standard deviations of the noise in the counts of each column."""
+        return self.mechanism.noise_scale / np.array(self.scales)
 
     @property
     def releases(self) -> tuple[Release, ...]:
         reference = "docs/theory/tabular.md, Lemma 3"
-        shape = self.n_features * self.n_bins, self.n_records
+        shape = len(self.scales) * self.n_bins, self.n_records
         return (
             self.mechanism.describe("histograms of columns", *shape, reference, self.neighbouring),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"n_bins": self.n_bins, "noise_in_counts": self.deviation}
+        return {"n_bins": self.n_bins, "scales": list(self.scales)}
 
     @without_warnings()
     def run(self, data: Columns, run: Run) -> Result:
         """Release the counts; the point has those of one column after the other."""
         exact = OfPersons(ColumnTotal(BinCounts(self.n_bins)), UNIT).of(data) / UNIT
-        return Result(point=self.mechanism.release(exact.ravel(), run.noise), plan=self)
+        scales = np.repeat(self.scales, self.n_bins)
+        noisy = self.mechanism.release(scales * exact.ravel(), run.noise)
+        return Result(point=noisy / scales, plan=self)

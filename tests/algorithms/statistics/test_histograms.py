@@ -18,7 +18,7 @@ def counts(codes, persons=None):
 
 def plan(relation, mu=1.0):
     return HistogramsPlan(
-        n_records=50, n_features=D, n_bins=BINS, mu=mu, neighbouring=Neighbouring(relation)
+        n_records=50, scales=(1.0,) * D, n_bins=BINS, mu=mu, neighbouring=Neighbouring(relation)
     )
 
 
