@@ -12,7 +12,8 @@ from skdp import BudgetAccountant, BudgetExceededError, DPTabularClassifier, DPT
 from skdp.inspection import plan_fit
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
-from skdp.tabular import Number, TableEncoder
+from skdp.tabular import FeaturePlan, Number, TableEncoder
+from skdp.tabular.columns import Part
 from skdp.tabular.frames import Table
 from skdp.tabular.rank_maps import (
     N_BINS,
@@ -20,8 +21,10 @@ from skdp.tabular.rank_maps import (
     mapped_positions,
     planned_histograms,
     rank_map,
+    rarer_class,
     visible_density,
 )
+from skdp.tabular.row_features import capped_plan
 from skdp.tabular.table_effects import TableEffects
 
 COUNTS = arrays(float, N_BINS, elements=st.floats(-1e4, 1e6))
@@ -211,3 +214,38 @@ def test_a_mapped_model_is_a_sum_of_effects():
     np.testing.assert_allclose(total, expected, atol=1e-10)
     again = TableEncoder(columns, features=model.feature_plan_, maps=encoder.maps).fit(X)
     np.testing.assert_array_equal(again.transform(X[:50]), encoder.transform(X[:50]))
+
+
+def test_counts_of_labels():
+    """They have less noise than others, for an eighth of it at most."""
+    relation = Neighbouring.REPLACE_ONE
+    for d, scale in ((1, 1.0), (15, 1.0), (16, 2.0), (80, 4.0)):
+        plan = planned_histograms(10**6, d, 1.0, relation, has_labels=True)
+        assert plan.scales == (*[1.0] * d, scale)
+    assert rarer_class(np.array([70.0, 30.0, 5.0]), 2) == 30.0
+    assert rarer_class(np.array([70.0, 30.0, 5.0]), 3) == 35.0
+    assert rarer_class(np.array([70.0, -3.0]), 2) == 1.0
+
+
+def test_features_are_left_out_for_a_rare_class():
+    """Frequencies go first, then the sketch and the products; the linear block stays."""
+    parts = [Part(str(j), "number") for j in range(20)]
+    plan = FeaturePlan(frequencies=(2, 3), products=True, n_sketch=40)
+    assert capped_plan(parts, plan, (), 200.0) == plan
+    assert capped_plan(parts, plan, (), 133.0).frequencies == (2,)
+    left = capped_plan(parts, plan, (), 115.0)
+    assert (left.frequencies, left.products, left.n_sketch) == ((), True, 0)
+    assert capped_plan(parts, plan, (), 10.0) == FeaturePlan()
+
+
+def test_the_rarer_class_bounds_the_features_of_a_fit():
+    """80 columns and 60 positives: as many features as columns, by counts that are released."""
+    rng = np.random.default_rng(0)
+    X, n = rng.uniform(-1, 1, (4000, 80)), 4000
+    y = np.zeros(n, dtype=int)
+    model = DPTabularClassifier(30.0, classes=[0, 1], random_state=0)
+    y[:60] = 1
+    assert model.fit(X, y).feature_plan_.frequencies == ()
+    y[:2000] = 1
+    assert model.fit(X, y).feature_plan_.frequencies
+    assert model.set_params(maps=None).fit(X, y).feature_plan_.frequencies
