@@ -23,9 +23,9 @@ N_BINS = 64
 #: Histograms are released if there are `GATE` records for each deviation of the noise in a count,
 #: at a share of at most `MOST` of the squared budget. The share pays for `AIMED`.
 GATE, AIMED, LEAST, MOST = 16.0, 50.0, 0.02, 0.1
-#: Halves of a range differ visibly by so many deviations; a half is empty if its share is below
-#: `EMPTY` by two deviations. A map is `RANK` of a rank, and a straight line over what is occupied.
-VISIBLE, EMPTY, RANK = 3.0, 0.1, 0.7
+#: Halves of a range differ visibly by so many deviations. A map is `RANK` of a rank, and a straight
+#: line over what is occupied.
+VISIBLE, RANK = 3.0, 0.7
 #: A column is constant if all but one of its bins hold at most this part of the records.
 CONSTANT = 0.02
 
@@ -148,13 +148,8 @@ def visible_density(counts: np.ndarray, deviation: float) -> np.ndarray | None:
     is_visible = abs(left - right) > VISIBLE * deviation * math.sqrt(n)
     if not is_visible and below[0] is None and below[1] is None:
         return None
-    shares = [0.5, 0.5]
-    total = left + right
-    if is_visible and total > 0.0:
-        bound = 2.0 * deviation * math.sqrt(n / 2)
-        kept = [max(half, 0.0) if half + bound >= EMPTY * total else 0.0 for half in (left, right)]
-        if sum(kept) > 0.0:
-            shares = [each / sum(kept) for each in kept]
+    kept = [max(left, 0.0), max(right, 0.0)] if is_visible else [1.0, 1.0]
+    shares = [each / sum(kept) for each in kept] if sum(kept) > 0.0 else [0.5, 0.5]
     even = np.full(n // 2, 2.0 / n)
     parts = zip(shares, below, strict=True)
     return np.concatenate([s * (even if found is None else found) for s, found in parts])

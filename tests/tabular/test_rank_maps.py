@@ -85,6 +85,8 @@ def test_bins():
 def test_the_plan_of_the_release():
     """The share pays for 50 records per deviation, between 2 and 10 %; below 16 there is none."""
     relation = Neighbouring("add_remove")
+    replaced = planned_histograms(2000, 9, 0.25, Neighbouring("replace_one"))
+    assert (replaced.mu / 0.25) ** 2 == pytest.approx(0.1)
     for n, share in ((100_000, 0.02), (2000, 0.09), (800, 0.1)):
         plan = planned_histograms(n, 9, 0.25, relation)
         assert (plan.mu / 0.25) ** 2 == pytest.approx(share)
@@ -123,6 +125,13 @@ def test_the_budget_is_spent_once_and_whole(relation):
     planned = plan_fit(model, 1500, 3)
     assert planned.releases[0].release == report.releases[0]
     assert planned.total_epsilon == pytest.approx(3.0, rel=1e-3)
+
+
+def test_the_model_has_noise_of_its_own():
+    X, y, columns = table()
+    model = regressor(columns).fit(X, y)
+    assert model.model_.random_state != model.random_state
+    assert model.model_.coef_ == pytest.approx(regressor(columns).fit(X, y).model_.coef_, abs=0)
 
 
 def test_nothing_is_drawn_or_paid_where_a_fit_fails(monkeypatch):

@@ -82,3 +82,10 @@ def test_a_scaled_column_has_less_noise_and_costs_others():
         HistogramsPlan(
             n_records=50, scales=(3.0,), n_bins=BINS, mu=1.0, neighbouring=Neighbouring.ADD_REMOVE
         )
+
+
+def test_runs_count_whole_persons():
+    codes, persons = np.zeros((60, D), dtype=np.int8), np.repeat(np.arange(3), 20)
+    noise = NoiseSource(np.random.default_rng(0).bytes)
+    found = plan("add_remove_user", 1e6).run((codes, persons), Run(noise=noise)).point
+    np.testing.assert_allclose(found.reshape(D, BINS)[:, 0], 3.0, atol=1e-3)
