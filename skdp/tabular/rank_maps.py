@@ -1,8 +1,8 @@
 """Maps of numbers by released histograms: a range that is too wide costs little.
 
 A histogram of the places of a number in its range tells where the records are. Where that is
-visible above the noise the number is replaced by a mixture of its rank and of its place among the
-values that occur; else it stays as it is. The map is a function of one record, given what was
+visible above the noise the number is replaced by a mixture of its rank and of its place in the
+range; else it stays as it is. The map is a function of one record, given what was
 released (docs/theory/tabular.md, Theorem 4).
 """
 
@@ -23,8 +23,7 @@ N_BINS = 64
 #: Histograms are released if there are `GATE` records for each deviation of the noise in a count,
 #: at a share of at most `MOST` of the squared budget. The share pays for `AIMED`.
 GATE, AIMED, LEAST, MOST = 16.0, 50.0, 0.02, 0.1
-#: Halves of a range differ visibly by so many deviations. A map is `RANK` of a rank, and a straight
-#: line over what is occupied.
+#: Halves of a range differ visibly by so many deviations. A map is `RANK` of a rank, and the place.
 VISIBLE, RANK = 3.0, 0.7
 #: A column is constant if all but one of its bins hold at most this part of the records.
 CONSTANT = 0.02
@@ -127,11 +126,8 @@ def rank_map(counts: np.ndarray, deviation: float) -> np.ndarray | None:
         return None
     ranks = np.concatenate([[0.0], np.cumsum(density)])
     ranks /= ranks[-1]
-    occupied = np.flatnonzero(density > 0.0)
-    ends = np.linspace(0.0, 1.0, len(counts) + 1)
-    low, high = ends[occupied[0]], ends[occupied[-1] + 1]
-    line = np.clip((ends - low) / (high - low), 0.0, 1.0)
-    return np.asarray(np.clip(2.0 * (RANK * ranks + (1.0 - RANK) * line) - 1.0, -1.0, 1.0))
+    places = np.linspace(0.0, 1.0, len(counts) + 1)
+    return np.asarray(np.clip(2.0 * (RANK * ranks + (1.0 - RANK) * places) - 1.0, -1.0, 1.0))
 
 
 def visible_density(counts: np.ndarray, deviation: float) -> np.ndarray | None:
