@@ -75,7 +75,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     privacy_ : PrivacyReport
         All releases and their cost.
     feature_plan_ : FeaturePlan
-        The blocks of features, a function of public numbers.
+        The blocks of features, a function of public numbers and of released histograms.
     column_maps_ : dict of {str: ndarray of shape (65,)}
         Of numbers whose histogram shows where their values are: what the ends of 64 equal bins of
         the range are mapped to, in [-1, 1].
@@ -94,7 +94,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
 
     Notes
     -----
-    The guarantee is that of the linear model: docs/theory/tabular.md, Theorem 1.
+    The guarantee is that of the linear model: docs/theory/tabular.md, Theorems 1 and 4.
 
     Examples
     --------
@@ -216,49 +216,37 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
-        Public. A dict for data frames; a list in the order of the columns, or one range for all,
-        for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
+        As of :class:`DPTabularClassifier`.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
-        "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
-        indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
+        As of :class:`DPTabularClassifier`.
     pairs : list of pairs of names, default=()
-        Columns whose products are always there, such as ``[("hour", "workingday")]``; see
-        :class:`TableEncoder`. Public.
+        As of :class:`DPTabularClassifier`.
     columns_left : {"error", "drop"}, default="error"
-        What to do with columns of X that are not declared.
+        As of :class:`DPTabularClassifier`.
     maps : {"auto"} or None, default="auto"
-        "auto": where the budget pays for it, 2 to 10 % of it are spent on histograms of the
-        numbers; ranges that are too wide and heavy tails then cost little, and columns that are
-        visibly constant are left out. None: numbers are used as they are.
+        As of :class:`DPTabularClassifier`.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed), which takes down to half the
-        noise in classifiers, and little less in regressors.
+        As of :class:`DPTabularClassifier`.
     n_public : int or None, default=None
-        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+        As of :class:`DPTabularClassifier`.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        As of :class:`DPTabularClassifier`.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        As of :class:`DPTabularClassifier`.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        As of :class:`DPTabularClassifier`.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done; a callable is called as
-        ``(name, done, planned)`` in place of it.
+        As of :class:`DPTabularClassifier`.
 
     Attributes
     ----------
     privacy_ : PrivacyReport
         All releases and their cost.
     feature_plan_ : FeaturePlan
-        The blocks of features, a function of public numbers.
+        The blocks of features, a function of public numbers and of released histograms.
     column_maps_ : dict of {str: ndarray of shape (65,)}
         Of numbers whose histogram shows where their values are: what the ends of 64 equal bins of
         the range are mapped to, in [-1, 1].
@@ -277,7 +265,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
 
     Notes
     -----
-    The guarantee is that of the linear model: docs/theory/tabular.md, Theorem 1.
+    The guarantee is that of the linear model: docs/theory/tabular.md, Theorems 1 and 4.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which features of a table a budget pays for: a function of public numbers alone."""
+"""Which features of a table a budget pays for, by public numbers (and parts that are left)."""
 
 from __future__ import annotations
 

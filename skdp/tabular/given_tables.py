@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,35 +25,6 @@ from skdp.tabular.rank_maps import N_BINS, bins_of
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
 
-class GivenTable(Protocol):
-    """What a fit asks of its table."""
-
-    @property
-    def first(self) -> Table:
-        """The columns, and some rows."""
-
-    @property
-    def n_units(self) -> int:
-        """Number of records or of persons."""
-
-    @property
-    def is_of_persons(self) -> bool: ...
-
-    def encoded(self, encoder: TableEncoder) -> Any:
-        """Fit an encoder and return the features of the rows."""
-
-    def blank(self, encoder: TableEncoder) -> Any:
-        """Read all values, for errors, and return rows of as many features without any."""
-
-    def bins(
-        self, encoder: TableEncoder, labels: LabelCodes | None
-    ) -> AbstractContextManager[Columns]:
-        """Open the bins of the numbers that were read, and the labels."""
-
-    def arguments(self, rows: Any) -> tuple[Any, ...]:
-        """Return those of the fit of a model of the rows."""
-
-
 @dataclass
 class TableInMemory:
     """A frame or an array, checked."""
@@ -63,6 +34,7 @@ class TableInMemory:
     user_ids: Any
     sample_weight: Any
     persons: np.ndarray | None
+    _bins: Any = None
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, user_ids: Any, sample_weight: Any) -> TableInMemory:
@@ -91,9 +63,11 @@ class TableInMemory:
         return self.persons is not None
 
     def encoded(self, encoder: TableEncoder) -> Any:
+        """Fit an encoder and return the features of the rows."""
         return encoder._fit_transform_table(self.first)
 
     def blank(self, encoder: TableEncoder) -> Any:
+        """Read all values, for errors, and return rows of as many features without any."""
         encoder._fit_table(self.first)
         numbers = encoder.row_features.numbers
         self._bins = np.empty((self.first.n_rows, len(numbers)), dtype=np.int8)
@@ -104,6 +78,7 @@ class TableInMemory:
     def bins(
         self, encoder: TableEncoder, labels: LabelCodes | None
     ) -> AbstractContextManager[Columns]:
+        """Open the bins of the numbers that were read, and the labels."""
         found = self._bins
         if labels is not None:
             codes = np.minimum(labels(np.asarray(self.y)), N_BINS).astype(np.int8)
@@ -111,12 +86,13 @@ class TableInMemory:
         return nullcontext((found, self.persons))
 
     def arguments(self, rows: Any) -> tuple[Any, ...]:
+        """Return those of the fit of a model of the rows."""
         return rows, self.y, None, (self.user_ids, self.sample_weight)
 
 
 @dataclass(frozen=True)
 class TableInChunks:
-    """A source whose rows are encoded where they are read."""
+    """A source whose rows are encoded where they are read, with the same methods."""
 
     source: RecordSource
     sizes: Sequence[int]

@@ -44,7 +44,7 @@ def planned_histograms(
         return None
     scales = (1.0,) * n_numbers
     if has_labels:
-        scales += (2.0 ** max(math.floor(math.log2(0.5 * math.sqrt(n_numbers))), 0),)
+        scales += (2.0 ** math.floor(math.log2(0.5 * math.sqrt(n_numbers))),)
     # counts of one column have this noise at a share of 1
     squares = math.fsum(each**2 for each in scales)
     noise = math.sqrt(neighbouring.n_changes * squares) / mu
@@ -94,7 +94,7 @@ class ColumnMaps:
         values, constant, deviation = {}, set(), float(plan.deviations[0])
         for k, found in zip(numbers, counts[: len(numbers)], strict=True):
             others = max(float(found.sum() - found.max()), 0.0)
-            if others + 2.0 * deviation * math.sqrt(N_BINS) < CONSTANT * plan.n_records:
+            if others + 2.0 * deviation * math.sqrt(N_BINS) < CONSTANT * float(found.sum()):
                 constant.add(k)
             mapped = rank_map(found[:N_BINS], deviation)
             if mapped is not None:

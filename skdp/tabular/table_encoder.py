@@ -178,6 +178,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = matched(self.columns, table, self.columns_left)
         self.schema_ = {column.name: column.declaration for column in found}
         paired_parts(self.pairs, self.schema_)
+        if self.maps is not None:
+            kinds = dict(enumerate(part.kind for part in parts_of(self.schema_)))
+            mapped = getattr(self.maps, "values", None)
+            if not isinstance(mapped, dict) or any(kinds.get(k) != "number" for k in mapped):
+                raise ValueError(
+                    "maps must be those of an encoder_ of a model that was fitted to a table with "
+                    "the same columns, or None."
+                )
 
     @over_chunks
     def transform(self, X: Any) -> Any:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, get_args
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_option
 from skdp._estimator import PrivateEstimator, staged, taken_weights
 from skdp._model import PrivateModel
+from skdp._runtime import without_warnings
 from skdp._sources import LabelCodes
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
@@ -25,6 +26,7 @@ from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.data.collections import as_source, over_chunks
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods.choice import Choice
+from skdp.privacy.budget_accountant import spend
 from skdp.privacy.charges import Prepaid, Rehearsed
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_budget
@@ -32,7 +34,7 @@ from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
 from skdp.tabular.columns import Declaration
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
-from skdp.tabular.given_tables import GivenTable, TableInChunks, TableInMemory
+from skdp.tabular.given_tables import TableInChunks, TableInMemory
 from skdp.tabular.matching import (
     as_declaration,
     categories_of_frame,
@@ -55,8 +57,7 @@ def _paid_for(mu: float, relation: Neighbouring, is_rehearsal: bool = False) -> 
             with suppress(Rehearsed):
                 yield
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with without_warnings():
             yield
 
 
@@ -69,6 +70,8 @@ class MappedPlan:
         self.event = ComposedEvent((histograms.event, plan.event))
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of a copy that is not made yet
+            raise AttributeError(name)
         return getattr(self._plan, name)
 
 
@@ -140,7 +143,7 @@ class TabularModel(PrivateEstimator):
             model._id_column = column
             linear = model._checked_model()
             linear._sent_from, linear._charged_as = model._sent_from, type(model).__name__
-            table: GivenTable
+            table: TableInMemory | TableInChunks
             if source is None:
                 table = TableInMemory.of(model, X, y, user_ids, sample_weight)
             else:
@@ -154,7 +157,7 @@ class TabularModel(PrivateEstimator):
         return self
 
     def _stages(
-        self, linear: PrivateModel, table: GivenTable
+        self, linear: PrivateModel, table: TableInMemory | TableInChunks
     ) -> Iterator[tuple[PrivateModel, Any, AbstractContextManager[None]]]:
         """Plan the features, release what their maps need, and yield models that are to be fitted.
 
@@ -173,7 +176,7 @@ class TabularModel(PrivateEstimator):
             return
         run, mu, relation = self._run(), self._leave(linear, plan), plan.neighbouring
         if self.random_state is not None:  # noise of its own
-            linear.random_state = int(run.rng.integers(2**32))
+            linear.random_state = int.from_bytes(run.rng.bytes(32), "little")
         rehearsed = copy.copy(linear)
         blank = table.arguments(table.blank(self.encoder_))
         yield rehearsed, blank, _paid_for(mu, relation, is_rehearsal=True)
@@ -181,16 +184,18 @@ class TabularModel(PrivateEstimator):
         numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
         labels = LabelCodes(rehearsed.classes_) if len(plan.scales) > len(numbers) else None
         with table.bins(self.encoder_, labels) as columns:
-            self._spend(ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation))))
+            event = ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation)))
+            label, carried = type(self).__name__, self._sent_from
+            spend(
+                event, self.accountant, label=label, carried=carried
+            )  # warned of in the rehearsal
             counts = plan.run(columns, run).point.reshape(-1, plan.n_bins)
         maps = ColumnMaps.of(counts, plan, numbers)
         if self.features != "auto":
             maps = replace(maps, constant=frozenset())
         self.column_maps_ = {parts[k].name: each for k, each in maps.values.items()}
         self.columns_dropped_ = tuple(parts[k].name for k in sorted(maps.constant))
-        rarer = None if self._has_classes else float(plan.n_records)
-        if labels is not None:
-            rarer = rarer_class(counts[-1], len(labels.classes))
+        rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
         self._set_encoder(schema, table.n_units, maps, rarer)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
@@ -200,10 +205,6 @@ class TabularModel(PrivateEstimator):
         budget = gaussian_budget(mu, self.delta)
         linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
         return mu
-
-    @property
-    def _has_classes(self) -> bool:
-        return self._linear_kind is DPLogisticRegression
 
     @property
     def _level(self) -> Level:
@@ -217,14 +218,15 @@ class TabularModel(PrivateEstimator):
             return None
         relation = Neighbouring(self.neighbouring)
         n, parts = self._nominal(n_units), parts_of(schema)
-        features = RowFeatures(parts, self._planned_features(schema, n_units))
+        pairs = paired_parts(self.pairs, schema)
+        features = RowFeatures(parts, self._planned_features(schema, n_units), pairs)
         return planned_histograms(
             n,
             len(features.numbers),
             self._level.mu,
             relation.of_persons if is_of_persons else relation,
             # where a class of a twentieth of the records could be too rare for the features
-            self._has_classes and features.directions > MOST_DIRECTIONS * n / 20,
+            is_classifier(self) and features.directions > MOST_DIRECTIONS * n / 20,
         )
 
     def _nominal(self, n_units: int) -> int:

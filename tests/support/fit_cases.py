@@ -321,6 +321,11 @@ def _tabular() -> list[Case]:
                     "epsilon": 1e4, **apart}, n=16, unit="person", place="chunks"),
         TabularCase("tabular regressor, maps, weights", DPTabularRegressor, {"delta": 0.01,
                     "epsilon": 1e4, **apart}, unit="weight"),
+        TabularCase("tabular classifier, maps of labels", DPTabularClassifier, {"delta": 0.01,
+                    "epsilon": 1e4, "features": "auto"}, n_classes=2),
+        TabularCase("tabular classifier, maps of labels, persons", DPTabularClassifier,
+                    {"delta": 0.01, "epsilon": 1e4, **apart, "features": "auto"}, n=16,
+                    n_classes=2, unit="person", place="chunks"),
         TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":
                     "auto", "epsilon": 1e3}),
     ]  # fmt: skip

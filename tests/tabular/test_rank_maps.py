@@ -1,14 +1,18 @@
 """Maps of numbers by released histograms."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
 
 from skdp import BudgetAccountant, BudgetExceededError, DPTabularClassifier, DPTabularRegressor
+from skdp.algorithms.plan import Result
+from skdp.data import ChunkSource
 from skdp.inspection import plan_fit
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -135,6 +139,24 @@ def test_the_model_has_noise_of_its_own():
     assert model.model_.coef_ == pytest.approx(regressor(columns).fit(X, y).model_.coef_, abs=0)
 
 
+def test_noise_is_secure_without_a_seed():
+    X, y, columns = table(600)
+    model = regressor(columns, 30.0).set_params(random_state=None).fit(X, y)
+    assert model.column_maps_ and model.model_.random_state is None
+    assert not any("random_state" in caveat for caveat in model.privacy_.caveats)
+    seeded = regressor(columns, 30.0).set_params(random_state=np.random.default_rng(0)).fit(X, y)
+    assert seeded.model_.random_state > 2**64
+
+
+def test_fits_in_threads_leave_filters_of_warnings():
+    X, y, columns = table(600)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(2):
+            list(pool.map(lambda _: regressor(columns, 30.0).fit(X, y), range(3)))
+    assert warnings.filters == before
+
+
 def test_nothing_is_drawn_or_paid_where_a_fit_fails(monkeypatch):
     X, y, columns = table(600)
     monkeypatch.setattr(
@@ -229,7 +251,7 @@ def test_a_mapped_model_is_a_sum_of_effects():
 def test_counts_of_labels():
     """They have less noise than others, for an eighth of it at most."""
     relation = Neighbouring.REPLACE_ONE
-    for d, scale in ((1, 1.0), (15, 1.0), (16, 2.0), (80, 4.0)):
+    for d, scale in ((1, 0.5), (4, 1.0), (15, 1.0), (16, 2.0), (80, 4.0)):
         plan = planned_histograms(10**6, d, 1.0, relation, has_labels=True)
         assert plan.scales == (*[1.0] * d, scale)
     assert rarer_class(np.array([70.0, 30.0, 5.0]), 2) == 30.0
@@ -259,3 +281,52 @@ def test_the_rarer_class_bounds_the_features_of_a_fit():
     y[:2000] = 1
     assert model.fit(X, y).feature_plan_.frequencies
     assert model.set_params(maps=None).fit(X, y).feature_plan_.frequencies
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_labels_in_chunks_are_those_in_memory(relation):
+    """The cap is the same, and follows the released counts, not the records."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 30))
+    y = np.where(np.arange(1500) % 15, "no", "yes")
+    size = 2000 if relation == "add_remove" else None
+    model = DPTabularClassifier(
+        30.0, classes=["no", "yes"], neighbouring=relation, n_public=size, random_state=0
+    ).fit(X, y)
+    source = ChunkSource(lambda k: (X[500 * k : 500 * (k + 1)], y[500 * k : 500 * (k + 1)]), 3)
+    chunked = clone(model).fit(source)
+    assert model.feature_plan_ == chunked.feature_plan_
+    assert model.privacy_.releases[0].n_records == (size or 1500)
+    np.testing.assert_array_equal(model.model_.coef_, chunked.model_.coef_)
+    switched = clone(model).fit(X, np.where(y == "no", "yes", "no"))
+    assert switched.feature_plan_.frequencies == model.feature_plan_.frequencies
+    even = clone(model).fit(X, np.where(np.arange(1500) % 2, "no", "yes"))
+    assert len(even.feature_plan_.frequencies) > len(model.feature_plan_.frequencies)
+
+
+def test_the_plan_follows_released_counts(monkeypatch):
+    """With the same releases any labels have the same features."""
+    rng = np.random.default_rng(0)
+    X, found = rng.uniform(-1, 1, (1500, 30)), []
+    counts = np.full((31, N_BINS + 1), 25.0)
+    counts[-1] = [1400.0, 100.0, *[0.0] * (N_BINS - 1)]
+    result = lambda self, data, run: Result(point=counts.ravel(), plan=self)  # noqa: E731
+    monkeypatch.setattr("skdp.algorithms.statistics.histograms.HistogramsPlan.run", result)
+    for y in (np.arange(1500) % 2, np.arange(1500) % 100 == 0):
+        model = DPTabularClassifier(30.0, classes=[0, 1], random_state=0).fit(X, y.astype(int))
+        found.append(model.feature_plan_)
+    assert found[0] == found[1] and found[0].frequencies == ()
+
+
+def test_a_nominal_number_that_is_too_large_drops_no_column():
+    X, y, columns = table(2000)
+    model = regressor(columns, 30.0, neighbouring="add_remove", n_public=20_000).fit(X, y)
+    assert set(model.columns_dropped_) <= {"x2"}
+
+
+def test_maps_of_another_table_are_refused():
+    X, y, columns = table(600)
+    maps = regressor(columns, 30.0).fit(X, y).encoder_.maps
+    for given_, wrong in ((columns[:1], maps), ([["a"], *columns[1:]], maps), (columns, "auto")):
+        with pytest.raises(ValueError, match="maps must be"):
+            TableEncoder(given_, maps=wrong).fit(X[:, : len(given_)])
