@@ -23,14 +23,13 @@ def test_a_clipped_loss_is_convex_with_the_slopes_stated(name):
         raw = LOSSES[name].derivative(margins + 0.3, targets[:, 0])
         assert np.array_equal(slopes, np.clip(raw, -slope, slope))
         numeric = np.gradient(values, margins)
-        assert numeric[1:-1] == pytest.approx(slopes[1:-1], abs=5e-3)
+        assert np.abs(numeric - slopes)[1:-1].max() <= 5e-3
         assert (np.diff(slopes) >= 0).all()
         bends = loss.second_derivative(margins, targets)
         assert ((bends > 0) <= (np.abs(raw) <= slope)).all()
         inside = np.abs(raw) <= slope
-        assert values[inside] == pytest.approx(
-            LOSSES[name].value(margins + 0.3, targets[:, 0])[inside], abs=1e-12
-        )
+        plain = LOSSES[name].value(margins + 0.3, targets[:, 0])
+        assert np.abs(values - plain)[inside].max(initial=0.0) <= 1e-12
     with pytest.raises(ValueError, match="shape"):
         loss.check_targets(np.zeros(3))
     with pytest.raises(ValueError, match="not clipped"):
@@ -105,20 +104,21 @@ def solution(rows, targets, loss, alpha):
     return minimize(objective, np.zeros(k * d), jac=True, method="BFGS", options={"gtol": 1e-12}).x
 
 
+@pytest.mark.parametrize("seed", [3, *(pytest.param(i, marks=pytest.mark.search) for i in (4, 5))])
 @pytest.mark.parametrize("name", ALL)
-def test_neighbours_move_the_solution_by_no_more_than_lemma_8(name):
-    """Rows of norms from 1e-3 to 1e3; the best of 300 pairs, and of a climb, reaches the bound."""
-    rng, best, found = np.random.default_rng(3), 0.0, None
+def test_neighbours_move_the_solution_by_no_more_than_lemma_8(name, seed):
+    """Rows of norms from 1e-3 to 1e3; the best of 60 pairs, and of a climb, reaches the bound."""
+    rng, best, found = np.random.default_rng(seed), 0.0, None
     kind, n = ALL[name], 4
 
     def moved(rows, other, labels, label, alpha, offsets, clip):
         loss = clipped(kind, offsets, clip)
         others = np.vstack([other, rows[1:]]), np.append(label, labels[1:])
         solved = solution(rows, labels, loss, alpha) - solution(*others, loss, alpha)
-        return float(np.linalg.norm(solved)) * n * alpha / (2.0 * clip)
+        return float(np.linalg.norm(solved)) * n * alpha / loss.gradient_diameter(1e3, 1.0)
 
-    for t in range(500):
-        if t < 300:
+    for t in range(100):
+        if t < 60:
             alpha, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 0)
             rows = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
             labels = rng.integers(0, SEVERAL[name].n_classes if name in SEVERAL else 2, n) * 1.0
