@@ -31,8 +31,9 @@ from skdp.preprocessing import BoundedScaler
 from skdp.privacy import BudgetAccountant
 from skdp.robust import DPMaxGroupLossClassifier
 
-N, D = 4000, 3
-SHARED = {"epsilon": 1.0, "data_norm": 1.0, "random_state": 0}
+N, D = 1000, 3
+#: An epsilon with few passes.
+SHARED = {"epsilon": 0.3, "data_norm": 1.0, "random_state": 0}
 MODELS = {
     "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
     "squares": lambda: DPRidge(target_range=(-1, 2), **SHARED),
@@ -54,7 +55,7 @@ def files(table, tmp_path):
     paths = [tmp_path / f"{k}.npy" for k in range(3)]
     for path, part in zip(paths, table, strict=True):
         np.save(path, part)
-    return ArrayRecords(*paths, chunk_rows=300)
+    return ArrayRecords(*paths, chunk_rows=75)
 
 
 def in_memory(name, table):
@@ -107,7 +108,7 @@ def test_workers_are_killed_in_passes(name, passes, own_client, table, files):
 def test_collections(name, kind, client, table):
     """Partitions of unequal lengths, in the current client."""
     X, y, groups = table
-    sizes = (1000, 1, 2000, N - 3001)
+    sizes = (250, 1, 500, N - 751)
     if kind == "arrays":
         parts = [da.from_array(part, chunks=(sizes,)) for part in (y, groups)]
         parts.insert(0, da.from_array(X, chunks=(sizes, (2, 1))))
@@ -125,7 +126,7 @@ def test_collections(name, kind, client, table):
 def test_persons_of_partitions(client, table):
     """A sorted index keeps the records of a person in one partition."""
     X, y, _ = table
-    ids = np.sort(np.random.default_rng(1).integers(0, 1500, N))
+    ids = np.sort(np.random.default_rng(1).integers(0, 400, N))
     frame = pd.DataFrame(X, columns=list("abc")).assign(user=ids, y=y, w=np.linspace(0, 1, N))
     whole = dd.from_pandas(frame.set_index("user"), npartitions=3).reset_index().persist()
     weights = {"user_ids": "user", "sample_weight": whole["w"]}
@@ -228,7 +229,7 @@ def test_files_that_vanish_end_a_fit(client, files, tmp_path):
 def test_pipelines_and_predictions_of_persisted_collections(client, table):
     """With an empty partition; nobody else holds the collections."""
     X, y, _ = table
-    chunks = (1000, 0, N - 1000)
+    chunks = (250, 0, N - 250)
 
     def persisted():
         given = da.from_array(X, chunks=(chunks, (2, 1))), da.from_array(y, chunks=(chunks,))
@@ -258,6 +259,6 @@ def test_two_fits_at_once(client, table, files):
 
 
 def test_a_shuffle_that_is_run_again_ends_a_fit(client, table):
-    X = da.from_array(table[0], chunks=1000).map_blocks(in_another_order, dtype=float)
+    X = da.from_array(table[0], chunks=250).map_blocks(in_another_order, dtype=float)
     with pytest.raises(RecordsChangedError, match="a shuffle that is computed again"):
-        MODELS["logistic"]().fit(X, da.from_array(table[1], chunks=1000))
+        MODELS["logistic"]().fit(X, da.from_array(table[1], chunks=250))
