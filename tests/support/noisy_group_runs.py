@@ -61,7 +61,7 @@ def data_of(loss, seed, is_plain=False, n=100):
 def records_of(X, y, groups, kind="dense", intercept=0.1):
     make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
     records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
-    records.block_size = 8  # many parts of blocks
+    records.block_size = 25  # several parts of blocks
     return records
 
 

@@ -53,6 +53,7 @@ FITS = [
 every_fit = pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
 
 
+@pytest.mark.mostly("slow", 14)  # each case with one relation
 @RELATIONS
 @every_fit
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
