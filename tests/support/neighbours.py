@@ -111,14 +111,13 @@ def _numbers():
         "missing": (np.nan, 0.5), "zeros": (0.0, 0.0), "ones": (1.0, 1.0), "huge": (1e9, -1e9),
         "enormous": (1e300, -1e300), "negative": (-0.5, -2.0), "infinite": (np.inf, 0.5),
     }  # fmt: skip
+    tables = {"array": _NUMBERS, "frame": _frame(_NUMBERS)}
+    for kind in (sp.csr_matrix, sp.csc_array):
+        tables[kind.__name__] = kind(np.where(_NUMBERS > 0.5, _NUMBERS, 0.0))
+        tables[f"full {kind.__name__}"] = kind(_NUMBERS)
     for name, record in records.items():
-        yield name, _NUMBERS, _with(_NUMBERS, record)
-        yield f"{name}, frame", _frame(_NUMBERS), _with(_frame(_NUMBERS), record)
-        for kind in (sp.csr_matrix, sp.csc_array):
-            sparse = kind(np.where(_NUMBERS > 0.5, _NUMBERS, 0.0))
-            yield f"{name}, {kind.__name__}", sparse, _with(sparse, record)
-            full = kind(_NUMBERS)
-            yield f"{name}, full {kind.__name__}", full, _with(full, record)
+        for kind, table in tables.items():
+            yield f"{name}, {kind}", table, _with(table, record)
     whole, record = _frame(_CODES), (77, 2)
     yield "unknown", whole, _with(whole, record)
     yield "whole to fraction", whole, _with(whole, (0.5, 2))
@@ -200,17 +199,22 @@ PAIRS |= {
 
 def differences(part, kind):
     """Names of neighbours that fits of a part tell apart, with what differs first."""
-    found = []
+    found, known = [], {}
     del _FITTED[:]
     for name, first, second in PAIRS[kind]():
-        difference = _difference(part, name, first, second, kind)
+        difference = _difference(part, name, first, second, kind, known)
         found += [] if difference is None else [f"{name}: {difference}"]
     return found if _FITTED else ["no fit succeeds"]
 
 
-def _difference(part, name, first, second, kind):
+def _difference(part, name, first, second, kind, known):
+    """Compare the fits of a pair; `known` keeps those of first tables, which are often the same."""
     inputs = [each if isinstance(each, tuple) else (each,) for each in (first, second)]
-    (one, rows, is_error), (other, others, is_other) = (_fit(part, *each) for each in inputs)
+    key = tuple(map(id, inputs[0]))
+    if key not in known:
+        known[key] = inputs[0], _fit(part, *inputs[0])  # with the tables: no other has their ids
+    one, rows, is_error = known[key][1]
+    other, others, is_other = _fit(part, *inputs[1])
     valid = [_is_valid(each[0], kind) and _is_declared(part, *each[1:2]) for each in inputs]
     if (is_error and not valid[0]) or (is_other and not valid[1]):
         return None  # refused, as by a private model
