@@ -34,7 +34,7 @@ from skdp.solvers import SklearnSolver
 from skdp.synthetic import DPSyntheticData
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-N, ROWS, CHUNKS = 1200, 200, 6
+N, ROWS, CHUNKS = 300, 50, 6
 SECRET = 0.123456789
 MODELS = {
     "logistic": lambda **more: DPLogisticRegression(
@@ -263,7 +263,7 @@ def source_of(*chunks, **options):
 
 
 X, Y, G = table()
-FIRST, SECOND = slice(0, 600), slice(600, N)
+FIRST, SECOND = slice(0, N // 2), slice(N // 2, N)
 
 
 def with_secret(X):
@@ -287,11 +287,11 @@ wrong[5, 2], wrong[6, 0] = np.nan, SECRET
 INVALID = {
     "NaN": (second(X=wrong), r"chunk 1: .*Column 2 contains NaN"),
     "infinite": (second(X=np.where(np.isnan(wrong), np.inf, wrong)), "chunk 1: .*infinity"),
-    "text": (second(X=np.full((600, 3), f"v{SECRET}", dtype=object)), "chunk 1: .*numeric"),
-    "unknown label": (second(y=np.r_[Y[601:], 7]), "chunk 1: y contains labels"),
-    "fractional label": (second(y=np.r_[Y[601:], SECRET]), "chunk 1: y contains labels"),
-    "missing label": (second(y=np.r_[Y[601:], np.nan]), "chunk 1: Input y contains NaN"),
-    "ragged": (second(y=Y[601:]), "chunk 1: 600 rows, but 599 targets"),
+    "text": (second(X=np.full((N // 2, 3), f"v{SECRET}", dtype=object)), "chunk 1: .*numeric"),
+    "unknown label": (second(y=np.r_[Y[N // 2 + 1 :], 7]), "chunk 1: y contains labels"),
+    "fractional label": (second(y=np.r_[Y[N // 2 + 1 :], SECRET]), "chunk 1: y contains labels"),
+    "missing label": (second(y=np.r_[Y[N // 2 + 1 :], np.nan]), "chunk 1: Input y contains NaN"),
+    "ragged": (second(y=Y[N // 2 + 1 :]), f"chunk 1: {N // 2} rows, but {N // 2 - 1} targets"),
     "width": (second(X=X[SECOND, :2]), "chunk 1 has 2 features, the ones before have 3"),
     "kind": (second(X=sp.csr_array(X[SECOND])), "chunk 1 is CSR, the ones before are dense"),
     "precision": (second(X=X[SECOND].astype(np.float32)), "chunk 1 has numbers of another"),
@@ -301,7 +301,7 @@ INVALID = {
         source_of((frame(X[FIRST]), Y[FIRST]), (frame(X[SECOND], "acb"), Y[SECOND])),
         "chunk 1 has other names",
     ),
-    "sizes": (source_of((X, Y), chunk_sizes=[N + 1]), "chunk 0 has 1200 rows"),
+    "sizes": (source_of((X, Y), chunk_sizes=[N + 1]), f"chunk 0 has {N} rows"),
 }
 
 
@@ -320,8 +320,8 @@ def test_invalid_records_are_refused_before_the_payment(name):
     ("groups", "names", "message"),
     [
         (None, [0, 1], "chunk 1: the source has no groups"),
-        (np.r_[G[601:], 7], [0, 1], "chunk 1: groups contains labels"),
-        (np.r_[G[601:].astype(float), np.nan], [0, 1], "chunk 1: groups contains missing"),
+        (np.r_[G[N // 2 + 1 :], 7], [0, 1], "chunk 1: groups contains labels"),
+        (np.r_[G[N // 2 + 1 :].astype(float), np.nan], [0, 1], "chunk 1: groups contains missing"),
     ],
 )
 def test_invalid_groups(groups, names, message):
