@@ -121,7 +121,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         features: TableFeatures = "auto",
         pairs: Any = (),
         columns_left: ColumnsLeft = "error",
-        maps: str | None = "auto",
+        maps: Any = "auto",
         classes: Any = None,
         class_weight: Any = None,
         neighbouring: Relation = "replace_one",
@@ -216,30 +216,42 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
-        As of :class:`DPTabularClassifier`.
+        Public. A dict for data frames; a list in the order of the columns, or one range for all,
+        for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
-        As of :class:`DPTabularClassifier`.
+        "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
+        indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
     pairs : list of pairs of names, default=()
-        As of :class:`DPTabularClassifier`.
+        Columns whose products are always there, such as ``[("hour", "workingday")]``; see
+        :class:`TableEncoder`. Public.
     columns_left : {"error", "drop"}, default="error"
-        As of :class:`DPTabularClassifier`.
+        What to do with columns of X that are not declared.
     maps : {"auto"} or None, default="auto"
-        As of :class:`DPTabularClassifier`.
+        "auto": where the budget pays for it, 2 to 10 % of it are spent on histograms of the
+        numbers; ranges that are too wide and heavy tails then cost little, and columns that are
+        visibly constant are left out. None: numbers are used as they are.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        As of :class:`DPTabularClassifier`.
+        Neighbouring data sets differ in one record replaced (their size is public), or in one
+        record added or removed (`n_public` is then the size assumed), which takes down to half the
+        noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
-        As of :class:`DPTabularClassifier`.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        As of :class:`DPTabularClassifier`.
+        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
+        the less noise. None: 1, with a warning if weights are given.
     accountant : BudgetAccountant or None, default=None
-        As of :class:`DPTabularClassifier`.
+        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
+        :class:`skdp.BudgetAccountant`.
     random_state : int, RandomState, Generator or None, default=None
-        As of :class:`DPTabularClassifier`.
+        None draws noise from the operating system's secure generator. Anything else is for tests:
+        who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        As of :class:`DPTabularClassifier`.
+        1 prints how many of the planned steps are done; a callable is called as
+        ``(name, done, planned)`` in place of it.
 
     Attributes
     ----------
@@ -290,7 +302,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         features: TableFeatures = "auto",
         pairs: Any = (),
         columns_left: ColumnsLeft = "error",
-        maps: str | None = "auto",
+        maps: Any = "auto",
         target_range: tuple[float, float] | None = None,
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,

@@ -153,23 +153,34 @@ class _Columns(BaseEstimator):
 
 
 @dataclass(frozen=True)
-class _Blank:
-    """Read the rows of a chunk, for errors, and return as many without values."""
+class _Reader:
+    """What a source asks of a transformer."""
 
     encoder: TableEncoder
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.encoder.feature_names_in_
+
+
+class _Blank(_Reader):
+    """Read the rows of a chunk, for errors, and return as many without values."""
+
+    def get_feature_names_out(self) -> range:
+        return range(self.encoder.row_features.n_features)
 
     def transform(self, X: Any) -> Any:
         table = table_of(self.encoder, X, reset=False)
         for _ in self.encoder._read(table):
             pass
-        return sp.csr_matrix((table.n_rows, self.encoder.row_features.n_features))
+        return np.zeros((table.n_rows, self.encoder.row_features.n_features), np.float32)
 
 
-@dataclass(frozen=True)
-class _Bins:
+class _Bins(_Reader):
     """Return the bins of the numbers of a chunk."""
 
-    encoder: TableEncoder
+    def get_feature_names_out(self) -> list[int]:
+        return self.encoder.row_features.numbers
 
     def transform(self, X: Any) -> np.ndarray:
         table = table_of(self.encoder, X, reset=False)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
-from skdp.algorithms.core.fit import CorePlan, plan_core_of
+from skdp.algorithms.core.fit import CorePlan, Told, plan_core_of
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.plan import is_covered
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
@@ -54,11 +54,13 @@ class ShrinkagePlan(CorePlan):
     def run(self, data: Records, run: Run) -> TunedResult:
         with without_warnings(), spare_processors(data.is_sparse and data.in_memory):
             rows, found = self.prepare(data, run.noise)
-            weights, d, k = self.stepped(rows, found, run), len(rows.shift), self.loss.n_outputs
+            told: list[Told] = []
+            weights = self.stepped(rows, found, run, kept=told)
+            d, k = len(rows.shift), self.loss.n_outputs
             groups = np.array(self.penalties.groups)
             signal, parts = self._parts(weights[:, :d], k * found.steps.variance)
             weights, size, theta = self.sized(rows, found, weights, run)
-            of_steps = self.step_noise(rows, found, weights, size)
+            of_steps = self.step_noise(rows, found, weights, size, told)
             weights[:, :d] *= parts[groups]
             theta, base, _ = self.corrected(rows, found, weights, theta, run)
             done = replace(self, found=replace(found, size=size, theta=theta))
@@ -99,10 +101,13 @@ def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
         return noise
     size = math.sqrt(float((factors**2).mean()))
     margins = noise.margins
+    functions, variances = noise.directions[:, : len(factors)] * factors, noise.variances
+    if not len(functions):
+        functions, variances = np.diag(factors), np.repeat(noise.plain[:, None], len(factors), 1)
     return replace(
         noise,
-        directions=np.column_stack([np.eye(len(factors)), -noise.center]),
-        variances=noise.plain[:, None] * factors**2,
+        directions=np.column_stack([functions, -functions @ noise.center]),
+        variances=variances,
         plain=np.zeros(len(noise.plain)),
         margins=MarginNoise(
             coef=size * margins.coef,

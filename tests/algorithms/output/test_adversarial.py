@@ -338,7 +338,9 @@ def test_release_and_plan(budget):
         "x",
         "y",
         "path",
+        "transcript",
     }
+    assert result.transcript is None
     assert result.x is result.point and result.y is None and not result.path
     assert release(regression(seed=50).problem, budget, accuracy_fraction=0.02).plan == plan
 

@@ -188,7 +188,7 @@ def test_nothing_of_the_solver_is_kept():
     result = saddle_output_perturbation(problem_of(), BUDGET, run=Run(solver))
     assert not hasattr(solver, "seen")
     assert {field.name for field in dataclasses.fields(result)} == {
-        "point", "plan", "x", "y", "path", "noise",
+        "point", "plan", "x", "y", "path", "noise", "transcript",
     }  # fmt: skip
     with pytest.raises(ValueError, match="solver"):
         saddle_output_perturbation(problem_of(), BUDGET, run=Run("newton"))
