@@ -116,7 +116,7 @@ def scored(
 
 
 def splines(dataset: Dataset) -> Any:
-    """The recipe of docs/guide/splines.md: every column has the same share of a unit row."""
+    """The recipe of docs/guide/special_models.md: every column has the same share of a unit row."""
     numbers = list(range(dataset.n_numbers))
     columns = ColumnTransformer(
         [("splines", BoundedSplineTransformer((-1, 1), 5), numbers)],

@@ -460,7 +460,7 @@ class MirrorDescent(Entrywise):
     On dense rows of which many matter it is far below the default, and with the variant
     "bias_reduced" below a constant; it warns where draws are mostly random. Vertices of the ball
     are drawn privately, and their mean is the model. For smooth losses of rows whose entries are
-    bounded (docs/guide/many_features.md); X has no `data_norm`.
+    bounded (docs/guide/special_models.md); X has no `data_norm`.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.synthetic import DPSyntheticData
 from skdp.tabular import DPTabularClassifier, DPTabularRegressor
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "meta.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "plan.md"
 N = 60
 rng = np.random.default_rng(0)
 X, Y, W = rng.uniform(-0.5, 0.5, (N, 2)), np.arange(N) % 2, rng.uniform(0.1, 1.0, N)
