@@ -34,6 +34,7 @@ ADDITIVE = [
     and not case.draws_vertices
     and not any(mode in name for mode in ("histogram", "look", "network", "solved", "one group"))
     and not any(mode in name for mode in ("gradient", "classifier, output", "regressor, output"))
+    and "intervals" not in case.parameters
 ]
 
 

@@ -81,6 +81,8 @@ def in_situation(name, situation):
     changed = {key: value for key, value in SITUATIONS[situation].items() if key in known}
     if situation == "a large delta" and not estimator.delta > 0:
         return None
+    if situation in ("mostly noise", "extreme numbers") and getattr(estimator, "intervals", False):
+        return None  # second moments would be hidden
     if "data_norm" in changed and estimator.data_norm is None:
         del changed["data_norm"]  # it has a bound on the entries
         if situation == "nothing declared":
