@@ -45,8 +45,6 @@ class DPLinearModel(PrivateModel):
     n_public: int | None
     method: Any
     solver: Any
-    #: A parameter of some.
-    intervals: Any = False
     #: The methods by name; "auto" takes the first that leads.
     _methods: Mapping[str, Any] = METHODS
     #: Of the coefficients of the last fit.
@@ -170,7 +168,7 @@ class DPLinearModel(PrivateModel):
         """Choose the method and its plan, for records in memory or in chunks."""
         # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self._solver, str) or is_copyable(resolve_solver(self._solver))
-        choice = choose(
+        return choose(
             self._methods,
             self.method,
             self._objective(design, risk),
@@ -180,11 +178,6 @@ class DPLinearModel(PrivateModel):
             in_memory=in_memory,
             is_slack=design.is_slack,
         )
-        return self._for_intervals(choice, design) if self.intervals else choice
-
-    def _for_intervals(self, choice: Choice, design: Design) -> Choice:
-        """Let a plan release what intervals need, or refuse it."""
-        raise NotImplementedError
 
     def _warn_of_solver(self) -> None:
         """Warn of a solver that keeps what it computed from the records."""

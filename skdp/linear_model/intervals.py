@@ -15,7 +15,9 @@ from skdp.algorithms.core.fit import CorePlan, least_records_of_intervals, plan_
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
-from skdp.problems import Design
+from skdp.problems import Design, EmpiricalRisk
+
+_NOT_COVERED = "intervals=True does not cover {}: set intervals=False, or leave that out."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,7 @@ class CoefficientIntervals:
 class CoefficientIntervalsMixin(DPLinearModel):
     """Linear models with confidence intervals of their coefficients; not for direct use."""
 
+    intervals: bool
     classes_: Any
 
     def coef_interval(self, level: float = 0.95) -> CoefficientIntervals:
@@ -146,18 +149,20 @@ class CoefficientIntervalsMixin(DPLinearModel):
     def _refuse(self, *given: str) -> None:
         """Refuse what intervals are not proven and measured for."""
         if given:
-            raise ValueError(
-                f"intervals=True does not cover {', '.join(given)}: set intervals=False, or leave "
-                "that out."
-            )
+            raise ValueError(_NOT_COVERED.format(", ".join(given)))
 
-    def _for_intervals(self, choice: Choice, design: Design) -> Choice:
+    def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
+        choice = super()._chosen(design, risk, in_memory)
+        if not self.intervals:
+            return choice
         self._refuse(
             *["user_ids"] * design.of_persons,
             *["sample_weight"] * (design.is_slack and not design.of_persons),
-            *[f"method={choice.method!r}"] * (not isinstance(choice.plan, CorePlan)),
         )
-        plan = plan_intervals(choice.plan)  # type: ignore[arg-type]
+        plan = choice.plan
+        if not isinstance(plan, CorePlan):
+            raise ValueError(_NOT_COVERED.format(f"method={choice.method!r}"))
+        plan = plan_intervals(plan)
         if plan.moments is None:
             least = least_records_of_intervals(plan)
             raise ValueError(

@@ -63,7 +63,7 @@ class ColumnCheck:
 
     def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
         table = BaseEstimator()
-        validate_records(table, chunk.X)
+        validate_records(table, chunk.X, ensure_min_samples=0)
         names = getattr(table, "feature_names_in_", None)
         return table.n_features_in_, None if names is None else tuple(names.tolist())
 

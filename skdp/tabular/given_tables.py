@@ -109,8 +109,9 @@ class TableInChunks:
 
     @property
     def is_of_persons(self) -> bool:
-        first = next((k for k, size in enumerate(self.sizes) if size), None)
-        return first is not None and self.source.read(first).user_ids is not None
+        # of no records, too: whether there are any is private under add/remove
+        first = next((k for k, size in enumerate(self.sizes) if size), 0)
+        return self.source.read(first).user_ids is not None
 
     def _fitted(self, encoder: TableEncoder) -> None:
         least = int(not self.model._may_be_empty)

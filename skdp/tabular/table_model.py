@@ -185,10 +185,8 @@ class TabularModel(PrivateEstimator):
         labels = LabelCodes(rehearsed.classes_) if len(plan.scales) > len(numbers) else None
         with table.bins(self.encoder_, labels) as columns:
             event = ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation)))
-            label, carried = type(self).__name__, self._sent_from
-            spend(
-                event, self.accountant, label=label, carried=carried
-            )  # warned of in the rehearsal
+            name = type(self).__name__  # not `_spend`: the rehearsal has warned
+            spend(event, self.accountant, label=name, carried=self._sent_from)
             counts = plan.run(columns, run).point.reshape(-1, plan.n_bins)
         maps = ColumnMaps.of(counts, plan, numbers)
         if self.features != "auto":

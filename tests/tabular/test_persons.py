@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skdp import BudgetAccountant, DPTabularClassifier, DPTabularRegressor
 from skdp.data import ChunkSource
+from skdp.data.sources import Chunk
 
 rng = np.random.default_rng(0)
 N = 600
@@ -109,3 +110,23 @@ def test_costs_that_are_refused():
             with pytest.raises(ValueError, match=message):
                 classifier(class_weight=wrong).fit(FRAME, Y)
     assert not accountant.entries
+
+
+@pytest.mark.parametrize("unit", ["record", "user"])
+def test_no_unit_in_a_source_has_the_releases_of_one(unit):
+    """Whether there are any is private: the same relation, and no error."""
+
+    def source(n):
+        X, y = np.full((n, 3), 0.5), np.zeros(n, dtype=int)
+        ids = np.arange(n) if unit == "user" else None
+        return ChunkSource(lambda _: Chunk(X=X, y=y, user_ids=ids), 1)
+
+    models = [
+        DPTabularClassifier(
+            5.0, classes=[0, 1], neighbouring="add_remove", n_public=5000, random_state=0
+        ).fit(source(n))
+        for n in (0, 1)
+    ]
+    first, second = (model.privacy_.releases for model in models)
+    assert first[0] == second[0] and first[0].name == "histograms of columns"
+    assert {each.event.neighbouring.unit for each in (*first, *second)} == {unit}
