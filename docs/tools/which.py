@@ -14,7 +14,7 @@ STEPS = (
      "DPMaxGroupLossClassifier, DPMaxGroupLossRegressor", "worst_group"),
     ("A table for many questions?", "DPSyntheticData", "synthetic"),
     ("May somebody change features to fool the model?",
-     "DPAdversarialClassifier, DPAdversarialRegressor", "attacks"),
+     "DPAdversarialClassifier, DPAdversarialRegressor", "special_models"),
     ("A label?", "DPLogisticRegression", "linear"),
     ("A number: its mean?", "DPRidge", "linear"),
     ("Its median, a quantile, outliers?", "DPLinearRegressor(loss=...)", "linear"),

@@ -418,9 +418,9 @@ def test_newton_copes_with_a_row_beyond_single_precision():
 
 
 def documented_solvers():
-    """Names and classes in the tables of docs/guide/solvers.md, by the order of the tables."""
+    """Names and classes in the tables of docs/develop/add_solver.md, by the order of the tables."""
     tables, rows = [], None
-    for line in (Path(__file__).parents[2] / "docs/guide/solvers.md").read_text().splitlines():
+    for line in (Path(__file__).parents[2] / "docs/develop/add_solver.md").read_text().splitlines():
         if line.startswith("| name |"):
             rows = {}
             tables.append(rows)

@@ -1,4 +1,4 @@
-"""Non-private solvers of saddle problems: docs/guide/solvers.md compares them.
+"""Non-private solvers of saddle problems: docs/develop/add_solver.md compares them.
 
 All of them work in the coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)``, in which a strong
 regulariser of one block does not spoil the condition of the other: steps ``eta / mu_x`` and
