@@ -6,7 +6,6 @@ from noisy_group_runs import (
     ADD,
     REPLACE,
     check_draws,
-    check_replay,
     design_of,
     neighbours,
     records_of,
@@ -53,7 +52,6 @@ def planned(loss, design, relation=REPLACE, epsilon=50.0, are_classes=True, **op
         (LogisticLoss(), 0.1, REPLACE),
         (LogisticLoss(), 0.45, ADD),
         (SoftmaxLoss(3), 0.1, ADD),
-        (SoftmaxLoss(3), 0.45, REPLACE),
     ],
 )
 def test_no_record_moves_a_sum_by_more_than_its_sensitivity(loss, share, relation):
@@ -72,12 +70,10 @@ def test_no_record_moves_a_sum_by_more_than_its_sensitivity(loss, share, relatio
         )
     ]
     plan = planned(loss, design_of(records, relation), relation)
+    unrelated = records_of(3.0 * X[::-1], data[1][::-1].copy(), y[::-1].copy())
     # equal classes need no weights
-    done = check_draws(plan, records, others, 50.0, is_plain=share > 0.4 and single)
+    done = check_draws(plan, records, others, unrelated, 50.0, is_plain=share > 0.4 and single)
     assert done.losses is None and "losses of the groups" not in [r.name for r in done.releases]
-    shuffled = rng.permutation(100)
-    unrelated = records_of(3.0 * X[shuffled], data[1][::-1].copy(), y[::-1].copy())
-    check_replay(plan, records, unrelated)
 
 
 def test_weights_of_classes_are_equal_where_noise_is_small():
@@ -171,19 +167,15 @@ def table(n, d, share, seed):
     ("n", "d", "share", "limit"),
     [
         (4_000, 60, 0.08, 0.8),  # 2.2 with the log odds of the rare class
-        (16_000, 60, 0.08, 0.6),
         (4_000, 5, 0.08, 0.65),
-        (1_000, 5, 0.02, 0.9),  # 20 records
-        (1_000, 60, 0.2, 0.78),  # 96 seeds have a mean of .73 and a scatter of .09
     ],
 )
-@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("solver", ["auto", "newton"])
 @pytest.mark.filterwarnings("ignore:method='auto' is 'output'")
 def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
-    """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1, ten of few records."""
+    """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
     found = []
-    for seed in range(10 if n == 1000 else 2):
+    for seed in range(2):
         X, y = table(n, d, share, seed)
         model = DPMaxGroupLossClassifier(
             data_norm=1.0, classes=[0, 1], solver=solver, random_state=seed

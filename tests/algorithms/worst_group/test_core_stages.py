@@ -43,43 +43,39 @@ from skdp.robust import DPMaxGroupLossClassifier
 # ------------------------------------------------------------------------------------------- plan
 
 
+def plan_of(loss, n, epsilon, relation=REPLACE, d=6, delta=1e-6, **options):
+    ratio = 1.0 if relation is REPLACE else 10.0
+    return planned(loss, Design(1.01, d, n, ratio, 0.1), relation, epsilon, delta, **options)
+
+
+def mu_of(releases):
+    return math.hypot(*(1.0 / release.event.noise_multiplier for release in releases))
+
+
 @RELATIONS
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)], ids=repr)
 @pytest.mark.parametrize("proportions", [None, (0.7, 0.2, 0.05, 0.05)])
-@pytest.mark.parametrize(("n", "epsilon"), [(30, 0.1), (500, 1.0), (10**5, 0.1), (10**6, 30.0)])
-def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
-    ratio = 1.0 if relation is REPLACE else 10.0
-    goal = GroupObjective(
-        EmpiricalRisk(loss),
-        Design(1.01, 10, n, ratio, 0.1),
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * 4),
-        proportions=proportions,
-    )
-    plan = plan_core_stages(goal, PrivacyBudget(epsilon, 1e-6))
-    is_plain = n == 30 or (n == 500 and relation is REPLACE)
-    assert isinstance(plan, PlainModelPlan) == is_plain
-    mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
-    assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
-    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
-    names = [release.name for release in plan.releases]
-    assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
+def test_the_releases_cost_the_budget(loss, relation, proportions):
+    for n, epsilon in ((30, 0.1), (500, 1.0), (10**5, 0.1), (10**6, 30.0)):
+        plan = plan_of(loss, n, epsilon, relation, d=10, proportions=proportions)
+        is_plain = n == 30 or (n == 500 and relation is REPLACE)
+        assert isinstance(plan, PlainModelPlan) == is_plain
+        assert mu_of(plan.releases) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
+        assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+        names = [release.name for release in plan.releases]
+        assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
 
 
 @RELATIONS
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
-@pytest.mark.parametrize(("n", "d"), [(10**4, 10), (10**5, 10), (10**7, 10), (10**6, 400)])
+@pytest.mark.parametrize(
+    ("loss", "n", "d"),
+    [(LogisticLoss(), 10**4, 10), (SoftmaxLoss(3), 10**7, 10), (LogisticLoss(), 10**6, 400)],
+)
 def test_both_models_have_the_budget(loss, n, d, relation):
     """Size and shift have the plain method's part, and the second plain model what it leaves."""
-    goal = GroupObjective(
-        EmpiricalRisk(loss),
-        Design(1.01, d, n, 1.0 if relation is REPLACE else 10.0, 0.1),
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * 4),
-    )
-    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_of(loss, n, 1.0, relation, d)
     weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
-    own = math.hypot(*(1.0 / release.event.noise_multiplier for release in plan.plain_fit))
+    own = mu_of(plan.plain_fit)
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
     assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
     if d == 400:  # the last fit has less than that part
@@ -108,13 +104,7 @@ def test_it_is_told_that_the_plain_model_is_noise(has_signal):
     ids=["noisy", "less", "one", "several"],
 )
 def test_small_groups_are_followed_where_noise_is_small(n, price):
-    goal = GroupObjective(
-        EmpiricalRisk(LogisticLoss()),
-        Design(1.01, 6, n, 1.0, 0.1),
-        neighbouring=REPLACE,
-        weights=GroupWeights((10.0,) * 4),
-    )
-    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_of(LogisticLoss(), n, 1.0)
     assert plan.spread_price == pytest.approx(price, rel=2e-3)
     assert (plan.n_looks == 1) == (n < 10**6)
 
@@ -133,14 +123,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     """(600 u)^2, (2000 u)^2 and (4000 u)^2 within their bounds, and a half of all at most."""
     mu = gaussian_mu(1.0, 1e-6)
     n = round(2.0 / (mu * u))
-    goal = GroupObjective(
-        EmpiricalRisk(LogisticLoss()),
-        Design(1.01, 6, n, 1.0, 0.1),
-        neighbouring=REPLACE,
-        weights=GroupWeights((10.0,) * 4),
-        proportions=proportions,
-    )
-    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
+    plan = plan_of(LogisticLoss(), n, 1.0, proportions=proportions)
     room = 0.5 - (sizes if proportions is None else 0.0)
     fraction = min(1.0, room / (losses + scale))
     found = [plan.losses.mu**2 * plan.n_looks, plan.scale.mu**2 * 3]
@@ -159,23 +142,14 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
 def test_the_model_keeps_a_part_of_the_budget(loss, relation):
     """All other parts are large where few features meet much noise, or steps are missing."""
     least, rest = 1.0, 0
-    sizes = product((1, 2, 3, 8, 20, 100, 1000), np.logspace(1, 8, 29), (0.05, 0.5, 3.0, 30.0))
+    sizes = product((1, 2, 8, 100, 1000), np.logspace(1, 8, 15), (0.05, 1.0, 30.0))
     for d, n, epsilon in sizes:
-        goal = GroupObjective(
-            EmpiricalRisk(loss),
-            Design(1.01, d + 1, int(n), 1.0 if relation is REPLACE else 10.0, 0.1),
-            neighbouring=relation,
-            weights=GroupWeights((10.0,) * 4),
-        )
-        plan = plan_core_stages(goal, PrivacyBudget(epsilon, 1e-6))
+        plan = plan_of(loss, int(n), epsilon, relation, d + 1)
         if isinstance(plan, PlainModelPlan):
             continue
         mu, rest = gaussian_mu(epsilon, 1e-6), rest + 1
         least = min(least, math.hypot(plan.plain.level, plan.mu_weighted) / mu)
-        if rest % 20 == 0:
-            mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
-            assert math.hypot(*mus) == pytest.approx(mu, rel=1e-9)
-    assert rest > 400
+    assert rest > 110
     assert least > math.sqrt(0.14)
 
 
@@ -218,15 +192,8 @@ def test_terms_of_the_scale_reach_their_bound(loss):
 @RELATIONS
 def test_rounding_is_that_of_lemma_5(relation):
     """At n = 1e9 it is far above the slack of 1e-9: no part of it may be left out."""
-    size = 1e9
-    design = Design(1.01, 10, int(size), 1.0 if relation is REPLACE else 10.0, 0.1)
-    goal = GroupObjective(
-        EmpiricalRisk(LogisticLoss()),
-        design,
-        neighbouring=relation,
-        weights=GroupWeights((9.0,) * 4),
-    )
-    plan = plan_core_stages(goal, PrivacyBudget(1.0, 1e-12))
+    size, design = 1e9, Design(1.01, 10, 10**9, 1.0 if relation is REPLACE else 10.0, 0.1)
+    plan = planned(LogisticLoss(), design, relation, 1.0, 1e-12)
     for sums in (plan.losses, plan.scale, plan.sizes):
         rounding = sum_rounding(design, sums.size)
         assert rounding > 1e-3
@@ -244,11 +211,8 @@ def test_rounding_is_that_of_lemma_5(relation):
     mixed = ScaleFit(
         plan.plain, rows, np.full((1, 4), 2.0), np.zeros(1), np.ones(4) / 4, np.full((1, 4), 5.0)
     )
-    factor = (
-        2.0
-        * (2.0 + 0.9)
-        * (1.0 + rows.norm_bound * (4.0 / mixed.units[0] + 10.0 / mixed.units[1])) ** 2
-    )
+    steepness = 4.0 / mixed.units[0] + 10.0 / mixed.units[1]
+    factor = 2.0 * (2.0 + 0.9) * (1.0 + rows.norm_bound * steepness) ** 2
     expected = factor * (1e-12 + 4.0 * EPS * 0.5) + 16.0 * EPS
     found = mixed.rounding(1e-12, np.array([-0.4, 0.3, 0.2]))
     assert found == pytest.approx(expected, rel=1e-12)
@@ -449,10 +413,10 @@ def test_the_worst_group_is_better_off_by_default(options):
 
 
 def test_without_noise_it_is_the_minimax_model():
-    """Its largest loss in the sample is 0.570 to 0.573 by a solver."""
-    data = conflicting(20000)
-    losses = np.array(list(fit(1e6, data).group_losses(*data).values()))
-    assert losses.max() < 0.585 and np.ptp(losses) < 0.02
+    """Its largest loss in the sample is at least 0.5577, by duality."""
+    data = conflicting(5000)
+    losses = np.array(list(fit(1e4, data).group_losses(*data).values()))
+    assert 0.5576 < losses.max() < 0.57 and np.ptp(losses) < 0.02
 
 
 def test_a_large_worst_group_leaves_the_plain_model():
