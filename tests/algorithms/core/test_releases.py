@@ -141,8 +141,6 @@ def spent(model, first, second):
 
 
 KINDS = ["replace_one", "add_remove", "weights", "persons", "persons, add_remove"]
-
-
 #: Estimators, numbers of classes and parameters.
 TASKS = {
     "squares": (DPRidge, 0, {}),
@@ -159,14 +157,13 @@ TASKS = {
 }
 
 
-@pytest.mark.mostly("search", 12)
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, task, seed):
+@pytest.mark.parametrize(
+    ("kind", "task"), [(KINDS[(i + j) % 5], task) for i, task in enumerate(TASKS) for j in (0, 2)]
+)
+def test_fits_of_neighbours_spend_no_more_than_the_budget(kind, task):
     """With equal releases all noise scales are equal, and squared moves add up to mu^2 at most."""
     estimator, n_classes, given = TASKS[task]
-    rng = np.random.default_rng([seed, list(TASKS).index(task), KINDS.index(kind)])
+    rng = np.random.default_rng([list(TASKS).index(task), KINDS.index(kind)])
     n, d = int(rng.integers(4, 40)), int(rng.integers(1, 6))
     epsilon = float(rng.choice([0.1, 1.0, 10.0, 100.0]))
     options = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "method": "gradient"}

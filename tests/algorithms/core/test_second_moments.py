@@ -16,13 +16,7 @@ from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.plan import Run
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    LogisticLoss,
-    Objective,
-    Records,
-)
+from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Objective, Records
 from skdp.problems.rounding import EPS
 
 MOMENTS = "second moments of centered rows"
