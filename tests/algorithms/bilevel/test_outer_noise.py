@@ -97,9 +97,9 @@ def test_audit_of_the_outer_noise():
     """Erratum K3: the trade-off between neighbours is the one that is paid for, no better or worse.
 
     Normal variables 1 apart are told apart by their sign with ``2 Phi(1/2) - 1``. Difference of two
-    frequencies, 2000 runs each: 5 standard errors (6e-7).
+    frequencies, 600 runs each: 5 standard errors (6e-7).
     """
-    runs = 2000
+    runs = 600
     found, apart = outer_releases(Mixed, 1e4, (30.0, 30.0, 1.0), runs)
     np.testing.assert_allclose(apart, 1.0, rtol=1e-6)
     advantage = (found[0] > 0).mean() - (found[1] > 0).mean()

@@ -14,7 +14,6 @@ from public_objectives import centering_of
 from skdp.algorithms.core import centered_rows as module
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, Records
-from skdp.problems import records as records_module
 
 
 def blocks_of(rows):
@@ -121,18 +120,3 @@ def test_parts_are_as_long_as_the_bound_on_rounding_says(dtype):
     design = Design.of(records)
     n_additions = sum_rounding(design, 1.0) / (2.0**-52 * 5000)
     assert n_additions >= longest - 1 + 15 * math.ceil(math.log(5000 / longest, 16))
-
-
-def test_a_copy_in_double_precision_changes_no_sum(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(5000, 4)).astype(np.float32)
-    y = rng.standard_normal(5000)
-
-    def sums():
-        records = Records(X, 1.0, 1.0, targets=y).in_double()
-        rows = CenteredRows(records, Centering.unknown(4, 1))
-        return rows.full_total(lambda b, norms: b.pull_back(b.targets * norms))
-
-    copied = sums()
-    monkeypatch.setattr(records_module, "_DOUBLED", 0)
-    np.testing.assert_allclose(copied, sums(), rtol=1e-9, atol=1e-9)

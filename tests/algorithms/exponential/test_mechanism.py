@@ -102,18 +102,17 @@ def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None,
     return np.array([sampling.sample(density, bound, proposal, noise) for _ in range(size)])
 
 
-@pytest.mark.mostly("audit", 1)
-@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.mostly("audit", 2)
 @pytest.mark.parametrize(
-    ("s", "alpha", "radius", "anchor", "multipliers"),
+    ("loss", "s", "alpha", "radius", "anchor", "multipliers"),
     [
-        (20.0, 0.3, 2.0, None, None),
-        (20.0, 0.3, 0.3, None, None),  # the minimiser lies on the sphere
-        (20.0, 0.3, 0.3, 0.3, [2.0]),
-        (20.0, 0.3, 1.0, None, [0.3]),
-        (10.0, 0.3, 0.6, -0.4, None),  # far from the minimiser
-        (1.0, 0.0, 1.0, 0.4, None),  # a Gaussian much wider than the ball
-        (1e-3, 0.1, 1.0, 0.0, None),
+        ("logistic", 20.0, 0.3, 2.0, None, None),
+        ("squared", 20.0, 0.3, 0.3, None, None),  # the minimiser lies on the sphere
+        ("squared_hinge", 20.0, 0.3, 0.3, 0.3, [2.0]),
+        ("logistic", 20.0, 0.3, 1.0, None, [0.3]),
+        ("squared", 10.0, 0.3, 0.6, -0.4, None),  # far from the minimiser
+        ("logistic", 1.0, 0.0, 1.0, 0.4, None),  # a Gaussian much wider than the ball
+        ("squared_hinge", 1e-3, 0.1, 1.0, 0.0, None),
     ],
 )
 def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
@@ -123,7 +122,7 @@ def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
     if anchor is None:
         problem = FiniteSumProblem(rows.with_targets(targets), phi, max(alpha, 0.01), Ball(radius))
         anchor = Newton().solve(problem, 1e-6).point[0]
-    draws = sample(rows, targets, phi, alpha, s, balls, [anchor], 3000, multipliers)[:, 0]
+    draws = sample(rows, targets, phi, alpha, s, balls, [anchor], 1500, multipliers)[:, 0]
     points, weights = grid_law(rows, targets, phi, alpha, s, balls, 20_000)
     assert p_value(draws, points[:, 0], weights) > ALARM
     other, weights = grid_law(rows, targets, phi, alpha, 2.0 * s + 2.0, balls, 20_000)
@@ -131,8 +130,9 @@ def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("loss", list(LOSSES))
-@pytest.mark.parametrize("lens", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "lens"), [("logistic", True), ("squared", False), ("squared_hinge", True)]
+)
 def test_law_in_two_dimensions(loss, lens):
     rows, targets = records(loss, d=2, shift=2.0)
     phi, s, alpha = LOSSES[loss], 30.0, 0.05
@@ -141,10 +141,10 @@ def test_law_in_two_dimensions(loss, lens):
         records=rows.with_targets(targets), loss=phi, alpha=alpha, concentration=s, balls=balls
     )
     anchor = density.near_minimiser("auto", np.random.default_rng(0))
-    draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
+    draws = sample(rows, targets, phi, alpha, s, balls, anchor, 1000)
     for ball in balls:
         assert np.linalg.norm(draws - ball.center, axis=1).max() <= ball.radius
-    points, weights = grid_law(rows, targets, phi, alpha, s, balls, 700)
+    points, weights = grid_law(rows, targets, phi, alpha, s, balls, 400)
     flat = np.full(len(points), 1.0 / len(points))
     for statistic in (
         lambda w: w @ [0.8, 0.6],
@@ -189,10 +189,9 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
         assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
 
 
-@pytest.mark.slow
 def test_projection_onto_a_lens():
     rng = np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(60):
         center = rng.standard_normal(3)
         center *= rng.uniform(0.1, 1.0) / np.linalg.norm(center)
         lens = lens_of((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5)))
@@ -235,9 +234,7 @@ def log_density(rows, targets, loss, s, grid):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize(
-    ("loss", "radius"), [("logistic", 2.0), ("squared", 1.0), ("squared", 3.0)]
-)
+@pytest.mark.parametrize(("loss", "radius"), [("logistic", 2.0), ("squared", 3.0)])
 def test_privacy_in_one_dimension(loss, radius):
     """Log ratios of neighbours by quadrature: at most epsilon, more for a doubled scale."""
     epsilon, n, phi = 1.0, 40, LOSSES[loss]
@@ -247,7 +244,7 @@ def test_privacy_in_one_dimension(loss, radius):
     rng = np.random.default_rng(0)
     worst = {1.0: 0.0, 2.0: 0.0}
     widest = 0.0
-    for trial in range(80):
+    for trial in range(30):
         # the first ones: all records pull to one end, or the other way in the neighbour
         x = rng.choice([-1.0, 1.0, 0.3], n) if trial >= 4 else np.ones(n)
         targets = rng.choice([low, 1.0], n) if trial >= 4 else np.full(n, [low, 1.0][trial % 2])
@@ -281,7 +278,7 @@ def test_oscillation_search(loss):
             disc = disc[np.linalg.norm(disc, axis=1) <= outer * (1 + 1e-12)]
             bound = _oscillation(phi, 1.0, radius, norm, outer)
             low = -1.0 if loss == "squared" else 0.0
-            for _ in range(300):
+            for _ in range(100):
                 x = circle[rng.integers(60, size=2)]
                 values = phi.value(disc @ x.T, rng.choice([low, 1.0], 2))
                 worst = max(worst, np.ptp(values[:, 0] - values[:, 1]) / bound)
@@ -298,19 +295,17 @@ def test_oscillation_against_the_published_one():
     assert _oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("alpha", [0.0, 0.2])
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize(("loss", "alpha"), [("logistic", 0.0), ("squared", 0.2)])
 def test_utility_bound(loss, alpha):
-    """Mean excess of 60 draws; by Markov's inequality and the bound's slack far below it."""
-    rows, targets = records(loss, n=2000, d=3)
+    """Mean excess of 30 draws; by Markov's inequality and the bound's slack far below it."""
+    rows, targets = records(loss, n=500, d=3)
     phi, noise = LOSSES[loss], seeded(0)
     problem = FiniteSumProblem(rows.with_targets(targets), phi, alpha or 1e-6, Ball(1.0))
     best = problem.value(Newton().solve(problem, 1e-3).point)
     arguments = (rows.with_targets(targets), phi, PrivacyBudget(0.5))
     results = [
         exponential_mechanism(*arguments, radius=1.0, alpha=alpha, run=Run(noise=noise))
-        for _ in range(60)
+        for _ in range(30)
     ]
     excess = np.mean([problem.value(result.point) for result in results]) - best
     bound = results[0].plan.bound()
@@ -318,7 +313,7 @@ def test_utility_bound(loss, alpha):
     if alpha:
         results = [
             localized_exponential(*arguments, radius=1.0, alpha=alpha, run=Run(noise=noise))
-            for _ in range(30)
+            for _ in range(10)
         ]
         excess = np.mean([problem.value(result.point) for result in results]) - best
         assert excess <= results[0].plan.bound()
@@ -345,7 +340,7 @@ def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("xi", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("xi", [0.5])
 def test_the_local_ball_holds_the_minimiser(xi):
     rows, targets = records("squared", n=500, d=2)
     phi, noise = LOSSES["squared"], seeded(0)
@@ -388,20 +383,6 @@ def test_composition():
     assert single.releases[0].noise_scale == pytest.approx(4.0 / 3.0)
     for made in (plan, single):
         json.dumps({**made.releases[0].to_dict(), **made.to_dict()})
-
-
-def test_the_local_radius_minimises_the_bound():
-    plan = localised_plan(n=5000, epsilon=2.0)
-    bound = plan.bound()
-    for xi in (0.2, 0.5, 1.0, 2.0, 5.0, 20.0):
-        other = localised_plan(n=5000, epsilon=2.0, xi=xi)
-        assert bound <= 1.02 * other.bound()
-    single = plan_exponential_mechanism(
-        LOSSES["squared"], Design(1.0, 2, 5000), PrivacyBudget(2.0), radius=1.0, alpha=0.5
-    )
-    assert bound < single.bound()  # what localisation is for
-    # the whole ball, if nothing smaller is worth it
-    assert localised_plan(n=2, epsilon=0.01).miss_probability == 0.0
 
 
 class Untouchable:
@@ -535,14 +516,6 @@ def test_corners_of_thin_lenses():
         assert abs(np.linalg.norm(point) - 1.0) <= 1e-12 * tiny + 4e-16
 
 
-def test_refusals_by_size_and_kind():
-    design = Design(1.0, 2, 100)
-    with pytest.raises(ValueError, match="one margin"):
-        plan_exponential_mechanism(SoftmaxLoss(2), design, PrivacyBudget(1.0), radius=1.0)
-    with pytest.raises(ValueError, match="rounded"):
-        plan_exponential_mechanism(LogisticLoss(), design, PrivacyBudget(1e12), radius=1.0)
-
-
 def test_the_draw_around_a_center_is_priced_for_its_norm():
     """Losses differ by more around a center that is far from 0."""
     plan = plan_localized_exponential(
@@ -610,17 +583,6 @@ def test_points_are_cut_off_towards_zero(signs, monkeypatch):
         moved = np.array(signs) * (exact - point)
         assert (moved >= 0.0).all() and (moved < plan.step).all()
         assert np.linalg.norm(point) <= 1.0
-
-
-def test_the_bound_counts_the_grid():
-    """At a large concentration the grid adds more to the objective than rounding does."""
-    loss, design = HalfSquaredLoss(1.0), Design(1.0, 1, 10**6)
-    plan = plan_exponential_mechanism(
-        loss, design, PrivacyBudget(1e5), radius=1.0, alpha=1.0, proposal_limit=np.inf
-    )
-    slope = loss.lipschitz(1.0, plan.radius) + plan.radius
-    added = plan.bound() - 1.0 / plan.concentration
-    assert added == pytest.approx(slope * plan.step) and added > 0.01 / plan.concentration
 
 
 def test_the_sampler_counts_a_person_once():

@@ -64,7 +64,7 @@ def settings_of_draws(draw):
 
 @pytest.mark.audit
 @given(settings_of_draws(), st.booleans())
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 def test_every_data_set_has_a_draw(setting, localised):
     X, intercept, targets, loss, budget, options, seed = setting
     assume(not (localised and options["alpha"] == 0.0))
@@ -94,7 +94,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("rows", list(ROWS))
-@pytest.mark.parametrize("n_features", [2, 4, 6, 9])
+@pytest.mark.parametrize("n_features", [2, 9])
 def test_least_squares_without_a_penalty(rows, n_features):
     """The proposals' precision is that of the multiplier alone; its root is hit exactly."""
     X = np.resize(ROWS[rows], (2, n_features))
@@ -106,10 +106,9 @@ def test_least_squares_without_a_penalty(rows, n_features):
     assert 0.0 < np.linalg.norm(model.coef_) <= 1.0
 
 
-@pytest.mark.parametrize("smallest", [0.0, 5e-324, 1e-310, 1e-200, 1e-20, 1.0])
-@pytest.mark.parametrize("linear", [0.0, 1e-320, 1e-155, 1.0])
-@pytest.mark.parametrize("concentration", [1e-12, 1.0, 1e11])
-@pytest.mark.parametrize("n_balls", [1, 2])
+@pytest.mark.parametrize("smallest", [0.0, 5e-324, 1e-200, 1.0])
+@pytest.mark.parametrize("linear", [0.0, 1e-155, 1.0])
+@pytest.mark.parametrize(("concentration", "n_balls"), [(1e-12, 1), (1.0, 2), (1e11, 1)])
 def test_multipliers_give_proper_gaussians(smallest, linear, concentration, n_balls):
     """Positive precisions, and proposals about as wide as the balls, or narrower."""
     eigenvalues = np.array([smallest, smallest, 1.0])
@@ -148,7 +147,7 @@ def test_another_factorisation_where_the_first_fails(monkeypatch):
     assert np.isfinite(points).all() and np.linalg.norm(points, axis=1).max() <= 1.0
 
 
-@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1.0, 1e200, 1.7e308])
+@pytest.mark.parametrize("size", [5e-324, 1e-200, 1.0, 1.7e308])
 def test_eigenvalues_of_matrices_of_any_size(size):
     with np.errstate(all="ignore"):
         eigenvalues, vectors = sampling._eigh(size * np.diag([1.0, 0.0, 0.5]))
@@ -156,8 +155,8 @@ def test_eigenvalues_of_matrices_of_any_size(size):
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(3), atol=1e-15)
 
 
-@pytest.mark.parametrize("ratio", [1e-6, 0.3, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 1.5, 3.0])
-@pytest.mark.parametrize("offset", [0.0, 5e-324, 1e-170, 1e-20, 1e-17, 1e-12, 1e-8, 0.5, 1.0])
+@pytest.mark.parametrize("ratio", [1e-6, 1.0 - 1e-12, 1.0, 3.0])
+@pytest.mark.parametrize("offset", [0.0, 5e-324, 1e-17, 1e-8, 1.0])
 def test_points_of_lenses(ratio, offset):
     """Projections lie in both balls, to rounding, from concentric balls to tangent ones."""
     rng = np.random.default_rng(0)

@@ -338,10 +338,9 @@ def test_the_second_block_ascends():
     assert (columns == 0).mean() > 0.9
 
 
-@pytest.mark.slow
 def test_boosting_returns_one_of_its_runs():
     loose = PrivacyBudget(1e5, 1e-6)
-    problem = game(GAME, 40_000)
+    problem = game(GAME, 8_000)
     options = {"value_bound": 3.0, "n_runs": 2, "n_responses": 2, "work": 64.0, "most": 1}
     result = boosted_mirror_descent(problem, loose, run=quiet(), **options)
     rows, columns = result.point
@@ -351,17 +350,6 @@ def test_boosting_returns_one_of_its_runs():
     assert tightest_epsilon(event, 1e-6) == loose.epsilon
     size = result.plan.quarter
     assert result.plan.gap_sensitivity >= 16.0 * 3.0 / (4 * size)
-
-
-@pytest.mark.slow
-def test_boosting_defaults_follow_beta():
-    design = VertexDesign(4_000_000, (2, 2), (3.0, 3.0), (3.0, 3.0))
-    plan = plan_boosted_mirror_descent(
-        design, BUDGET, value_bound=3.0, rng=np.random.default_rng(0), work=8.0, most=1
-    )
-    assert (len(plan.runs), plan.n_responses) == (7, 11)
-    for part in (*plan.runs, *plan.responses):
-        assert tightest_epsilon(part.event, 1e-6) <= 1.0
 
 
 @pytest.mark.parametrize(("n", "numbers"), [(8, (1, 1)), (400, (5, 10)), (4000, (7, 11))])
@@ -377,7 +365,6 @@ def test_few_records_are_boosted_less(n, numbers):
         plan_boosted_mirror_descent(game(GAME, 7).design, BUDGET, value_bound=3.0)
 
 
-@pytest.mark.audit
 def test_mixtures_need_their_normalisers():
     """Erratum G14: an average of softmaxes is no softmax of log-sum-exps; its range exceeds eta."""
     g = np.array([[3.0, 0.0, 0.0, -3.0], [0.0, 0.0, 2.0, 2.0]])
@@ -385,7 +372,7 @@ def test_mixtures_need_their_normalisers():
     lse = np.exp(-g).sum(axis=0)
     assert np.abs(soft.mean(axis=0) - lse / lse.sum()).max() > 0.1
     rng, eta, largest, renyi = np.random.default_rng(0), 0.5, 0.0, 0.0
-    for _ in range(3000):
+    for _ in range(500):
         g = rng.normal(scale=8.0, size=(2, 4))
         shift = 0.5 * eta * rng.choice([-1.0, 1.0], size=4)
         p, q = (
@@ -605,11 +592,11 @@ def test_published_step_of_the_anytime_algorithm(sizes, constants, smoothness, s
     assert plan.steps == pytest.approx((step,), rel=1e-4)
 
 
-@pytest.mark.parametrize("n_rounds", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_rounds", [2, 3])
 def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
     """With one vertex per point all indices may name the first round, which reads no record."""
     design = VertexDesign(1000, (10,), (1.0,), (2.0,))
-    for seed in range(200):
+    for seed in range(12):
         plan = plan_anytime_mirror_descent(
             design, PrivacyBudget(1.0, 1e-6), rng=np.random.default_rng(seed), n_rounds=n_rounds,
             n_vertices=1, period=2,

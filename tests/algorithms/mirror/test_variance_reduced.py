@@ -56,7 +56,7 @@ def worst_ratio(plan, charged, record, log_probability):
     """Largest Renyi divergence over all transcripts, in units of order times the charged cost."""
     rng, worst = np.random.default_rng(record), 0.0
     hard = np.stack([np.tile([1.0, -1.0], (2, 1)), np.array([[1.0, -1.0], [-1.0, 1.0]])])
-    pairs = [(hard[0], -hard[0]), (hard[1], -hard[1]), tuple(rng.choice([-1.0, 1.0], (2, 2, 2)))]
+    pairs = [(hard[0], -hard[0]), (hard[1], -hard[1])]
     for pair in pairs:
         tables = rng.choice([-1.0, 1.0], size=(N, 2, 2))
         laws = []
@@ -75,7 +75,7 @@ def worst_ratio(plan, charged, record, log_probability):
     return worst
 
 
-NODES = {0: (0, 0), 4: (0, 1), 6: (1, 0), 10: (1, 2), 11: (1, 1), 13: (1, 2)}
+NODES = {0: (0, 0), 11: (1, 1), 13: (1, 2)}
 
 
 @pytest.mark.audit
@@ -208,11 +208,7 @@ def test_linear_models_learn_and_their_changes_are_clipped():
     ("design", "options", "message"),
     [
         (VertexDesign(100, (2, 2), (1.0,) * 2, (2.0,) * 2), {}, "over one simplex"),
-        (
-            VertexDesign(100, (2,), (1.0,), (2.0,)),
-            {"n_phases": 5},
-            "n_samples = 100, for 5 phases",
-        ),
+        (VertexDesign(100, (2,), (1.0,), (2.0,)), {"n_phases": 5}, "n_samples = 100, for 5 phases"),
         (VertexDesign(100, (2,), (1.0,), (2.0,)), {"smoothness": 0.0}, "smoothness == 0"),
     ],
 )

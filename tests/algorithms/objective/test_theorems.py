@@ -28,16 +28,14 @@ def softmax_profile(n_classes, mu, epsilon):
     return float(weights / weights.sum() @ (half * ((density * gain) @ v)))
 
 
-@pytest.mark.slow
 def test_softmax_profile_and_its_union_bound():
     """The union bound that is calibrated costs 0.2 % of noise for 10 classes at most."""
     assert softmax_profile(3, 0.5, 1.0) == pytest.approx(0.0674337784, abs=1e-10)
     assert softmax_profile(10, 0.5, 1.0) == pytest.approx(0.1648798382, abs=1e-9)
     assert softmax_profile(10, 1.0, 3.0) == pytest.approx(0.1505695499, abs=1e-10)
-    for k, scale in ((2, 5.27591), (3, 5.49041), (10, None)):
-        exact = brentq(lambda mu, k=k: softmax_profile(k, mu, 1.0) - 1e-5, 0.15, 0.2, xtol=1e-10)
-        if scale:
-            assert 1.0 / exact == pytest.approx(scale, abs=6e-6)
+    for k, scale in ((3, 5.49041), (10, 5.93)):
+        exact = brentq(lambda mu, k=k: softmax_profile(k, mu, 1.0) - 1e-5, 0.15, 0.2, xtol=1e-9)
+        assert k == 10 or 1.0 / exact == pytest.approx(scale, abs=6e-6)
         mu, theorem = largest_mu(SoftmaxLoss(k), 1.0, 1e-5, ADD)
         assert theorem == "3" and exact / 1.002 < mu <= exact * (1 + 1e-7)
     # one class more than none: two classes are the Gaussian profile
@@ -193,7 +191,6 @@ def worst_ratio(loss, direction, count, seed, *, with_hessian=True, part=1.0, si
     return worst
 
 
-@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize(
     ("loss", "direction", "least"),
     [
@@ -213,39 +210,32 @@ def test_theorems_1_2_and_6_on_exact_densities(loss, direction, least):
     assert least < worst_ratio(loss, direction, 25, 0) <= 1.0 + 1e-3
 
 
-@pytest.mark.search
-@pytest.mark.parametrize("direction", ["add", "remove", "replace"])
-@pytest.mark.parametrize("loss", [CLIPPED, HUBER, HingeLoss().smoothed(0.3)], ids=str)
-def test_theorems_1_2_and_6_by_search(loss, direction):
-    assert 0.25 < worst_ratio(loss, direction, 250, 1) <= 1.0 + 1e-3
-
-
 @pytest.mark.parametrize("loss", [CLIPPED, HUBER], ids=str)
 def test_weaker_bounds_are_refuted_by_exact_densities(loss):
     """Without J, and with half of mu, the same comparison fails."""
-    assert worst_ratio(loss, "remove", 40, 0, with_hessian=False) > 1.1
+    assert worst_ratio(loss, "remove", 25, 0, with_hessian=False) > 1.1
     assert worst_ratio(loss, "add", 25, 0, part=0.5) > 1.5
 
 
-@pytest.mark.search
 def test_theorem_2_in_two_dimensions():
     """Two features, the records at random angles."""
-    assert 0.1 < worst_ratio(CLIPPED, "replace", 20, 2, size=400, d=2) <= 1.0 + 2e-3
+    assert 0.1 < worst_ratio(CLIPPED, "replace", 8, 2, size=300, d=2) <= 1.0 + 2e-3
 
 
-@pytest.mark.search
 @pytest.mark.parametrize(
-    ("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.05)]
+    ("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.1)]
 )
 def test_theorem_3_on_exact_densities(direction, least):
     """Three classes and one feature: two coordinates."""
-    worst = worst_ratio(SoftmaxLoss(3), direction, 40, 0, size=300)
+    worst = worst_ratio(SoftmaxLoss(3), direction, 12, 7, size=160)
     assert least < worst <= 1.0 + 2e-3
 
 
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("loss", [CLIPPED, HUBER, SoftmaxLoss(3), SoftmaxLoss(5)], ids=str)
-@pytest.mark.parametrize("relation", RECORD_RELATIONS)
+@pytest.mark.parametrize(
+    ("loss", "relation"),
+    [(CLIPPED, ADD), (HUBER, REPLACE), (SoftmaxLoss(3), ADD), (SoftmaxLoss(5), REPLACE)],
+    ids=str,
+)
 def test_theorem_5_pointwise(loss, relation):
     """Log ratios of the densities in up to eight dimensions, at the scale of the plan."""
     rng, worst = np.random.default_rng(0), -math.inf
@@ -266,10 +256,16 @@ def test_theorem_5_pointwise(loss, relation):
     assert 0.3 < worst <= 1.0 + 1e-9
 
 
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("relation", RECORD_RELATIONS)
-@pytest.mark.parametrize("loss", [LogisticLoss(), HUBER, HingeLoss().smoothed(1.0)], ids=str)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize(
+    ("loss", "relation", "epsilon"),
+    [
+        (LogisticLoss(), ADD, 0.1),
+        (LogisticLoss(), REPLACE, 1.0),
+        (HUBER, REPLACE, 0.1),
+        (HingeLoss().smoothed(1.0), ADD, 1.0),
+    ],
+    ids=str,
+)
 def test_planned_noise_is_enough_and_half_of_it_is_not(loss, relation, epsilon):
     """The plan's penalty and noise against exact densities of the worst neighbours."""
     delta = 0.01
@@ -313,7 +309,7 @@ def test_mean_excess_of_a_gaussian_loss(mu, epsilon):
 
 
 @pytest.mark.parametrize("relation", PERSON_RELATIONS)
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1, 0.9])
+@pytest.mark.parametrize("delta", [1e-6, 0.9])
 def test_lemma_g_is_reached_by_its_mu(relation, delta):
     """And costs at most 1.1 % of noise beside the theorems of records up to epsilon 10."""
     changes, k = relation.n_changes, 3
@@ -328,7 +324,7 @@ def test_lemma_g_is_reached_by_its_mu(relation, delta):
             assert 0.99 < of_records / mu < 1.011
 
 
-@pytest.mark.parametrize("epsilon", [10.0, 30.0, 100.0])
+@pytest.mark.parametrize("epsilon", [10.0, 100.0])
 def test_determinants_of_persons_change_by_their_j(epsilon):
     """Random and orthogonal rows: the planned J is reached, that of a record is exceeded."""
     d = 10
@@ -386,10 +382,16 @@ def test_losses_of_persons_stay_below_lemma_g(loss):
     assert worst > 0.6
 
 
-@pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize("relation", PERSON_RELATIONS)
-@pytest.mark.parametrize("loss", [LogisticLoss(), HUBER], ids=str)
-@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize(
+    ("loss", "relation", "delta"),
+    [
+        (LogisticLoss(), PERSON_RELATIONS[0], 0.0),
+        (LogisticLoss(), PERSON_RELATIONS[1], 0.01),
+        (HUBER, PERSON_RELATIONS[0], 0.01),
+        (HUBER, PERSON_RELATIONS[1], 0.0),
+    ],
+    ids=str,
+)
 def test_noise_for_persons_on_exact_densities(loss, relation, delta):
     """The plan's penalty and noise, persons of 1 to 4 records at the ends of one feature."""
     plan = make_plan(loss, 1.0, delta, relation, n=2, width=1)

@@ -50,7 +50,7 @@ def assert_frequencies(counts, expected):
 
 def test_dealing_is_uniform():
     """The blocks of two records are those of two draws without replacement."""
-    sizes, n, trials = np.array([6, 3, 2, 1]), 12, 6000  # one record is left over: block 3
+    sizes, n, trials = np.array([6, 3, 2, 1]), 12, 3000  # one record is left over: block 3
     rng = np.random.default_rng(1)
     first, last = np.zeros(4), np.zeros((4, 4))
     for _ in range(trials):
@@ -64,7 +64,7 @@ def test_dealing_is_uniform():
 
 def test_dealing_is_uniform_within_a_stratum():
     """How many of a stratum a block gets is fixed; which of them is not."""
-    strata, trials = np.array([1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0]), 4000
+    strata, trials = np.array([1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0]), 1500
     rng = np.random.default_rng(2)
     counts = {}
     for stratum in (0, 1):
@@ -91,7 +91,7 @@ def test_blocks_get_their_share_of_every_stratum():
     give or take K / 2.
     """
     rng = np.random.default_rng(3)
-    for _ in range(150):
+    for _ in range(60):
         n, count = int(rng.integers(20, 2000)), int(rng.integers(1, 9))
         sizes = block_sizes(n, count, float(rng.choice([1.0, 2.0, 4.0])))
         sizes[0] -= int(rng.integers(0, 2))  # a record may be left over

@@ -4,7 +4,6 @@ As in test_errata_lowy2021.py, whose notation this module shares, each printed f
 in a function ``printed_...``.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -54,14 +53,13 @@ class TestE4SubgradientListings:
     def solve(self, x, choose, iterations):
         return printed_e4_subgradient(lambda w, i: w - x[i], choose, self.n, 1.0, 1.0, iterations)
 
-    @pytest.mark.mostly("slow", 1)
     @pytest.mark.parametrize("rule", ["fixed", "cyclic", "random"])
     def test_e4_the_gap_exceeds_alpha_whatever_record_is_chosen(self, rule):
         budget = PrivacyBudget(1.0, 1e-6)
         gap, iterations, _ = self.setting(budget)
         x = np.repeat([-1.0, 1.0], self.n // 2)
         gaps = []
-        for seed in range(1 if rule != "random" else 10):
+        for seed in range(1 if rule != "random" else 3):
             rng = np.random.default_rng(seed)
             choose = {
                 "fixed": lambda t: 0,
@@ -125,27 +123,6 @@ class TestE4SubgradientListings:
             moved = abs(unchecked[0] - unchecked[1])
             assert moved > 3 * sensitivity
             assert exact_delta(moved, published_scale(budget, sensitivity), 10.0) > 0.5
-
-    @pytest.mark.parametrize("slope", [0.1, 1.0, 5.0])
-    @pytest.mark.parametrize("kink", [0.0, 0.3, 0.77])
-    def test_e4_last_iterate_and_index_shift_alone_are_harmless(self, slope, kink):
-        """With full subgradients, the printed steps and the last iterate keep the distance.
-
-        By ``<g, w - w*> >= mu ||w - w*||^2``, the squared distance ``D_t`` obeys
-        ``D_t <= (1 - 4/t) D_{t-1} + 4 L^2 / (mu t)^2``, so ``D_T <= 4 L^2 / (mu^2 T) = 2 alpha/mu``
-        for the alpha that T iterations stand for; noise needs no more. (The gap may exceed
-        alpha by a factor log T, which costs utility alone.)
-        """
-        lipschitz = slope + 1.0 + kink
-
-        def subgradient(w, _):
-            return (slope if w >= kink else -slope) + (w - kink)
-
-        for iterations in range(1, 400):
-            w = printed_e4_subgradient(
-                subgradient, lambda t: 0, 1, 1.0, 1.0, iterations, start=-1.0
-            )
-            assert abs(w - kink) <= 2 * lipschitz / math.sqrt(iterations)
 
 
 # --- erratum L5 -----------------------------------------------------------------------------------
@@ -260,26 +237,6 @@ class TestE5IterationsOfAcceleratedGradient:
         # docs/theory/output_perturbation.md, Lemma 3a: gap <= (9/8) beta D^2 (1 - 1/sqrt(kappa))^T
         assert 9 / 8 * kappa * (1 - kappa**-0.5) ** ours <= gap
 
-    @pytest.mark.parametrize("kappa", [10.0, 1000.0])
-    @pytest.mark.parametrize("share", [1e-2, 1e-6])
-    def test_e5_the_slowest_quadratic(self, kappa, share):
-        """``(mu/2) w^2`` itself, run with beta: gap above alpha as printed, below it as ours."""
-        start, gap = np.ones(1), share
-        q = math.sqrt(share / kappa)
-        problem = FiniteSumProblem(
-            Records(np.zeros((1, 1)), math.sqrt(kappa - 1), targets=np.zeros(1)),
-            HalfSquaredLoss(1.0), 1.0, Ball(1.0),
-        )  # fmt: skip
-        printed = printed_e5_iterations(kappa, 1.0, 1.0, 1.0, q)
-        ours = accelerated_gradient_iterations(kappa, 1.0, 1.0, math.sqrt(2 * gap))
-        reached = [
-            problem.value(accelerated_gradient(problem, kappa, 1.0, start, count))
-            for count in (printed, ours)
-        ]
-        assert reached[1] <= gap
-        if share < 1e-3:
-            assert reached[0] > gap
-
 
 # --- erratum L6 -----------------------------------------------------------------------------------
 
@@ -362,7 +319,6 @@ class TestE6Katyusha:
             gaps.append(problem.value(points[-1]) - problem.value(solution))
         return float(np.linalg.norm(points[0] - points[1])), gaps
 
-    @pytest.mark.slow
     def test_e6_the_printed_momentum_breaks_the_promise(self):
         lipschitz, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(printed_e6_momentum(self.n, self.mu, lipschitz), epochs)
@@ -370,7 +326,6 @@ class TestE6Katyusha:
         scale = published_scale(self.budget, sensitivity)
         assert exact_delta(moved, scale, 1.0) > 100 * self.budget.delta
 
-    @pytest.mark.slow
     def test_e6_the_corrected_momentum_keeps_it(self):
         _, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(corrected_e6_momentum(self.n, self.mu, self.beta), epochs)
@@ -446,12 +401,6 @@ class TestE7IterationsOfStochasticSubgradient:
         assert loss <= 1.01 * budget.epsilon
         assert (loss > budget.epsilon) == (n == 4)
 
-    def test_e7_corollary_36_1_is_long_enough_otherwise(self):
-        for epsilon, d, n in itertools.product(np.geomspace(0.01, 1e4, 61), (1, 5), (5, 10, 1000)):
-            budget = PrivacyBudget(float(epsilon))
-            if d / (epsilon * n) <= 1:
-                assert self.ratio(printed_e7_convex_pure(budget, d, n), budget, d, n) <= 1
-
     @pytest.mark.parametrize(
         ("epsilon", "d", "least"), [(200.0, 1, 1.5), (1e3, 1, 4.0), (1e4, 1, 15.0), (1e4, 4, 4.0)]
     )
@@ -493,25 +442,6 @@ class TestE7IterationsOfStochasticSubgradient:
         scale = published_scale(budget, exact + 2 * tolerance)
         assert exact_delta(exact + 2 * tolerance, scale, 200.0) <= budget.delta
         assert exact_delta(moved, scale, 200.0) > 2 * budget.delta
-
-    def test_e7_stochastic_subgradient_itself_is_above_alpha_on_average(self):
-        """``f = |w - x|``, x = -1 and 1, epsilon = 10^4: mean gap after the printed T, 2000 runs.
-
-        Inside of the ball F is constant, so the gap of the regularised objective is
-        ``(lambda/2) w^2``. Corrected listing (erratum L4): the points where subgradients are taken.
-        """
-        budget, n = PrivacyBudget(1e4, 1e-5), 2
-        ridge = lowy_regularisation(budget, 1, n, 1.0, math.inf, 1.0)
-        iterations = printed_e7_convex(budget, 1, n)
-        rng = np.random.default_rng(0)
-        w, average = np.zeros(2000), np.zeros(2000)
-        for t in range(1, iterations + 1):
-            average += 2 / (t + 1) * (w - average)
-            slopes = 2.0 * rng.integers(0, 2, size=w.size) - 1.0
-            w = np.clip(w - 2 / (ridge * (t + 1)) * (slopes + ridge * w), -1.0, 1.0)
-        gaps = 0.5 * ridge * average**2
-        error = gaps.std() / math.sqrt(gaps.size)
-        assert gaps.mean() - 5 * error > 2 * printed_e7_gap(budget, 1, n)
 
     def test_e7_the_gate_repairs_a_solver_that_stops_at_the_printed_iterations(self):
         budget, n = PrivacyBudget(1e4, 1e-5), 2

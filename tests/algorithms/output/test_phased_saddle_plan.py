@@ -138,12 +138,6 @@ def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
     assert gaussian_noise_multiplier(epsilon / 2, 0.5e-5) == pytest.approx(basic, abs=1e-5)
 
 
-def test_gain_at_epsilon_4():
-    """There the printed noise has no proof (eps/2 >= 1): by its formula."""
-    printed = 8 * math.sqrt(2 * math.log(5 / 1e-5)) / 4
-    assert printed / (2.02 * gaussian_noise_multiplier(4.0, 1e-5)) == pytest.approx(4.7, abs=0.05)
-
-
 # -------------------------------------------------------------------------------------- the planner
 
 
@@ -183,18 +177,21 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
     return total + c.y.lipschitz * c.coupling / nu * moved
 
 
-@pytest.mark.mostly("slow", 5)
-@pytest.mark.parametrize("mirrored", [False, True])
-@pytest.mark.parametrize("budget", [TABLE_BUDGET, PrivacyBudget(0.1, 1e-6), PrivacyBudget(1.0)])
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "budget", "mirrored"),
     [
-        {}, {"coupling": 1.0}, {"n_records": 300, "coupling": 0.3, "y_radius": 0.2},
-        {"x_lipschitz": 30.0, "y_radius": 1e-3, "n_records": 10**6, "x_center_norm": 0.5},
-        {"y_lipschitz": 30.0, "coupling": 30.0, "x_radius": 50.0},
+        ({}, TABLE_BUDGET, False),
+        ({"coupling": 1.0}, PrivacyBudget(0.1, 1e-6), True),
+        ({"n_records": 300, "coupling": 0.3, "y_radius": 0.2}, PrivacyBudget(1.0), False),
+        (
+            {"x_lipschitz": 30.0, "y_radius": 1e-3, "n_records": 10**6, "x_center_norm": 0.5},
+            TABLE_BUDGET,
+            True,
+        ),
+        ({"y_lipschitz": 30.0, "coupling": 30.0, "x_radius": 50.0}, PrivacyBudget(1.0), True),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
     constants = changed(TABLE, **changes)
     plan = plan_phased_saddle_output_perturbation(
@@ -205,7 +202,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
     assert found == pytest.approx(again, rel=1e-6)
-    grid = np.exp(np.linspace(-9, 9, 90))
+    grid = np.exp(np.linspace(-9, 9, 60))
     alphas = constants.x.lipschitz / constants.x.radius / math.sqrt(n) * grid
     others = constants.y.lipschitz / constants.y.radius / math.sqrt(n) * grid
     best = min(

@@ -120,9 +120,10 @@ def quadratic(n, d, budget, seeds, convex):
     return excess, noise + 0.5 * alpha
 
 
-@pytest.mark.parametrize("instance", [cone, quadratic], ids=["cone", "quadratic"])
-@pytest.mark.parametrize("convex", [False, True])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("instance", "convex", "delta"),
+    [(cone, False, 1e-6), (cone, True, 0.0), (quadratic, False, 0.0), (quadratic, True, 1e-6)],
+)
 def test_excess_falls_with_n_as_the_theory_says(instance, convex, delta):
     rate = RATES[{cone: "FG", quadratic: "HJ"}[instance][convex]]
     grid, budget = (20_000, 40_000, 80_000), PrivacyBudget(1.0, delta)
@@ -132,13 +133,12 @@ def test_excess_falls_with_n_as_the_theory_says(instance, convex, delta):
     assert all(0.0 < mean < 4.0 * bound for mean, (_, bound) in zip(means, found, strict=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("instance", [cone, quadratic], ids=["cone", "quadratic"])
-@pytest.mark.parametrize("convex", [False, True])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("instance", "convex", "delta"), [(cone, True, 0.0), (quadratic, False, 1e-6)]
+)
 def test_excess_grows_with_d_as_the_theory_says(instance, convex, delta):
     rate = RATES[{cone: "FG", quadratic: "HJ"}[instance][convex]]
-    grid, n, budget = (16, 32, 64, 128), 100_000, PrivacyBudget(1.0, delta)
+    grid, n, budget = (16, 128), 100_000, PrivacyBudget(1.0, delta)
     means = [instance(n, d, budget, 30, convex)[0].mean() for d in grid]
     expected = slope(grid, [rate(n, d if delta == 0.0 else math.sqrt(d)) for d in grid])
     assert slope(grid, means) == pytest.approx(expected, abs=0.05)

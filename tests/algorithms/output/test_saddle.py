@@ -98,17 +98,6 @@ def test_block_release_is_smaller_than_a_joint_one():
     assert plans["x"].release("weights").name == "weights"
 
 
-def test_noise_falls_with_budget_records_and_moduli():
-    def scale(budget=BUDGET, **changes):
-        constants = changed(UNIT, y_lipschitz=0.5, **changes)
-        return plan_saddle_output_perturbation(constants, budget).noise_scale_x
-
-    assert scale(PrivacyBudget(1.0, 1e-5)) < scale() < scale(PrivacyBudget(0.5, 1e-6))
-    assert scale(n_records=2000) < scale()
-    assert scale(x_modulus=0.2) < scale()
-    assert scale(y_modulus=0.8) < scale()
-
-
 def test_sensitivity_is_at_most_the_diameter():
     constants = changed(UNIT, n_records=1, x_radius=0.5, y_radius=1.0, y_circumradius=0.7)
     for release, known in (("both", 2 * constants.norm(0.5, 0.7)), ("x", 1.0)):

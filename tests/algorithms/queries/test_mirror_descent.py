@@ -108,7 +108,7 @@ def test_what_is_executed_is_what_is_charged(plan, monkeypatch):
 
 @pytest.mark.parametrize("kind", [1, 2, 3, "matrix"])
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 3.0, 50.0])
+@pytest.mark.parametrize("epsilon", [1e-4, 3.0])
 def test_plans_keep_the_budget(planner, kind, epsilon):
     budget = PrivacyBudget(epsilon, 1e-6)
     plan = planner(QueryObjective(workloads(kind), 1000), budget)

@@ -36,13 +36,13 @@ def terms():
     yield from [(0.7, 1.0, 2.0), (-0.2, 3.0, 0.1), (0.0, 1.0, 1.0)]
 
 
-@pytest.mark.parametrize("r", [pytest.param(0.3, marks=pytest.mark.search), 1.2])
+@pytest.mark.parametrize("r", [0.3, 1.2])
 def test_opposite_vectors_are_worst(r):
     """Lemma R1, for vectors in the plane."""
     rng = np.random.default_rng(0)
     for a, b, c in terms():
         most = bound(a, b, c, r)
-        for _ in range(15):
+        for _ in range(3):
             u, v = rng.normal(size=(2, 2))
             u, v = (
                 r * rng.choice([1.0, rng.uniform()]) * each / np.linalg.norm(each)
@@ -54,9 +54,7 @@ def test_opposite_vectors_are_worst(r):
         assert expectation(a, b, c, one, other) == pytest.approx(most, rel=2e-3, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    "multipliers", [pytest.param((1.0, 1.0), marks=pytest.mark.search), (0.8, 2.5)]
-)
+@pytest.mark.parametrize("multipliers", [(1.0, 1.0), (0.8, 2.5)])
 def test_no_adaptive_second_release_exceeds_the_pair(multipliers):
     """Proposition R2: what a record adds to the second sum may follow from the first release."""
     rng, (first, second) = np.random.default_rng(1), multipliers
@@ -64,7 +62,7 @@ def test_no_adaptive_second_release_exceeds_the_pair(multipliers):
     largest = 0.0
     for a, b, c in terms():
         most = bound(a, b, c, together)
-        for _ in range(20):
+        for _ in range(5):
             starts = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=2) / first
             cut = rng.normal(size=2)
             follow = [

@@ -224,22 +224,13 @@ def printed(z_refresh, z_increment):
 #: (z of gradients, of differences, number of differences, relation, other options, epsilon).
 TABLE = [
     (14.384, 14.384, 2000, "add_remove", {}, 2.0),
-    (28.649, 28.649, 2000, "replace_one", {}, 2.0),
-    (14.276, 14.276, 1960, "add_remove", {}, 2.0),
-    (28.431, 28.431, 1960, "replace_one", {}, 2.0),
-    (8.935, 8.935, 360, "add_remove", {}, 2.0),
     (17.628, 17.628, 360, "replace_one", {}, 2.0),
     (15.072, 15.072, 360, "add_remove", {"rates": (1.0, 0.125)}, 2.0),
-    (100.74, 100.74, 2000, "add_remove", {"rates": (1.0, 1.0)}, 2.0),
     (201.5, 201.5, 2000, "replace_one", {"rates": (1.0, 1.0)}, 2.0),
-    (*printed(5.877, 4.646), 2000, "add_remove", {}, 10.46),
-    (*printed(5.877, 4.646), 2000, "replace_one", {}, 23.87),
     (*printed(11.754, 4.646), 400, "add_remove", {"rates": (1.0, 0.125)}, 5.44),
-    (*printed(11.754, 4.646), 400, "replace_one", {"rates": (1.0, 0.125)}, 11.99),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]:g}-{row[2]}-{row[3]}")
 def test_known_costs(row):
     *numbers, options, expected = row
@@ -465,9 +456,9 @@ def test_escape_from_the_strict_saddle_ends_at_a_minimum():
 
 @pytest.mark.slow
 def test_escape_survives_little_noise_and_not_much():
-    little = escaping(noise=1e-4, n_steps=4000)
+    little = escaping(noise=1e-4, n_steps=2000)
     assert little.status == "sosp_candidate" and abs(abs(little.point[0]) - 1.0) < 0.01
-    assert escaping(noise=1e-3, n_steps=4000).status == "max_iter"
+    assert escaping(noise=1e-3, n_steps=2000).status == "max_iter"
 
 
 def test_last_step_of_an_escape_phase_uses_up_the_movement_exactly():

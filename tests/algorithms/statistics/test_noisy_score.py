@@ -31,7 +31,7 @@ def plan_of(name, n, budget=PrivacyBudget(1.0)):  # noqa: B008  frozen
     return kind(n_records=n, budget=budget, **options)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize("name", PLANS)
 def test_every_replaced_record(name, n):
     """No pair of neighbours is further apart than stated, and one is as far."""
@@ -55,12 +55,12 @@ def test_every_replaced_record(name, n):
     assert plan.mechanism.sensitivity == pytest.approx(plan.sensitivity, rel=1e-12)
 
 
-@pytest.mark.mostly("audit", 6)  # each plan with one kind of budget
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(
+    ("name", "delta"), [(name, (0.0, 1e-6)[i % 2]) for i, name in enumerate(PLANS)]
+)
 def test_stated_noise(name, delta):
     """The deviation of 300 scores, and their mean; the price."""
-    rng, n = np.random.default_rng(0), 4000
+    rng, n = np.random.default_rng(0), 1000
     plan = plan_of(name, n, PrivacyBudget(0.5, delta))
     labels = rng.integers(max(PLANS[name][3]) + 1, size=n)
     values = labels + (rng.random(n) < 0.3) if "f1" in name else rng.random(n) * (1 + labels) / 3

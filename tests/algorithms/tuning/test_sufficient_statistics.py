@@ -49,7 +49,7 @@ def test_coordinates_are_an_isometry(size):
 
 
 @pytest.mark.search
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(1, 6),
@@ -130,8 +130,7 @@ def test_weight_minimises_the_noise_of_the_gradient():
 # ------------------------------------------------------------------------------------ the contract
 
 
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_are_respected(seed):
     """Whatever the noise; for all alphas that are looked at."""
     X, y = records(30, 3)
@@ -142,8 +141,7 @@ def test_bounds_are_respected(seed):
         assert np.isfinite(tuned.point).all()
 
 
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("low", [1e-12, 1e-3])
+@pytest.mark.parametrize(("low", "groups"), [(1e-12, 1), (1e-3, 4)])
 def test_the_records_are_read_once(low, groups, monkeypatch):
     """However many alphas are compared; rows of several blocks."""
     X, y = records(5000, 4)
@@ -183,11 +181,14 @@ def test_sparse_rows_equal_dense_ones(container):
     np.testing.assert_allclose(sparse.point, dense.point, rtol=1e-6)
 
 
-@pytest.mark.mostly("slow", 9)
-@pytest.mark.parametrize("budget", [GAUSSIAN, PURE, HUGE])
 @pytest.mark.parametrize(
-    "X",
-    [np.zeros((6, 2)), np.full((6, 2), 1e300), np.full((6, 2), 1e-310), np.eye(6, 2)],
+    ("X", "budget"),
+    [
+        (np.zeros((6, 2)), GAUSSIAN),
+        (np.full((6, 2), 1e300), PURE),
+        (np.full((6, 2), 1e-310), HUGE),
+        (np.eye(6, 2), PURE),
+    ],
     ids=["zeros", "huge", "tiny", "eye"],
 )
 def test_degenerate_records(X, budget):
@@ -202,8 +203,7 @@ def test_degenerate_records(X, budget):
         )
 
 
-@pytest.mark.parametrize("target_bound", [1e-50, 1.0, 1e50])
-@pytest.mark.parametrize("data_norm", [1e-50, 1.0, 1e50])
+@pytest.mark.parametrize(("data_norm", "target_bound"), [(1e-50, 1e50), (1e50, 1.0), (1.0, 1e-50)])
 def test_extreme_units(data_norm, target_bound):
     """The same model in any units, and no overflow on the way."""
     X, y = records(60, 3)
@@ -231,8 +231,7 @@ def test_noisy_moments_without_full_rank_are_solved(low):
         assert np.isfinite(tuned.point).all()
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float32])
 def test_no_copy_of_the_rows(dtype):
     rng = np.random.default_rng(0)
     X = rng.random(size=(200_000, 50), dtype=np.float32).astype(dtype, copy=False)

@@ -48,11 +48,7 @@ def planned(loss, design, relation=REPLACE, epsilon=50.0, are_classes=True, **op
 
 @pytest.mark.parametrize(
     ("loss", "share", "relation"),
-    [
-        (LogisticLoss(), 0.1, REPLACE),
-        (LogisticLoss(), 0.45, ADD),
-        (SoftmaxLoss(3), 0.1, ADD),
-    ],
+    [(LogisticLoss(), 0.1, REPLACE), (LogisticLoss(), 0.45, ADD), (SoftmaxLoss(3), 0.1, ADD)],
 )
 def test_no_record_moves_a_sum_by_more_than_its_sensitivity(loss, share, relation):
     rng = np.random.default_rng(2)

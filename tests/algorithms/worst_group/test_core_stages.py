@@ -15,11 +15,7 @@ from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
-from skdp.algorithms.worst_group.core_stages import (
-    PlainModelPlan,
-    combined,
-    plan_core_stages,
-)
+from skdp.algorithms.worst_group.core_stages import PlainModelPlan, combined, plan_core_stages
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
@@ -135,9 +131,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
 
 @RELATIONS
 @pytest.mark.parametrize(
-    "loss",
-    [LogisticLoss(), SoftmaxLoss(10), HalfSquaredLoss(1.0)],
-    ids=["2", "10", "numbers"],
+    "loss", [LogisticLoss(), SoftmaxLoss(10), HalfSquaredLoss(1.0)], ids=["2", "10", "numbers"]
 )
 def test_the_model_keeps_a_part_of_the_budget(loss, relation):
     """All other parts are large where few features meet much noise, or steps are missing."""
