@@ -84,17 +84,8 @@ def few_records(codes=(0, 1, 1, 1), value=1.0):
     return Records(np.full((n, 1), value), 2.0, targets=np.ones(n), groups=np.array(codes))
 
 
-@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"delta": 0.0},
-        COUNTED,
-        {**ADDED, **COUNTED},
-        {"classes": [0, 1, 2]},
-    ],
-    ids=str,
+    "parameters", [{"delta": 0.0}, COUNTED, {**ADDED, **COUNTED}, {"classes": [0, 1, 2]}], ids=str
 )
 def test_both_groups_are_served_within_budget_and_ball(parameters):
     X, y, groups = data(8000)
@@ -114,8 +105,6 @@ def test_both_groups_are_served_within_budget_and_ball(parameters):
         assert report.releases[0].sensitivity == pytest.approx(unit / 8000)
     assert model.group_weights_.sum() == pytest.approx(1.0)
     assert model.alpha_ == 0.0
-    again = classifier(epsilon=10.0, **parameters).fit(X, (y > 0).astype(int), groups=groups)
-    assert (again.coef_ == model.coef_).all()
 
 
 def test_the_worst_group_gains_over_the_mean():
@@ -205,8 +194,7 @@ def test_gradients_are_those_of_the_weighted_risk():
 
 
 @pytest.mark.parametrize(
-    ("variant", "options"),
-    [("bias_reduced", {}), ("boosted", {"n_runs": 2, "n_responses": 2})],
+    ("variant", "options"), [("bias_reduced", {}), ("boosted", {"n_runs": 2, "n_responses": 2})]
 )
 def test_variants_keep_budget_and_ball(variant, options):
     X, y, groups = data(8000, d=2)

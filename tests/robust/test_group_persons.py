@@ -87,21 +87,13 @@ def test_networks_and_what_else_has_no_proof_for_weights():
     assert not accountant.entries
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"method": "output"},
-        {"method": "saddle"},
-        {"method": PhasedSaddle(max_group_weight=2.0)},
-    ],
-)
+@pytest.mark.parametrize("given", [{}, {"method": PhasedSaddle(max_group_weight=2.0)}])
 def test_records_of_weight_0_are_as_good_as_absent(given):
     """Whatever is told of them: the proportions of the groups, and what they learn."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(3000, 2)) / 3.0
-    groups = np.where(rng.random(3000) < 0.3, "a", "b")
-    is_wrong = (rng.random(3000) < 0.6) & (groups == "a")
+    rows = rng.normal(size=(2000, 2)) / 3.0
+    groups = np.where(rng.random(2000) < 0.3, "a", "b")
+    is_wrong = (rng.random(2000) < 0.6) & (groups == "a")
     targets = ((rows[:, 0] > 0) ^ is_wrong).astype(int)
     model = classifier(epsilon=100.0, weight_bound=2.0, **given).set_params(group_names=["a", "b"])
     losses = []
@@ -143,18 +135,11 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
 @pytest.mark.parametrize(
     ("given", "shares"),
     [
-        *(
-            (given, shares)
-            for given in (
-                {"method": "saddle"},
-                {"method": "phased"},
-                {"method": "saddle", "solver": "saga"},
-                {"delta": 0.0},
-            )
-            for shares in ("private", [0.6, 0.4])
-        ),
+        ({"method": "saddle"}, [0.6, 0.4]),
+        ({"method": "phased"}, "private"),
+        ({"method": "saddle", "solver": "saga"}, "private"),
+        ({"delta": 0.0}, "private"),
         ({"method": SaddleOutputPerturbation(max_group_weight=2.0)}, "private"),
-        ({"method": PhasedSaddle(max_group_weight=2.0)}, "private"),
     ],
 )
 def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from group_models import FEW, GROUPS, NAMES, X, Y, classifier, every_model
+from group_models import FEW, GROUPS, NAMES, X, Y, classifier, every_model, regressor
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -23,9 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Parts around a private fit")
 # ----------------------------------------------------------------- frames, pipelines, and searches
 
 
-@pytest.mark.mostly("slow", 2)
-@every_model
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(("model", "make"), [(classifier, pd.DataFrame), (regressor, pl.DataFrame)])
 def test_groups_in_a_column(model, make):
     columns = {f"x{j}": X[:, j] for j in range(3)}
     plain = make(columns)
@@ -61,10 +59,9 @@ def test_groups_in_a_column(model, make):
     assert model().fit(few, [0, 1], groups="ab").n_features_in_ == 1
 
 
-@every_model
-@pytest.mark.parametrize("data", [X, X.tolist(), sp.csr_matrix(X), pd.DataFrame(X)])
-def test_no_such_column(model, data):
-    fitted = model()
+@pytest.mark.parametrize("data", [X.tolist(), sp.csr_matrix(X), pd.DataFrame(X)])
+def test_no_such_column(data):
+    fitted = classifier()
     with pytest.raises(ValueError, match="'group' is the name of a column"):
         fitted.fit(data, Y, groups="group")
     assert not hasattr(fitted, "coef_")
@@ -80,8 +77,8 @@ def test_group_scores(model):
     expected = {"most": fitted.score(X[~FEW], Y[~FEW]), "few": fitted.score(X[FEW], Y[FEW])}
     index = range(300, 420)
     for container in (
-        np.asarray, np.asfortranarray, np.ndarray.tolist, sp.csr_matrix, sp.coo_matrix,
-        sp.csc_array, lambda data: pd.DataFrame(data, index=index), pl.DataFrame,
+        np.ndarray.tolist, sp.csr_matrix, lambda data: pd.DataFrame(data, index=index),
+        pl.DataFrame,
     ):  # fmt: skip
         if container is pl.DataFrame:
             fitted = clone(fitted).fit(container(X), Y, groups=GROUPS)
@@ -120,32 +117,24 @@ def piped(model):
 
 FOLDS = [GROUPS[train] for train, _ in KFold(3).split(X)]
 GRID = {"epsilon": [0.5, 5.0]}
-PIPED_GRID = {"dpmaxgrouplossclassifier__epsilon": [0.5, 5.0]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wrap", [lambda model: model, piped], ids=["bare", "pipeline"])
-def test_metadata_routing(wrap, seen):
+def test_metadata_routing(seen):
     """The groups of the training records reach every fit."""
-    grid = PIPED_GRID if wrap is piped else GRID
     with config_context(enable_metadata_routing=True):
-        wrap(routed()).fit(X, Y, groups=GROUPS)
+        piped(routed()).fit(X, Y, groups=GROUPS)
         np.testing.assert_array_equal(seen.pop(), GROUPS)
         for validate in (cross_validate, cross_val_score):
             kwargs = {"error_score": "raise", "cv": KFold(3)}
-            validate(wrap(routed()), X, Y, params={"groups": GROUPS}, **kwargs)
+            validate(piped(routed()), X, Y, params={"groups": GROUPS}, **kwargs)
             for got, expected in zip(seen, FOLDS, strict=True):
                 np.testing.assert_array_equal(got, expected)
             seen.clear()
-        search = GridSearchCV(wrap(routed()), grid, cv=KFold(3), error_score="raise")
+        grid = {"dpmaxgrouplossclassifier__epsilon": [0.5, 5.0]}
+        search = GridSearchCV(piped(routed()), grid, cv=KFold(3), error_score="raise")
         search.fit(X, Y, groups=GROUPS)
         for got, expected in zip(seen, [*FOLDS * 2, GROUPS], strict=True):
             np.testing.assert_array_equal(got, expected)
-        seen.clear()
-        cross_validate(search, X, Y, params={"groups": GROUPS}, cv=KFold(3), error_score="raise")
-        assert len(seen) == 3 * 7 and all(len(groups) in (53, 54, 80) for groups in seen)
-        outer = Pipeline([("scale", BoundedScaler((-1, 1))), ("search", search)])
-        outer.fit(X, Y, groups=GROUPS).predict(X)
 
 
 def test_metadata_that_nobody_asked_for_is_an_error():
@@ -170,19 +159,16 @@ def test_a_column_is_routed_by_its_name(seen):
     search.predict(frame)
 
 
-@pytest.mark.slow
 def test_groups_without_routing(seen):
     with config_context(enable_metadata_routing=False):
         steps = [("scale", BoundedScaler((-1, 1))), ("clf", classifier())]
         Pipeline(steps).fit(X, Y, clf__groups=GROUPS).predict(X)
         np.testing.assert_array_equal(seen.pop(), GROUPS)
         kwargs = {"cv": KFold(3), "error_score": "raise"}
-        cross_validate(classifier(), X, Y, params={"groups": GROUPS}, **kwargs)
-        cross_validate(Pipeline(steps), X, Y, params={"clf__groups": GROUPS}, **kwargs)
         cross_val_score(classifier(), X, Y, params={"groups": GROUPS}, **kwargs)
         search = GridSearchCV(Pipeline(steps), {"clf__epsilon": [0.5, 5.0]}, **kwargs)
         search.fit(X, Y, clf__groups=GROUPS)
-        for got, expected in zip(seen, [*FOLDS * 5, GROUPS], strict=True):
+        for got, expected in zip(seen, [*FOLDS * 3, GROUPS], strict=True):
             np.testing.assert_array_equal(got, expected)
         # a search keeps `groups` for its splitter; the declared names turn that into an error
         with pytest.raises(ValueError, match="given no groups"), warnings.catch_warnings():

@@ -11,18 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from group_models import (
-    FEW,
-    GROUPS,
-    NAMES,
-    X,
-    Y,
-    classifier,
-    conflicting,
-    every_mode,
-    every_model,
-    regressor,
-)
+from group_models import FEW, GROUPS, NAMES, X, Y, classifier, conflicting, every_model, regressor
 from refusals import one_at_a_time
 from sklearn.base import clone
 
@@ -33,22 +22,6 @@ from skdp.privacy import tightest_epsilon
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 # ------------------------------------------------------------------------------ scikit-learn's own
-
-
-@every_model
-def test_clone_pickle_and_repr(model):
-    own = {"release_group_weights": True}
-    fitted = model(2.0, 1e-5, group_proportions={"most": 0.7, "few": 0.3}, own=own)
-    fitted.fit(X, Y, groups=GROUPS)
-    parameters, copied = (each.get_params() for each in (fitted, clone(fitted)))
-    assert repr(parameters.pop("method")) == repr(copied.pop("method"))  # a copy of it
-    assert parameters == copied
-    assert set(fitted.get_params(deep=False)) == set(inspect.signature(type(fitted)).parameters)
-    stored = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(stored.predict(X), fitted.predict(X))
-    assert stored.privacy_ == fitted.privacy_
-    assert "few" in repr(fitted) and "quantile" not in repr(fitted)
-    assert "release_group_weights" in fitted._repr_html_()
 
 
 def test_one_description_of_the_parameters():
@@ -64,8 +37,8 @@ def test_one_description_of_the_parameters():
 
 
 @functools.cache
-def pickled_fit(model):
-    return pickle.dumps(model().fit(X, Y, groups=GROUPS))
+def pickled_fit():
+    return pickle.dumps(classifier().fit(X, Y, groups=GROUPS))
 
 
 #: Parameters that are refused, and a part of the message.
@@ -107,10 +80,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@every_model
 @pytest.mark.parametrize(("parameters", "words"), REFUSED, ids=str)
-def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
-    fitted = pickle.loads(pickled_fit(model))
+def test_refused_parameters_leave_the_model_as_it_was(parameters, words):
+    fitted = pickle.loads(pickled_fit())
     fitted.set_params(**parameters)
     before = pickle.dumps(vars(fitted))
     with pytest.raises((ValueError, TypeError), match=words):
@@ -121,7 +93,6 @@ def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
 # ------------------------------------------------------------------------------------- odd groups
 
 
-@every_model
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
@@ -131,15 +102,11 @@ def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
         (np.array("most"), "1-dimensional"),
         (set(GROUPS), "1-dimensional"),
         ([None, *GROUPS[1:]], "missing"),
-        ([math.nan, *GROUPS[1:]], "missing"),
-        (pd.Series([pd.NA, *GROUPS[1:]]), "missing"),
         (pd.Series([pd.NA, *GROUPS[1:]], dtype="string"), "missing"),
         (pd.Series([pd.NaT, *GROUPS[1:]], dtype=object), "missing"),
-        (pd.Series([[1] for _ in GROUPS]), "sequences"),
         (pd.Series([np.zeros(2) for _ in GROUPS]), "sequences"),
         (pd.Categorical([None, *GROUPS[1:]]), "missing"),
         (pl.Series([None, *GROUPS[1:]]), "missing"),
-        (np.array([math.nan, *GROUPS[1:]], dtype=object), "missing"),
         (np.where(GROUPS == "few", 1.0, math.nan), "missing"),
         (pd.Series([pd.NA, *[1] * 119], dtype="Int64"), "missing"),
         (np.array(["NaT"] + ["2020-01-01"] * 119, dtype="datetime64[D]"), "missing"),
@@ -150,8 +117,8 @@ def test_refused_parameters_leave_the_model_as_it_was(model, parameters, words):
         (None, "given no groups"),
     ],
 )
-def test_refused_groups(model, groups, words):
-    fitted = model().fit(X, Y, groups=GROUPS)
+def test_refused_groups(groups, words):
+    fitted = pickle.loads(pickled_fit())
     before = pickle.dumps(vars(fitted))
     with pytest.raises(ValueError, match=words):
         fitted.fit(X, Y, groups=groups)
@@ -159,8 +126,7 @@ def test_refused_groups(model, groups, words):
     assert not hasattr(fitted, "_membership")
 
 
-@every_model
-def test_sample_weights_are_checked(model):
+def test_sample_weights_are_checked(model=classifier):
     with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
         model(weight_bound=1.0).fit(X, Y, groups=GROUPS, sample_weight=-np.ones(120))
     with pytest.warns(UserWarning, match="weight_bound was not declared"):
@@ -169,40 +135,36 @@ def test_sample_weights_are_checked(model):
         model().fit(X, Y, groups=GROUPS, group_weight=np.ones(120))
 
 
-@pytest.mark.mostly("slow", 3)
-@every_model
+@functools.cache
+def named_fit(names):
+    shares = {"few": 0.3, "most": 0.7}
+    shares = {name: shares[name] for name in names}
+    model = classifier(group_names=names, group_proportions=shares)
+    return model.fit(X, Y, groups=GROUPS)
+
+
 @pytest.mark.parametrize(
     ("groups", "names"),
     [
-        (GROUPS.tolist(), NAMES),
         (tuple(GROUPS), tuple(NAMES)),
         (GROUPS.astype(object), np.array(NAMES, dtype=object)),
         (pd.Series(GROUPS, index=range(500, 620)), pd.Series(NAMES)),
         (pd.Series(GROUPS, dtype="string"), NAMES),
-        (pd.Series(GROUPS, dtype="category"), NAMES),
         (pd.Categorical(GROUPS, categories=["unused", *NAMES]), NAMES),
-        (pl.Series(GROUPS), pl.Series(NAMES)),
-        (pl.Series(GROUPS, dtype=pl.Categorical), NAMES),
-        (np.where(FEW, 0, 1), [1, 0]),
+        (pl.Series(GROUPS, dtype=pl.Categorical), pl.Series(NAMES)),
         (np.where(FEW, 0, 1).astype(np.uint8), [1.0, 0.0]),
-        (np.where(FEW, 0, 1).astype(object), [1, 0]),
         (pd.Series(np.where(FEW, 0, 1), dtype="Int64"), [1, 0]),
-        (pl.Series(np.where(FEW, 0, 1)), [1, 0]),
         (np.where(FEW, -0.5, 2.5), [2.5, -0.5]),
-        (~FEW, [True, False]),
         (pd.Series(~FEW, dtype="boolean"), [True, False]),
-        ((~FEW).tolist(), [True, False]),
         (np.where(FEW, "2020-01-01", "2021-01-01").astype("datetime64[D]"), None),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_kinds_of_groups(model, groups, names):
+def test_kinds_of_groups(groups, names):
     """Whatever the groups are called and however they are stored, the fit is the same."""
-    declared = {"few": 0.3, "most": 0.7} if names is None else {"most": 0.7, "few": 0.3}
-    expected = model(group_names=list(declared), group_proportions=declared)
-    expected.fit(X, Y, groups=GROUPS)
-    assert expected.group_names_.tolist() == list(declared)
-    fitted = model(group_names=names, group_proportions=list(declared.values()))
+    expected = named_fit(("few", "most") if names is None else ("most", "few"))
+    shares = [0.3, 0.7] if names is None else [0.7, 0.3]
+    fitted = classifier(group_names=names, group_proportions=shares)
     if names is None:
         with pytest.warns(PrivacyLeakWarning, match="group_names"):
             fitted.fit(X, Y, groups=groups)
@@ -214,8 +176,7 @@ def test_kinds_of_groups(model, groups, names):
     assert list(fitted.group_scores(X, Y, groups).values()) == scores
 
 
-@every_model
-def test_inferred_group_names_are_a_leak(model):
+def test_inferred_group_names_are_a_leak(model=classifier):
     names = ["few", "most"]
     declared = model(group_names=names, mode="private").fit(X, Y, groups=GROUPS)  # silently
     with pytest.warns(PrivacyLeakWarning, match="`group_names`") as caught:
@@ -231,9 +192,7 @@ def test_inferred_group_names_are_a_leak(model):
     assert "not protected" in str(public.privacy_)
 
 
-@pytest.mark.mostly("slow", 4)
-@every_model
-@every_mode
+@pytest.mark.parametrize(("model", "mode"), [(classifier, "declared"), (regressor, "private")])
 def test_empty_groups(model, mode):
     fitted = model(mode=mode, group_names=[*NAMES, "none", "nobody"])
     fitted.fit(X, Y, groups=GROUPS)
@@ -242,9 +201,8 @@ def test_empty_groups(model, mode):
     assert [name for name, score in scores.items() if math.isfinite(score)] == NAMES
 
 
-@every_mode
-def test_one_group_is_the_plain_model(mode):
-    """As good as output perturbation for the mean, in every mode: there is nothing to estimate."""
+def test_one_group_is_the_plain_model(mode="private"):
+    """As good as output perturbation for the mean: there is nothing to estimate."""
     features, y, _ = conflicting(20000, 1, share=0.0)
     groups = np.zeros(len(y), dtype=int)
     printed = {"method": "output_perturbation", "random_state": 0}
@@ -262,9 +220,9 @@ def test_one_group_is_the_plain_model(mode):
     assert robust.group_scores(features, target, groups) == {0: robust.score(features, target)}
 
 
-@pytest.mark.mostly("slow", 4)
-@every_mode
-@pytest.mark.parametrize("names", [["no", "yes"], ["yes", "no"], [0, 1], [3, 1, 2]])
+@pytest.mark.parametrize(
+    ("mode", "names"), [("declared", ["yes", "no"]), ("public", [3, 1, 2]), ("private", [0, 1])]
+)
 def test_classes_are_the_default_groups(mode, names):
     sorted_names = np.sort(names)
     y = sorted_names[np.arange(120) % len(names)]
@@ -292,9 +250,7 @@ def test_proportions_of_classes():
         by_name.set_params(group_proportions={0: 0.2, 1: 0.8}).fit(X, y)
 
 
-@pytest.mark.slow
-@every_model
-def test_order_of_proportions(model):
+def test_order_of_proportions(model=classifier):
     """In the order of the declared names, which need not be sorted, or by name.
 
     All that is said of the groups is in that order, too.
@@ -305,7 +261,7 @@ def test_order_of_proportions(model):
             (["most", "few"], [0.8, 0.2]),
             (["few", "most"], [0.2, 0.8]),
             (["most", "few"], np.array([0.8, 0.2])),
-            (["most", "few"], {"few": 0.2, "most": 0.8}),
+            (["most", "few"], pd.Series({"few": 0.2, "most": 0.8})),
             (np.array(["few", "most"]), {"few": 0.2, "most": 0.8}),
         ]
     ]
@@ -327,7 +283,7 @@ def test_order_of_proportions(model):
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
-@every_model
+@pytest.mark.parametrize("model", [classifier])
 def test_group_weights_of_an_earlier_fit_are_gone(model):
     fitted = model(own={"release_group_weights": True}).fit(X, Y, groups=GROUPS)
     assert fitted.group_weights_.shape == (2,)
@@ -335,8 +291,7 @@ def test_group_weights_of_an_earlier_fit_are_gone(model):
     assert not hasattr(fitted, "group_weights_")
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("loss", ["log_loss", "hinge", "smoothed_hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_shapes(loss):
     three = np.arange(120) % 3
     for classes, y, rows in [([0, 1], Y, 1), ([0, 1, 2], three, 3)]:
@@ -355,8 +310,7 @@ def test_shapes(loss):
         np.testing.assert_allclose(fitted.coef_.sum(axis=0), 0.0, atol=1e-12)
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("loss", ["squared_error", "huber", "absolute_error", "quantile"])
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
     first = regressor(loss=loss, target_range=(-1, 1), huber_threshold=0.2)
@@ -389,14 +343,12 @@ def test_what_replaces_the_default_method_warns_and_names_both():
         model.set_params(method="phased").fit(X, groups, groups=groups)
 
 
-@pytest.mark.mostly("slow", 3)
-@every_model
-@every_mode
+@pytest.mark.parametrize(("model", "mode"), [(classifier, "declared"), (regressor, "private")])
 def test_storage_and_clipping_do_not_matter(model, mode):
     fitted = model(mode=mode).fit(X, Y, groups=GROUPS)
     tolerance = 0.1 * max(fitted.privacy_.plan["noise_scales"])
     for other in (
-        sp.csr_matrix(X), sp.csc_matrix(X), np.asfortranarray(X), X.astype(np.float32), X.tolist(),
+        sp.csr_matrix(X), np.asfortranarray(X), X.astype(np.float32),
     ):  # fmt: skip
         again = clone(fitted).fit(other, Y, groups=GROUPS)
         np.testing.assert_allclose(again.coef_, fitted.coef_, rtol=0, atol=tolerance)
@@ -405,17 +357,6 @@ def test_storage_and_clipping_do_not_matter(model, mode):
     np.testing.assert_allclose(longer.coef_, fitted.coef_, rtol=0, atol=tolerance)
     units = clone(fitted).set_params(data_norm=10.0).fit(10 * X, Y, groups=GROUPS)
     np.testing.assert_allclose(10 * units.coef_, fitted.coef_, rtol=0, atol=tolerance)
-
-
-@every_model
-def test_proportions_of_a_series_are_by_name(model):
-    """`value_counts` orders by size, not by name."""
-    shares = {"most": 0.7, "few": 0.3}
-    named = model(group_proportions=shares).fit(X, Y, groups=GROUPS)
-    series = model(group_proportions=pd.Series(shares)).fit(X, Y, groups=GROUPS)
-    assert series.privacy_.plan["group_proportions"] == [0.7, 0.3]
-    np.testing.assert_array_equal(named.coef_, series.coef_)
-    np.testing.assert_array_equal(series.group_proportions_, [0.7, 0.3])
 
 
 @every_model
@@ -435,10 +376,9 @@ def test_group_losses():
     assert model.group_losses(X, Y, GROUPS) == pytest.approx(expected)
     rng = np.random.default_rng(0)
     several = rng.integers(0, 3, len(X))
-    for loss in ("log_loss", "hinge"):
-        model = classifier(loss=loss, classes=[0, 1, 2], mode="private")
-        model.fit(X, several, groups=GROUPS)
-        assert min(model.group_losses(X, several, GROUPS).values()) > 0.5
+    model = classifier(loss="hinge", classes=[0, 1, 2], mode="private")
+    model.fit(X, several, groups=GROUPS)
+    assert min(model.group_losses(X, several, GROUPS).values()) > 0.5
     model = classifier(loss="log_loss", classes=[0, 1, 2], mode="private")
     model.fit(X, several, groups=GROUPS)
     own = model.predict_log_proba(X)[np.arange(len(X)), several]
@@ -457,9 +397,8 @@ def test_report_names_the_groups():
     assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)
 
 
-@every_model
 @pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
-def test_a_fit_plans_once(model, kind, monkeypatch):
+def test_a_fit_plans_once(kind, monkeypatch):
     plans, create = [], MaxGroupLossPlan.__init__
 
     def counted(self, *args, **kwargs):
@@ -467,7 +406,7 @@ def test_a_fit_plans_once(model, kind, monkeypatch):
         plans.append(self)
 
     monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
-    model(own={"kind": kind}).fit(X, Y, groups=GROUPS)
+    classifier(own={"kind": kind}).fit(X, Y, groups=GROUPS)
     assert len(plans) == 1 and math.isfinite(plans[0].bound())
 
 
@@ -488,16 +427,16 @@ def test_report(model):
     assert once.alpha_ == 0.25 + once.privacy_.plan["regularisation"][0]
 
 
-@pytest.mark.parametrize("mode", ["declared", "public"])
-@every_model
+@pytest.mark.parametrize(("model", "mode"), [(classifier, "public"), (regressor, "declared")])
 def test_published_calibration_is_within_the_budget(model, mode):
     report = model(0.5, own={"calibration": "paper"}, mode=mode).fit(X, Y, groups=GROUPS).privacy_
     assert tightest_epsilon(report.event, report.delta) <= 0.5
     assert report.method == "PhasedSaddle" and len(set(report.plan["block_sizes"])) <= 2
 
 
-@every_model
-@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
+@pytest.mark.parametrize(
+    ("model", "kind"), [(classifier, SaddleOutputPerturbation), (regressor, PhasedSaddle)]
+)
 def test_the_weight_1_is_the_plain_model(model, kind):
     """The plan of the core, for all of the budget, and none for the sizes of the groups."""
     same = model(own={"kind": kind, "max_group_weight": 1.0}, mode="private")
@@ -512,8 +451,7 @@ def test_the_weight_1_is_the_plain_model(model, kind):
     assert all(pair[1] == 0.0 for pair in pure.privacy_.plan["gradient_ranges"])
 
 
-@every_model
-def test_phases_that_were_asked_for(model):
+def test_phases_that_were_asked_for(model=classifier):
     for n_phases in (1, 2, 3):
         own = {"max_group_weight": 2.0, "n_phases": n_phases}
         report = model(own=own).fit(X, Y, groups=GROUPS).privacy_

@@ -25,21 +25,17 @@ def known(mode):
 
 @pytest.mark.slow
 def test_worst_group_does_better_than_without_groups():
-    """At epsilon = 1: on fresh records, every one of five fits beats every plain one, by far.
-
-    100 000 records of :func:`conflicting`, a minority of 15 %, in d = 6; "declared" knows the
-    proportions, the other modes need none.
-    """
-    train, test = conflicting(100_000, 1), conflicting(100_000, 2)
+    """At epsilon = 1: on fresh records, each of two fits beats every plain one, by far."""
+    train, test = conflicting(50_000, 1), conflicting(50_000, 2)
     features, y, groups = train
     plain = [
         worst_accuracy(
             DPLogisticRegression(classes=[0, 1], random_state=seed).fit(features, y), test
         )
-        for seed in range(5)
+        for seed in range(2)
     ]
     for mode in MODES:
-        fits = [classifier(mode=mode, random_state=seed, **known(mode)) for seed in range(5)]
+        fits = [classifier(mode=mode, random_state=seed, **known(mode)) for seed in range(2)]
         robust = [worst_accuracy(fitted.fit(features, y, groups=groups), test) for fitted in fits]
         assert min(robust) > 0.69 > max(plain) + 0.05
         spread = max(np.ptp(plain), np.ptp(robust))

@@ -88,9 +88,10 @@ def model(estimator=DPMaxGroupLossRegressor, **parameters):
     return estimator(**shared | parameters)
 
 
-@pytest.mark.parametrize("weighs_groups", [True, False])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("estimator", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
+@pytest.mark.parametrize(
+    ("estimator", "delta", "weighs_groups"),
+    [(DPMaxGroupLossClassifier, 0.0, True), (DPMaxGroupLossRegressor, 1e-6, False)],
+)
 def test_fit_plan_and_report(estimator, delta, weighs_groups, monkeypatch):
     monkeypatch.setattr(ToyPlan, "weighs_groups", weighs_groups)
     X, y, groups = records()
