@@ -107,19 +107,6 @@ def test_both_groups_are_served_within_budget_and_ball(parameters):
     assert model.alpha_ == 0.0
 
 
-def test_the_worst_group_gains_over_the_mean():
-    X, y, groups = data()
-    model = regressor(epsilon=3.0, fit_intercept=False).fit(X, y, groups=groups)
-    plain = DPMaxGroupLossRegressor(
-        target_range=(-1, 1), epsilon=3.0, fit_intercept=False, **mirror({})
-    ).fit(X, y)
-    losses = model.group_losses(X, y, groups)
-    assert plain.privacy_.plan["n_draws"] == plain.privacy_.plan["n_rounds"] - 1  # one group
-    of_mean = 0.5 * ((plain.predict(X) - y)[groups == 1] ** 2).mean()
-    assert max(losses.values()) < of_mean - 0.05
-    assert math.fsum(np.abs(model.coef_)) <= 1.0
-
-
 @pytest.mark.parametrize("relation", [Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE])
 @pytest.mark.parametrize(
     "loss",
@@ -197,11 +184,11 @@ def test_gradients_are_those_of_the_weighted_risk():
     ("variant", "options"), [("bias_reduced", {}), ("boosted", {"n_runs": 2, "n_responses": 2})]
 )
 def test_variants_keep_budget_and_ball(variant, options):
-    X, y, groups = data(8000, d=2)
+    X, y, groups = data(4000, d=2)
     loose = PrivacyBudget(1e4, 1e-6)
-    options = {"work": 32.0, "most": 1, **options}
+    options = {"work": 16.0, "most": 1, **options}
     plan = plan_for(
-        8000, LogisticLoss(), d=2, budget=loose, options=options, mirror_variant=variant
+        4000, LogisticLoss(), d=2, budget=loose, options=options, mirror_variant=variant
     )
     assert tightest_epsilon(plan.event, 1e-6) <= 1e4
     result = plan.run(Records(X, 2.0, targets=(y > 0) * 1.0, groups=groups), quiet())

@@ -1,7 +1,6 @@
 """The estimators for the worst group: parameters, groups, targets, warnings, reports."""
 
 import functools
-import inspect
 import math
 import pickle
 import warnings
@@ -16,24 +15,11 @@ from refusals import one_at_a_time
 from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.algorithms import MaxGroupLossPlan
 from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
-from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+from skdp.robust import DPMaxGroupLossClassifier
 
 # ------------------------------------------------------------------------------ scikit-learn's own
-
-
-def test_one_description_of_the_parameters():
-    """Both docstrings and signatures say the same about the parameters that both have."""
-    first, second = (
-        {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-        for cls in (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor)
-    )
-    both = (set(first) & set(second)) - {"loss"}
-    assert {name: first[name] for name in both} == {name: second[name] for name in both}
-    for cls, names in ((DPMaxGroupLossClassifier, first), (DPMaxGroupLossRegressor, second)):
-        assert all(f"\n    {name} : " in cls.__doc__ for name in names)
 
 
 @functools.cache
@@ -291,25 +277,6 @@ def test_group_weights_of_an_earlier_fit_are_gone(model):
     assert not hasattr(fitted, "group_weights_")
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
-def test_shapes(loss):
-    three = np.arange(120) % 3
-    for classes, y, rows in [([0, 1], Y, 1), ([0, 1, 2], three, 3)]:
-        for intercept in (True, False):
-            fitted = classifier(loss=loss, classes=classes, fit_intercept=intercept)
-            fitted.fit(X, y, groups=GROUPS)
-            assert fitted.coef_.shape == (rows, 3)
-            assert fitted.intercept_.shape == (rows,)
-            assert intercept or not fitted.intercept_.any()
-            scores = fitted.decision_function(X)
-            assert scores.shape == ((120,) if rows == 1 else (120, 3))
-            assert set(fitted.predict(X)) <= set(classes)
-            assert hasattr(fitted, "predict_proba") == (loss == "log_loss")
-    if loss == "log_loss":
-        np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1.0)
-        np.testing.assert_allclose(fitted.coef_.sum(axis=0), 0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
@@ -395,43 +362,6 @@ def test_report_names_the_groups():
     assert "the class of each record is taken as public" in str(classes)
     paper = classifier(epsilon=0.5, own={"calibration": "paper"}, group_proportions=shares)
     assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)
-
-
-@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
-def test_a_fit_plans_once(kind, monkeypatch):
-    plans, create = [], MaxGroupLossPlan.__init__
-
-    def counted(self, *args, **kwargs):
-        create(self, *args, **kwargs)
-        plans.append(self)
-
-    monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
-    classifier(own={"kind": kind}).fit(X, Y, groups=GROUPS)
-    assert len(plans) == 1 and math.isfinite(plans[0].bound())
-
-
-@every_model
-def test_report(model):
-    features, y, groups = conflicting(3000, 1)
-    fitted = model(20.0, own={"coef_norm": 2.0}).fit(features, y, groups=groups)
-    report, plan = fitted.privacy_, fitted.privacy_.plan
-    assert report.method == "PhasedSaddle" and len(plan["block_sizes"]) > 1
-    assert sum(plan["block_sizes"]) == 3000 == report.releases[0].n_records
-    assert fitted.alpha_ == 0.0
-    printed = str(report)
-    assert "phases: " + ", ".join(map(str, plan["block_sizes"])) in printed
-    assert "replace-one" in printed
-    own = {"kind": SaddleOutputPerturbation, "alpha": 0.25}
-    once = model(20.0, own=own).fit(features, y, groups=groups)
-    assert once.privacy_.method == "SaddleOutputPerturbation"
-    assert once.alpha_ == 0.25 + once.privacy_.plan["regularisation"][0]
-
-
-@pytest.mark.parametrize(("model", "mode"), [(classifier, "public"), (regressor, "declared")])
-def test_published_calibration_is_within_the_budget(model, mode):
-    report = model(0.5, own={"calibration": "paper"}, mode=mode).fit(X, Y, groups=GROUPS).privacy_
-    assert tightest_epsilon(report.event, report.delta) <= 0.5
-    assert report.method == "PhasedSaddle" and len(set(report.plan["block_sizes"])) <= 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.inspection import plan_fit
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.methods import Method
-from skdp.privacy import BudgetExceededError, tightest_epsilon
+from skdp.privacy import tightest_epsilon
 
 N, NAMES = 900, ["few", "many"]
 
@@ -116,15 +116,6 @@ def test_its_parameters_are_those_of_an_estimator():
     assert fitted.get_params()["method__step"] == 1.0
     np.testing.assert_array_equal(twice.coef_, 2.0 * fitted.coef_)
     assert "ToyMethod(step=2.0)" in repr(twice)
-
-
-def test_spending():
-    X, y, groups = records()
-    accountant = BudgetAccountant(1.0, 1e-6)
-    fitted = model(accountant=accountant).fit(X, y, groups=groups)
-    assert accountant.event.events == (fitted.privacy_.event,)
-    with pytest.raises(BudgetExceededError):
-        model(accountant=accountant).fit(X, y, groups=groups)
 
 
 class ToyWithDelta(ToyMethod):

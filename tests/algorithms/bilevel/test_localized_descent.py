@@ -49,28 +49,6 @@ def test_noise_of_the_corrected_algorithm(n_rounds):
     assert plan.to_dict()["n_steps"] == 40
 
 
-def test_radii():
-    """Public, never growing; with common sizes one round is best."""
-    constants = problem_of(n=2000).constants
-    plan = plan_localized_gd(constants, BUDGET)
-    assert len(plan.radii) == 1
-    assert plan.radii[0] == constants.localisation
-    many = plan_localized_gd(constants, BUDGET, n_rounds=4, n_steps=50)
-    assert list(many.radii) == sorted(many.radii, reverse=True)
-    large = dataclasses.replace(constants, n_records=10**9, record_weight=None)
-    several = plan_localized_gd(large, BUDGET, n_rounds=3, n_steps=10**7)
-    assert several.radii[2] < several.radii[1] < several.radii[0]
-
-
-def test_converges_without_noise():
-    problem = problem_of()
-    exact = solve_certified(problem, 1e-10, Newton()).point
-    found = dp_localized_gd(
-        problem, n_rounds=2, n_steps=500, noise_multiplier=1e-9, run=Run(noise=seeded(0))
-    ).point
-    assert np.linalg.norm(found - exact) < 0.02
-
-
 def test_batches_are_unbiased():
     """Mean error of 8 runs with little noise, seeded."""
     problem = problem_of()

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records
-from plain_noise import PlainNoise, seeded
+from plain_noise import seeded
 
 from skdp.algorithms import LocalizedGradientDescent, OutputPerturbation, dp_bilevel, plan_bilevel
 from skdp.algorithms.bilevel.penalty_method import plan_steps
@@ -30,22 +30,6 @@ from skdp.problems import (
 from skdp.solvers import LBFGS, Newton, Solver
 
 # ----------------------------------------------------------------------------------------- the leak
-
-
-def test_leak_closed_forms():
-    """A hypergradient at 0 is the mean of the records."""
-    rng = np.random.default_rng(0)
-    points = rng.uniform(-0.5, 0.5, size=(7, 3))
-    problem, lam = Leak(points), 5.0
-    for x in (np.zeros(3), rng.normal(size=3) * 0.3):
-        m = points.mean(axis=0)
-        y, y_lam = (
-            LBFGS().solve(p, 1e-9).point for p in (problem.lower(x), problem.penalised(x, lam))
-        )
-        np.testing.assert_allclose(y, m, atol=1e-8)
-        np.testing.assert_allclose(y_lam, (lam * m - x) / (1 + lam), atol=1e-8)
-        gradient = problem.hypergradient(x, y, y_lam, lam)
-        np.testing.assert_allclose(gradient, lam / (1 + lam) * (x + m), atol=1e-8)
 
 
 def test_naive_noise_of_the_leak_is_none():
@@ -97,17 +81,6 @@ def test_leak_is_covered_by_the_inner_noise():
 # --------------------------------------------------------------------------------------- accounting
 
 
-def test_reference_values():
-    """Known values for delta = 1e-6."""
-    for epsilon, mu, ratio in (
-        (0.5, 0.124106, 8.0576),
-        (1, 0.236704, 4.22468),
-        (3, 0.647727, 1.54386),
-    ):
-        assert gaussian_mu(epsilon, 1e-6) == pytest.approx(mu, abs=1e-6)
-        assert gaussian_noise_multiplier(epsilon, 1e-6) == pytest.approx(ratio, rel=1e-4)
-
-
 def lemma(epsilon, delta, T):
     """Advanced composition, Lemma 2.1."""
     return math.sqrt(2 * T * math.log(1 / delta)) * epsilon + 2 * T * epsilon**2
@@ -154,28 +127,6 @@ def test_sensitivity_of_output_perturbation():
     assert release.event == RepeatedEvent(GaussianEvent(3.0, "replace_one"), 2)
 
 
-class Steady(PlainNoise):
-    """The same number for every normal variable."""
-
-    def __init__(self, value):
-        super().__init__()
-        self.value = value
-
-    def standard_normal(self, size):
-        return np.full(size, self.value)
-
-
-def test_noise_of_output_perturbation_is_the_stated_one():
-    """And it is not projected away: the mean of the noise stays 0."""
-    problem, solver, rng = Leak(np.zeros((100, 3))), OutputPerturbation(), np.random.default_rng(0)
-    lower = problem.lower(np.zeros(3))
-    stated = solver.release("", lower.constants, 1000.0, 1).noise_scale
-    points = [solver.solve(lower, 1000.0, Run("auto", rng, Steady(value))) for value in (0.0, 1.0)]
-    np.testing.assert_allclose(points[1][0] - points[0][0], stated, rtol=1e-9)
-    assert points[1][1] == pytest.approx(stated**2, rel=1e-9)
-    assert np.linalg.norm(points[1][0]) > 2.0
-
-
 def test_split_and_share():
     problem = Mixed(*records(20))
     plan = plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=5, split=(0.5, 0.3, 0.2), share=0.25)
@@ -213,22 +164,6 @@ def test_tiny_samples_do_not_come_without_noise():
     ):
         with pytest.raises(ValueError, match="ever drawn"):
             plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=2, **options)
-
-
-def test_minibatch_run():
-    pytest.importorskip("dp_accounting")
-    rows = Records(np.random.default_rng(0).normal(size=(60, 2)), 1.0)
-    problem = PenaltyProblem(
-        rows.with_targets(np.zeros(60)),
-        HalfSquaredLoss(1.0),
-        PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1.0),
-    )
-    inner = LocalizedGradientDescent(n_steps=5, sampling_rate=0.3)
-    result = dp_bilevel(
-        problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, run=Run(noise=seeded(0))
-    )
-    assert result.path.shape == (3, 1)
-    assert tightest_epsilon(result.plan.event, 1e-6) <= 1.0
 
 
 # ------------------------------------------------------------------------------------------ the run
@@ -364,38 +299,6 @@ def test_bad_solvers_cost_no_privacy():
         for solver in ("auto", lambda problem, accuracy: np.ones(3))
     ]
     np.testing.assert_allclose(*results, rtol=1e-2)
-
-
-class Unequal(Replay):
-    """Exact points plus noise, in the penalised solution much more than in the other."""
-
-    is_unbiased = True
-
-    def __init__(self, points, deviations):
-        super().__init__([])
-        self.exact, self.deviations, self.count = points, deviations, 0
-
-    def solve(self, problem, multiplier, run):
-        which, self.count = self.count % 2, self.count + 1
-        deviation = self.deviations[which]
-        return self.exact[which] + deviation * run.noise.standard_normal(3), deviation**2
-
-
-def test_debiasing():
-    """Mean hypergradient of 1000 noisy runs: 5 standard errors (6e-7), and far off without."""
-    problem, x, lam = tuning_problem(n=100), np.log([0.05]), 3.0
-    points, deviations = np.random.default_rng(1).normal(size=(2, 3)), (0.1, 1.0)
-    inner = Unequal(points, deviations)
-    plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1, inner=inner)
-    exact = problem.hypergradient(x, *points, lam)[0]
-    rng, source = np.random.default_rng(0), seeded(2)
-    found = [one_step(problem, x, lam, inner, plan, rng, source)[1] for _ in range(1000)]
-    error = np.std(found) / math.sqrt(len(found))
-    assert abs(np.mean(found) - exact) < 5 * error
-    assert lam * 0.05 / 2 * 3 * (1.0 - 0.01) > 10 * error  # what is subtracted
-    inner.is_unbiased = False  # a point that is not exact plus noise: nothing is subtracted
-    inner.deviations = (0.0, 0.0)
-    assert one_step(problem, x, lam, inner, plan, rng, source)[1][0] == pytest.approx(exact)
 
 
 def test_a_plan_without_outer_noise_is_for_record_free_problems():

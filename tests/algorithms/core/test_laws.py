@@ -72,35 +72,6 @@ def test_pulls_are_means_of_clipped_residuals(name, true_size, s):
     assert found == pytest.approx(pull, abs=0.01 * abs(law.pull(clip)[row, 0]) + 0.003)
 
 
-def test_steps_with_small_clips_go_beyond_small_margins():
-    # where residuals are clipped their signs alone pull, and steps end where some no longer are:
-    # a table that ends before has no end, and margins of .05 look like large ones
-    law = odds(np.array([0.5, 0.5]))
-    deviation, clip = float(law.deviations[0]), 0.25
-    end = law.end(clip, deviation)[0] * deviation
-    assert 0.5 < end < 3.0
-    steps = plan_steps(law, 2, 5, 2_000, 1e-6)
-    learnt = steps.learnt(law.pulled(clip), np.array([1.0]))[0, 0]
-    assert learnt == pytest.approx(end, rel=0.1)
-
-
-@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.3]])
-def test_what_noise_costs_is_smooth_in_the_clip(shares):
-    clips = np.geomspace(0.2, 1.0, 24)
-    ends = np.array([odds(np.array(shares)).end(float(clip), 2.0**0.5) for clip in clips])
-    costs = np.log(clips / ends.prod(axis=1))
-    assert np.abs(np.diff(costs)).max() < 0.07
-
-
-def test_clips_of_equal_classes_follow_the_noise_and_rare_ones_have_the_largest():
-    equal, rare = odds(np.array([0.5, 0.5])), odds(np.array([0.97, 0.03]))
-    clips = [plan_steps(equal, 2, 20, 10_000, 2e-4 / mu).clip for mu in (0.02, 0.08, 0.5)]
-    assert clips[0] < clips[1] < clips[2]
-    assert clips[0] == pytest.approx(0.25)
-    assert clips[2] == pytest.approx(1.0)
-    assert plan_steps(rare, 2, 20, 10_000, 0.01).clip == pytest.approx(1.0)
-
-
 def test_pulls_of_squares_are_those_of_normal_residuals():
     law, clip = squares(), 0.8
     rng, row = np.random.default_rng(3), 12
@@ -166,16 +137,6 @@ def test_the_mean_of_skewed_targets_is_right():
         fits = (models(0, epsilon=epsilon, random_state=seed).fit(X, y) for seed in range(6))
         means = [fit.predict(X).mean() for fit in fits]
         assert abs(np.mean(means) - y.mean()) < error * y.std()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_labels_without_signal_are_told(n_classes):
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((2_000, 10)) / 5.0
-    y = rng.integers(n_classes, size=2_000)
-    with pytest.warns(UserWarning, match="size of the margins"):
-        model = models(n_classes, epsilon=0.3).fit(X, y)
-    assert any("size of the margins" in text for text in model.privacy_.remarks)
 
 
 @pytest.mark.parametrize("deviation", [0.5, 1.5])

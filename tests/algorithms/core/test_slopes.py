@@ -120,13 +120,3 @@ def test_the_noise_is_that_of_refits(loss):
     seen = math.sqrt(np.mean(np.var([np.ravel(fit.coef_) for fit in fits], axis=0)))
     told = math.sqrt(np.mean([np.mean(fit.coef_noise_**2) for fit in fits]))
     assert 0.6 < told / seen < 1.7
-
-
-@pytest.mark.parametrize("loss", ["hinge", "huber"])
-def test_nothing_to_learn_is_told(loss):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 20)) / 5.0
-    y = rng.integers(2, size=500) if loss == "hinge" else rng.uniform(-1, 1, 500)
-    options = {"classes": [0, 1]} if loss == "hinge" else {}
-    with pytest.warns(UserWarning, match="constant"):
-        models(loss, 0.1, random_state=0, **options).fit(X, y)

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from clipped_losses import ALL, LOSSES, SEVERAL
 from plain_noise import seeded
 from sklearn.base import clone
-from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPRidge
 from skdp.algorithms import Run
@@ -90,15 +89,6 @@ def test_margins_of_solves_end_where_those_of_short_steps_do(law):
             moved = length * moments * pull(fitted) + fitted - center
             fitted = fitted - 0.02 * moved
     assert solves.learnt(pull, moments) == pytest.approx(fitted, abs=2e-3)
-
-
-@pytest.mark.parametrize("n_solves", [1, 3, 10])
-@pytest.mark.parametrize("path", [1e-6, 1.0, 1e9])
-def test_planned_solves_are_finite(n_solves, path):
-    solves = paced_solves(n_solves, False, 0.5, 0.3, path, 1.0, 7, 0.1)
-    assert len(solves.lengths) == n_solves and min(solves.lengths) > 0.0
-    assert math.isfinite(solves.variance) and solves.variance > 0.0
-    assert solves.parts.sum() == pytest.approx(1.0)
 
 
 def test_the_longest_solves_are_inverse_curvatures_on_average():
@@ -408,20 +398,6 @@ def test_no_outputs_of_neighbours_tell_more_than_epsilon(relation):
     assert (0.3 if relation.is_replaced else 0.15) < best <= 1.0
 
 
-def test_rare_classes_against_the_rest_are_told_apart():
-    """Each class has a constant of its own: with that of others a model is nearly a constant."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30_000, 3))
-    y = np.where(rng.random(30_000) < 0.85, 0, rng.integers(1, 4, 30_000))
-    X += 4.0 * np.vstack([np.zeros(3), np.eye(3)])[y]
-    X /= np.linalg.norm(X, axis=1).max()
-    model = DPLinearClassifier(10.0, loss="squared_hinge", classes=range(4), data_norm=1.0)
-    default = balanced_accuracy_score(y, clone(model).fit(X, y).predict(X))
-    solved = balanced_accuracy_score(y, model.set_params(solver="lbfgs").fit(X, y).predict(X))
-    assert default > 0.42  # a constant has .25
-    assert solved > default - 0.12
-
-
 def test_squares_are_solved_for_pure_privacy_and_groups_are_not():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (4000, 8))
@@ -467,32 +443,3 @@ def test_solvers_are_level_with_the_default(loss):
     assert (default.privacy_.method, solved.privacy_.method) == ("gradient", "output")
     assert solved.score(X, y) > default.score(X, y) - 0.02
     assert default.score(X, y) > (0.75 if hasattr(model, "classes") else 0.6)
-
-
-def test_a_solver_takes_the_method_and_says_so():
-    X, y = table(2_000)
-    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
-    report = DPRidge(solver="lbfgs", **shared).fit(X, y).privacy_
-    assert "'output': a solver was given; without, it is 'gradient'" in str(report)
-    assert DPRidge(alpha=0.1, **shared).fit(X, y).privacy_.method == "gradient"
-
-
-def test_more_budget_is_no_worse_on_columns_of_categories():
-    # one column of many values: directions have very different curvatures; the fall from a smaller
-    # epsilon was .15 and more, the deviation of a mean of two fits is below .01
-    rng = np.random.default_rng(0)
-    n, values = 20_000, 150
-    frequencies = 1.0 / np.arange(1.0, values + 1.0)
-    drawn = rng.choice(values, n, p=frequencies / frequencies.sum())
-    numbers = rng.uniform(-1.0, 1.0, (n, 2))
-    effects = 3.0 * rng.standard_normal(values)[drawn] + 2.0 * numbers[:, 0]
-    rows = sp.csr_array(np.hstack([np.eye(values)[drawn], numbers]) / 2.0)
-    targets, scores = 10.0 + effects + rng.standard_normal(n), []
-    model = DPRidge(data_norm=1.0, target_range=(0, 30), method="output")
-    for epsilon in (0.5, 1.0, 1.5, 3.0):
-        fits = (
-            clone(model).set_params(epsilon=epsilon, random_state=seed).fit(rows, targets)
-            for seed in range(2)
-        )
-        scores.append(np.mean([fit.score(rows, targets) for fit in fits]))
-    assert (np.diff(scores) > -0.03).all(), scores

@@ -205,28 +205,6 @@ def test_projection_onto_a_lens():
         assert all((point - projected) @ (w - projected) <= 1e-9 for w in inside)
 
 
-def test_the_multipliers_accept_most():
-    rows, targets = records("squared", d=3, shift=2.0)
-    balls = balls_around((np.zeros(3), 0.5))
-    rows = rows.with_targets(targets)
-
-    def rate(proposal):
-        return len(proposal.draw(20_000, seeded(0))[0]) / 20_000
-
-    for s in (0.1, 10.0, 1e4):
-        density = sampling.Density(
-            records=rows, loss=LOSSES["squared"], alpha=0.0, concentration=s, balls=balls
-        )
-        bound = sampling.LowerBound.at(np.zeros(3), density)
-        best = sampling.Proposal.of(bound, density)
-        multiplier = 2.0 * best.weights / s
-        assert multiplier > 0
-        # the mean square of the proposal's norm is the squared radius
-        assert np.square(best.mean).sum() + np.square(best.deviations).sum() == pytest.approx(0.25)
-        for factor in (0.3, 3.0):
-            assert rate(sampling.Proposal.of(bound, density, factor * multiplier)) < rate(best)
-
-
 def log_density(rows, targets, loss, s, grid):
     energy = -s * objective(rows, targets, loss, 0.0, grid[:, None])
     weights = np.exp(energy - energy.max())
@@ -285,16 +263,6 @@ def test_oscillation_search(loss):
     assert 0.8 < worst <= 1.0
 
 
-def test_oscillation_against_the_published_one():
-    for phi in LOSSES.values():
-        for radius in (0.1, 1.0, 10.0):
-            ours = _oscillation(phi, 1.0, radius, 0.0, radius)
-            assert ours <= 2.0 * radius * phi.gradient_diameter(1.0, radius) * (1 + 1e-8)
-            assert ours <= 4.0 * radius * phi.lipschitz(1.0, radius)
-    # exact for the logistic loss: opposite records, 2 R X
-    assert _oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
-
-
 @pytest.mark.parametrize(("loss", "alpha"), [("logistic", 0.0), ("squared", 0.2)])
 def test_utility_bound(loss, alpha):
     """Mean excess of 30 draws; by Markov's inequality and the bound's slack far below it."""
@@ -317,19 +285,6 @@ def test_utility_bound(loss, alpha):
         ]
         excess = np.mean([problem.value(result.point) for result in results]) - best
         assert excess <= results[0].plan.bound()
-
-
-def test_a_large_budget_gives_the_solution_without_privacy():
-    rows, targets = records("logistic", n=5000, d=4)
-    problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(3.0))
-    best = Newton().solve(problem, 1e-6).point
-    for method in (exponential_mechanism, localized_exponential):
-        result = method(
-            rows.with_targets(targets), LogisticLoss(), PrivacyBudget(1e5), radius=3.0, alpha=0.05,
-            run=Run(noise=seeded(0)),
-        )  # fmt: skip
-        assert np.linalg.norm(result.point - best) < 1e-2
-        assert result.point.shape == (4,)
 
 
 def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):

@@ -20,7 +20,7 @@ from skdp.algorithms import (
 from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.mirror.bias_reduced import correction, published_work, truncated_geometric
 from skdp.algorithms.mirror.plain import published_rounds, zcdp_of
-from skdp.algorithms.mirror.rounds import Round, theory_steps
+from skdp.algorithms.mirror.rounds import Round
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
@@ -60,11 +60,6 @@ def test_rounds_and_vertices_of_the_first_algorithm():
     for smoothness, vertices in (("second_order", 5), ("quadratic", 1)):
         plan = plan_mirror_descent(DESIGN, BUDGET, n_rounds=200, smoothness=smoothness)
         assert dict(plan.numbers)["n_vertices"] == vertices
-
-
-def test_step_of_the_theory():
-    """``sqrt(ell / T) / L0``: the steps of both blocks share ell between them."""
-    assert math.hypot(*theory_steps(DESIGN, 897)) == pytest.approx(0.101331, rel=1e-5)
 
 
 @pytest.mark.parametrize(

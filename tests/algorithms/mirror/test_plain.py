@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from skdp.algorithms import (
     Run,
-    boosted_mirror_descent,
     plan_anytime_mirror_descent,
     plan_bias_reduced_mirror_descent,
     plan_boosted_mirror_descent,
@@ -231,18 +230,6 @@ def test_steps_agree_with_the_closed_formula():
     assert plan.steps[0] > 0.0246  # the conversion is tighter than the closed one
 
 
-def test_full_batches_cost_a_third():
-    design = VertexDesign(100_000, (50,), (1.0,), (2.0,))
-    full = replace(plan_mirror_descent(design, BUDGET, n_rounds=200), steps=(1.0,))
-    split = replace(
-        plan_mirror_descent(design, BUDGET, n_rounds=200, full_batch=False), steps=(1.0,)
-    )
-    n, t = 100_000, 200
-    closed = 2.0 / n**2 * (t - 1) * t * (2 * t - 1) / 6.0
-    assert rho_of(full) == pytest.approx(closed, rel=1e-3)
-    assert rho_of(full) / rho_of(split) == pytest.approx(1.0 / 3.0, rel=0.02)
-
-
 def test_published_numbers_of_the_bias_reduced_algorithm():
     design = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
     published = 1.0 / (48.0 * 81.0 * math.log(1e6))
@@ -336,20 +323,6 @@ def test_the_second_block_ascends():
     printed = replace(plan, steps=(plan.steps[0], -plan.steps[1]))
     _, columns = printed.run(game(GAME), quiet()).point
     assert (columns == 0).mean() > 0.9
-
-
-def test_boosting_returns_one_of_its_runs():
-    loose = PrivacyBudget(1e5, 1e-6)
-    problem = game(GAME, 8_000)
-    options = {"value_bound": 3.0, "n_runs": 2, "n_responses": 2, "work": 64.0, "most": 1}
-    result = boosted_mirror_descent(problem, loose, run=quiet(), **options)
-    rows, columns = result.point
-    assert (rows == 0).mean() > 0.7
-    assert (columns == 1).mean() > 0.7
-    event = result.plan.event
-    assert tightest_epsilon(event, 1e-6) == loose.epsilon
-    size = result.plan.quarter
-    assert result.plan.gap_sensitivity >= 16.0 * 3.0 / (4 * size)
 
 
 @pytest.mark.parametrize(("n", "numbers"), [(8, (1, 1)), (400, (5, 10)), (4000, (7, 11))])
@@ -572,24 +545,6 @@ def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch
     assert published == pytest.approx(paper, rel=1e-4)
     free = replace(plan, steps=(step,))
     assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "constants", "smoothness", "step"),
-    [  # by hand, of the table of Algorithm 5
-        ((1614, 5, 234), (1.0, 0.0), "first_order", 0.0396767),
-        ((3894, 23, 165), (1.0, 1.0), "second_order", 1.0 / 92.0),
-        ((3894, 23, 165), (10.0, 1.0), "second_order", 0.0042701),
-    ],
-)
-def test_published_step_of_the_anytime_algorithm(sizes, constants, smoothness, step):
-    """With the printed terms of L1 and L2; without them the first would be 0.0654."""
-    design, (rounds, period, draws) = VertexDesign(10**9, (1000,), (1.0,), (2.0,)), sizes
-    plan = plan_anytime_mirror_descent(
-        design, PrivacyBudget(1e3, 1e-6), rng=np.random.default_rng(0), n_rounds=rounds,
-        period=period, n_vertices=draws, mode="paper", smoothness=smoothness, constants=constants,
-    )  # fmt: skip
-    assert plan.steps == pytest.approx((step,), rel=1e-4)
 
 
 @pytest.mark.parametrize("n_rounds", [2, 3])

@@ -1,24 +1,22 @@
 """Objective perturbation: its numbers, the algorithm, and whole fits."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from laboratory import Laboratory
 from objective_plans import ADD, CLIPPED, HUBER, REPLACE, make_plan
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp import DPLinearRegressor, DPLogisticRegression
 from skdp.algorithms import objective_perturbation, plan_objective_perturbation
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
 from skdp.methods import ObjectivePerturbation
 from skdp.privacy import ApproximateEvent, PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     AbsoluteLoss,
@@ -257,22 +255,6 @@ def test_the_accountant_gives_the_budget_back(relation, delta):
                 assert tightest_epsilon(linear, 0.99 * plan.budget.delta) == math.inf
 
 
-def test_the_plan_is_a_function_of_public_numbers():
-    """Under add/remove the number of rows has no part in it; the sum of losses has no 1/n."""
-    plans = [make_plan(LogisticLoss(), relation=ADD, n=500)]
-    for n in (100, 700):
-        X = np.random.default_rng(n).normal(size=(n, 3))
-        model = DPLogisticRegression(
-            method="objective", neighbouring="add_remove", n_public=500, data_norm=1.0,
-            classes=[0, 1], random_state=0,
-        ).fit(X, (X[:, 0] > 0).astype(int))  # fmt: skip
-        plans.append(model.privacy_)
-    assert plans[1].to_dict() == plans[2].to_dict()
-    assert plans[1].plan["penalty"] == pytest.approx(500 * plans[1].plan["alpha"])
-    few, many = (make_plan(LogisticLoss(), n=n) for n in (20_000, 40_000))
-    assert few.penalty == many.penalty and few.linear == many.linear
-
-
 @every_loss
 def test_the_ball_holds_the_minimiser_over_the_whole_space(loss, relation, delta):
     for seed in range(4):
@@ -324,20 +306,6 @@ def test_any_solver_and_its_certificate(delta):
     assert "newton" in SOLVERS
 
 
-def test_the_penalty_grows_with_the_noise():
-    """Where b is longer than what it is compared with, privacy is not what asks for the penalty."""
-    noisy = make_plan(LogisticLoss(), 0.1, n=300, width=100)
-    least = 0.25 / math.expm1(0.1 * noisy.budget.epsilon)
-    assert noisy.penalty > 10 * least
-    assert noisy.hessian_epsilon < 0.01 * noisy.budget.epsilon
-    assert make_plan(LogisticLoss(), 0.1, n=300, width=100, alpha=1e-9).penalty < 1.01 * least
-    weak = make_plan(LogisticLoss(), 0.1, n=300, alpha=1.0)
-    assert weak.penalty == 300.0 and weak.alpha == 1.0
-    assert (
-        weak.linear.noise_scale < make_plan(LogisticLoss(), 0.1, n=300).linear.noise_scale * 1.001
-    )
-
-
 def test_function_and_refusals():
     records = sample(LogisticLoss())
     result = objective_perturbation(records, LogisticLoss(), PrivacyBudget(1.0, 1e-5), clip=0.25)
@@ -384,38 +352,6 @@ def test_probabilities_use_the_link_of_the_loss():
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], expit(model.decision_function(X)))
 
 
-def test_the_link_is_calibrated():
-    """Without noise the mean probability of each class is its share: the loss is proper."""
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((40_000, 1)) < 0.5, 1.0, -1.0)
-    truth = np.where(X[:, 0] > 0, 0.9, 0.3)
-    y = (rng.random(40_000) < truth).astype(int)
-    model = DPLogisticRegression(
-        1e6, method="objective", data_norm=1.0, classes=[0, 1], random_state=0
-    ).fit(X, y)
-    for value in (-1.0, 1.0):
-        share = y[X[:, 0] == value].mean()
-        assert model.predict_proba([[value]])[0, 1] == pytest.approx(share, abs=2e-3)
-
-
-@pytest.mark.parametrize("k", [4])
-def test_sparse_and_single_precision_rows(k):
-    X, y = classes(k=k)
-    X[np.abs(X) < 0.2] = 0.0
-    X = X.astype(np.float32)  # the same numbers everywhere
-    fits = [
-        DPLogisticRegression(
-            3.0, delta, method="objective", data_norm=1.0, classes=range(k), random_state=0
-        ).fit(rows, y)
-        for delta in (0.0, 1e-6)
-        for rows in (X.astype(float), X, sp.csr_matrix(X))
-    ]
-    for same in (fits[:3], fits[3:]):
-        for other in same[1:]:
-            np.testing.assert_allclose(other.coef_, same[0].coef_, atol=1e-5)
-    assert np.allclose(fits[0].coef_.sum(axis=0), 0.0) == (k > 2)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_coefficients_lie_in_the_ball_that_is_asked_for(delta):
     X, y = classes()
@@ -445,40 +381,3 @@ def test_without_noise_the_fit_is_that_of_scikit_learn(delta):
         1e6, delta, method="objective", data_norm=1.0, classes=range(3)
     ).fit(X, labels)
     np.testing.assert_allclose(private.predict_proba(X), public.predict_proba(X), atol=5e-3)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "parameters", "message"),
-    [
-        (DPRidge, {}, "method='objective' is proven for"),
-        (DPLinearClassifier, {"loss": "squared_hinge"}, "method='objective' is proven for"),
-        (DPLinearClassifier, {"loss": "hinge", "classes": [0, 1, 2]}, "OneVsRest"),
-    ],
-)
-def test_what_no_theorem_covers_is_refused(estimator, parameters, message):
-    X, y = classes(30)
-    declared = {} if estimator is DPRidge else {"classes": [0, 1]}
-    with warnings.catch_warnings(), pytest.raises(ValueError, match=message):
-        warnings.simplefilter("ignore")
-        estimator(method="objective", **{**declared, **parameters}).fit(X, y)
-
-
-def test_noise_beyond_any_gradient_warns():
-    X, y = classes(20)
-    model = DPLogisticRegression(0.01, method="objective", data_norm=1.0, classes=[0, 1])
-    with pytest.warns(UserWarning, match="mostly noise"):
-        model.fit(X, y)
-
-
-def test_the_report_names_theorem_penalty_and_noise():
-    X, y = classes()
-    model = DPLogisticRegression(1.0, method="objective", data_norm=1.0, classes=[0, 1])
-    report = model.fit(X, y).privacy_
-    assert (report.method, report.plan["theorem"]) == ("objective", "2")
-    first, second = report.releases
-    assert "Theorem 2" in first.reference and "Theorem 4" in second.reference
-    assert report.plan["linear_scale"] == first.noise_scale
-    assert model.alpha_ == report.plan["alpha"]
-    assert report.plan["clip"] == 0.5
-    assert "clip" not in model.set_params(method="output").fit(X, y).privacy_.plan
-    assert ObjectivePerturbation.relations == tuple(Neighbouring)

@@ -316,23 +316,6 @@ def test_release_and_plan(budget):
     assert release(regression(seed=50).problem, budget, accuracy_fraction=0.02).plan == plan
 
 
-def test_more_concavity_is_a_problem_with_the_same_sensitivity():
-    example = location(nu=1e-3)
-    problem, alpha = example.problem, 0.5 / 20
-    curved = problem.with_regularisers(problem.alpha_x, alpha)
-    w, v = np.array([0.5, -0.2, 0.1]), curved.domain_y.project(in_unit_ball(20, 3, 9).ravel())
-    step = 1e-6 * in_unit_ball(20, 3, 10).ravel()
-    change = (curved.value(w, v + step) - curved.value(w, v - step)) / 2.0
-    assert change == pytest.approx(-float(curved.operator(w, v)[1] @ step), rel=1e-5)
-    # near 0 the attack is -w / (alpha n): mu/2 ||w||^2 + ||w||^2 / (2 alpha n) - <w, mean x>
-    point, plan = point_before_noise(curved)
-    assert plan.constants.primal().smoothness == pytest.approx(1.0 / (20 * alpha))
-    assert plan.exact_sensitivity == plan_of(problem, BUDGETS[0]).exact_sensitivity
-    excess = example.risk(point) - example.risk(example.solution())
-    slack = problem.constants.x.lipschitz + 0.5 * 4.0  # slope of the primal function in the ball
-    assert excess <= 0.5 * alpha * problem.domain_y.radius**2 + slack * within(plan)
-
-
 def broken_solvers():
     def raises(problem, accuracy):
         raise ZeroDivisionError
@@ -367,26 +350,6 @@ def test_broken_solvers_are_repaired(name):
     assert distance(point, example.solution()) <= within(plan)
 
 
-def test_good_solvers_are_certified_once():
-    example = location()
-    evaluations = []
-
-    def exact(problem, accuracy):
-        assert accuracy == 0.5 * plan.accuracy
-        evaluations.clear()
-        return example.solution(), example.attack_at(example.solution())
-
-    def gradients(w, v):
-        evaluations.append(w)
-        return example.gradients(w, v)
-
-    problem = declared(example, alpha_y=0.5 / 20, gradients=gradients)
-    plan = plan_of(problem, *EXACT, **FINE)
-    point, _ = point_before_noise(problem, solver=exact)
-    assert distance(point, example.solution()) <= 1e-11
-    assert len(evaluations) <= 3
-
-
 def test_accuracy_beyond_the_ball_needs_no_solver():
     def forbidden(*arguments):
         raise AssertionError("f was evaluated")
@@ -397,14 +360,6 @@ def test_accuracy_beyond_the_ball_needs_no_solver():
     point, plan = point_before_noise(problem, solver=forbidden)
     assert within(plan) >= 4.0 and np.linalg.norm(point) <= 1e-9
     assert plan.mechanism.sensitivity <= 2.0 * 4.0
-
-
-def test_many_records_need_no_batches():
-    """The default solver of many records takes batches, which declared functions do not have."""
-    X = np.array([[0.5], [0.25]]).repeat(15_000, axis=0)
-    example = Location(X, attack=0.1, mu=0.5, radius=1.0)
-    point, plan = point_before_noise(example.problem, gradient_diameter=2.0)
-    assert distance(point, example.solution()) <= within(plan)
 
 
 @pytest.mark.filterwarnings("error")
@@ -421,18 +376,6 @@ def test_no_warning_escapes():
         release(
             declared(honest, gradients=lambda w, v: (w / 0.0 * 0.0, v)), BUDGETS[0], noise=noise
         )
-
-
-def test_functions_that_write_into_their_arguments():
-    example = regression()
-
-    def gradients(w, v):
-        answer = example.gradients(w, v)
-        w[:], v[:] = 7.0, 7.0
-        return answer
-
-    point = point_before_noise(declared(example, gradients=gradients))[0]
-    assert distance(point, point_before_noise(example.problem)[0]) == 0
 
 
 @pytest.mark.parametrize(

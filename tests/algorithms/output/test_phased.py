@@ -145,18 +145,6 @@ def test_shrinking_blocks_remove_the_logarithm():
         assert bound(plan_of(n=n, **shared)) > math.log2(n)
 
 
-def test_the_planner_beats_its_alternatives():
-    """Known bounds for L = D = 1, scaled to our smaller L and G."""
-    for n, width, epsilon, printed in ((10**4, 20, 1.0, 0.040), (10**5, 50, 1.0, 0.0113)):
-        plan = plan_of(n=n, width=width, epsilon=epsilon, delta=n**-1.1, radius=1.0)
-        bound = plan.bound()
-        assert bound <= printed
-        other = plan_of(
-            n=n, width=width, epsilon=0.99 * epsilon, delta=n**-1.1, radius=1.0, calibration="paper"
-        )
-        assert bound < 0.5 * other.bound()
-
-
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_the_bound_holds_on_average(loss):
     X, targets = records(loss, 4000)

@@ -3,9 +3,7 @@
 Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
 """
 
-import dataclasses
 import itertools
-import json
 import math
 
 import numpy as np
@@ -239,29 +237,3 @@ def test_utility_bound_holds_on_average():
         excess.append(primal(result.x) - primal(exact.x))
     bound = SaddleUtilityBound(constants=problem.constants)(result.plan.summaries)
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
-
-
-def test_the_number_of_phases_can_be_given():
-    for count in (1, 2, 7):
-        plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, n_phases=count)
-        assert len(plan.phases) == len(plan.regularisation) == len(plan.block_sizes) == count
-        assert sum(plan.block_sizes) == 1000
-        json.dumps(plan.to_dict())
-    for release in ("x", "y", "joint"):
-        plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release=release, n_phases=3)
-        assert plan.to_dict()["noise_scales"] == list(plan.noise_scales)
-        assert plan.release().n_records == 1000
-        assert plan.release("weights").name == "weights"
-
-
-def test_another_bound_gives_another_plan():
-    @dataclasses.dataclass(frozen=True)
-    class FewRecords:
-        """Likes last phases that are small."""
-
-        def __call__(self, phases):
-            return phases[-1].n_records + abs(math.log(phases[0].regularisation))
-
-    plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, utility=FewRecords())
-    assert plan.block_sizes[-1] == 1
-    assert plan.regularisation[0] == pytest.approx(1.0, rel=0.1)

@@ -131,14 +131,3 @@ def test_excess_falls_with_n_as_the_theory_says(instance, convex, delta):
     means = [excess.mean() for excess, _ in found]
     assert slope(grid, means) == pytest.approx(slope(grid, [rate(n, 1.0) for n in grid]), abs=0.05)
     assert all(0.0 < mean < 4.0 * bound for mean, (_, bound) in zip(means, found, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("instance", "convex", "delta"), [(cone, True, 0.0), (quadratic, False, 1e-6)]
-)
-def test_excess_grows_with_d_as_the_theory_says(instance, convex, delta):
-    rate = RATES[{cone: "FG", quadratic: "HJ"}[instance][convex]]
-    grid, n, budget = (16, 128), 100_000, PrivacyBudget(1.0, delta)
-    means = [instance(n, d, budget, 30, convex)[0].mean() for d in grid]
-    expected = slope(grid, [rate(n, d if delta == 0.0 else math.sqrt(d)) for d in grid])
-    assert slope(grid, means) == pytest.approx(expected, abs=0.05)

@@ -82,15 +82,6 @@ def test_fits_meet_the_conditions_of_the_optimum():
         assert np.abs(residual).max() < 1e-6
 
 
-def test_exact_marginals_are_met():
-    truth = random_model(np.random.default_rng(5))
-    keys = [(0, 1), (1, 2), (2, 3)]
-    model = LogLinearModel(SIZES, keys)
-    model.fit({key: truth.marginal(key) for key in keys}, dict.fromkeys(keys, 1e-8), 500)
-    for key in keys:
-        np.testing.assert_allclose(model.marginal(key), truth.marginal(key), atol=1e-4)
-
-
 def test_queries_of_a_matrix_are_met():
     rng = np.random.default_rng(0)
     matrix = rng.uniform(-1, 1, (6, 12))

@@ -19,12 +19,7 @@ from skdp.algorithms.queries.query_groups import groups_of
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SoftmaxMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, ZCDPAccountant
-from skdp.privacy.events import (
-    ExponentialMechanismEvent,
-    GaussianEvent,
-    Neighbouring,
-    flatten_event,
-)
+from skdp.privacy.events import GaussianEvent, Neighbouring, flatten_event
 from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, QueryObjective
 
 SIZES = (3, 4, 2, 3)
@@ -387,12 +382,6 @@ def test_large_budgets_pay_for_more_draws(delta):
     assert count == plan.n_draws * plan.n_charged
     accountant = ZCDPAccountant() if delta else PureAccountant()
     assert 3.0 * (1 - 1e-6) <= accountant.compose(plan.event).get_epsilon(delta) <= 3.0
-
-
-def test_events_are_of_draws_and_gaussians():
-    plan = plan_adaptive_measurements(QueryObjective(workloads(2), 100), BUDGET)
-    kinds = {type(event) for event, _ in flatten_event(plan.event)}
-    assert kinds == {GaussianEvent, ExponentialMechanismEvent}
 
 
 def test_no_record_is_in_two_batches():

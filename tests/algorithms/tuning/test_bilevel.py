@@ -85,25 +85,6 @@ def test_groups_get_alphas_of_their_own():
     assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
 
 
-def test_sparse_rows_give_the_same():
-    dense, sparse = (run(RIDGE, 2, sparse=flag) for flag in (False, True))
-    np.testing.assert_allclose(dense.point, sparse.point, rtol=1e-2, atol=1e-3)
-    np.testing.assert_allclose(dense.path, sparse.path, rtol=1e-2)
-
-
-def test_not_worse_than_nothing():
-    rows, t = data(RIDGE, n=40000)
-    points = [
-        tune(
-            BilevelTuningPlan, rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
-            run=Run(noise=seeded(k)),
-        ).point
-        for k in range(2)
-    ]  # fmt: skip
-    losses = [RIDGE.value(rows.materialise() @ point, t).mean() for point in points]
-    assert np.mean(losses) < 0.4 * RIDGE.value(0 * t, t).mean()
-
-
 def test_refusals():
     rows, t = data(RIDGE, n=50)
     for options, match in (

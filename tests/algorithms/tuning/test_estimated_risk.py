@@ -200,17 +200,3 @@ def test_groups_equal_a_direct_solve():
     np.testing.assert_allclose(tuned.point, exact, atol=1e-9)
     assert tuned.path.shape[1] == 2
     np.testing.assert_array_equal(tuned.path[-1], tuned.alpha)
-
-
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-def test_groups_find_the_alphas_in_any_unit_of_the_targets(unit):
-    """Two features matter, four do not: their alphas differ, and better than one for all."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 6)) / 4
-    y = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=600)
-    y = unit * np.clip(y, -2, 2)
-    penalties = PenaltyGroups((0, 0, 1, 1, 1, 1), (1.0,) * 6, 1e-6, 10.0)
-    tuned = tune(X, y, HUGE, bound=2 * unit, penalties=penalties)
-    assert tuned.alpha[1] > 10 * tuned.alpha[0]
-    reference = tune(X, y / unit, HUGE, bound=2.0, penalties=penalties)
-    np.testing.assert_allclose(tuned.point, reference.point * unit, rtol=1e-3, atol=1e-4 * unit)

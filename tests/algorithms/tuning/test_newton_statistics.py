@@ -19,7 +19,7 @@ from skdp.algorithms import Run
 from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
-from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
+from skdp.algorithms.tuning.newton import mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
@@ -215,12 +215,6 @@ def test_shares_must_be_a_budget(shares):
         tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, shares=shares)
 
 
-def test_errors():
-    rows, targets = records(10, 2)
-    with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
-        tune_by_newton(rows.with_targets(targets), penalties(3), BUDGET)
-
-
 # --- choice of alphas -------------------------------------------------------------------------
 
 
@@ -352,43 +346,3 @@ def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, intercept
     assert errors[0] < 0.3
     assert errors[1] < 0.5 * errors[0]
     assert errors[2] < 1e-6
-
-
-def test_noise_that_is_large_is_averaged():
-    """Of margins that are normal, the second release adds to the first and does not replace it."""
-    rng = np.random.default_rng(0)
-    p = 40
-    weights = []
-    for _ in range(50):
-        prior = 0.1 * rng.normal(size=p)
-        moments = PrivateMoments(
-            matrix=np.eye(p) / p, vector=prior, square=0.25, deviation=1e-6,
-            vector_deviation=0.1, n_records=1000,
-        )  # fmt: skip
-        statistics = LogLossModel(moments, 0.0, 1.0)
-        statistics.correct(np.zeros(p), 0.1 * rng.normal(size=p), 0.1)
-        weights.append(math.sqrt(statistics.variance) / 0.1)
-    assert np.mean(weights) < 0.8  # sqrt(1/2) would be best
-
-
-def test_rounds_converge_where_the_model_is_too_flat():
-    """Rare positives of skewed rows: true curvature of more than twice that of normal margins."""
-    rng = np.random.default_rng(0)
-    n, d = 4000, 6
-    X = rng.exponential(size=(n, d))
-    rows = Records(X / 6.0, 1.0, 0.3)
-    odds = X @ np.array([3.0, -2.0, 2.0, -1.0, 1.0, 0.0])
-    targets = (rng.random(n) < expit(odds - odds.mean() - 6.0)).astype(float)
-    alpha, matrix = 1e-5, rows.materialise()
-    pen = penalties(rows.width, alpha, alpha * (1 + 1e-12))
-    exact = LogisticRegression(
-        C=1 / (n * alpha), fit_intercept=False, tol=1e-10, solver="newton-cholesky"
-    ).fit(matrix, targets)
-
-    def loss(point):
-        margins = matrix @ point
-        return np.mean(np.logaddexp(0.0, margins) - targets * margins)
-
-    model = tune_by_newton(rows.with_targets(targets), pen, PrivacyBudget(1e6, 1e-6))
-    assert len(model.path) == 13
-    assert loss(model.point) < 1.01 * loss(exact.coef_[0])

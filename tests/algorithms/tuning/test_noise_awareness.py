@@ -5,18 +5,14 @@ the final fit's noise. Without that, alphas go to the lower end.
 """
 
 import numpy as np
-from plain_noise import Silent
 from tuning_attacks import records
-from tuning_runs import tune
 
-from skdp.algorithms import Run
 from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning import bilevel as route
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, PenaltyGroups
 
 LOSS = HalfSquaredLoss(1.0)
-ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 
 
 def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
@@ -39,19 +35,3 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     plain = 3.0 * problem.lower_difference_x(x, y, y_lam)
     np.testing.assert_allclose(gradient - plain, slopes, rtol=1e-4, atol=1e-10)
     assert np.abs(slopes).max() > 1e-3
-
-
-def test_less_budget_for_the_final_fit_means_more_regularisation(monkeypatch):
-    """Steps against the sign of exact gradients: all that differs is the noise of the model."""
-    rows, t = records("squared", n=400)
-    monkeypatch.setattr(
-        route, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
-    )
-    alphas = []
-    for epsilon in (1e3, 3.0):
-        tuned = tune(
-            BilevelTuningPlan, rows.with_targets(t), LOSS, ONE, PrivacyBudget(epsilon, 1e-6),
-            coef_norm=1.0, start=0.1, run=Run(noise=Silent()),
-        )  # fmt: skip
-        alphas.append(float(tuned.alpha[0]))
-    assert alphas[1] > 2.0 * alphas[0]

@@ -32,23 +32,6 @@ def test_closed_form():
     assert rule == pytest.approx((2 * moved**2 / 0.7**2) ** (1 / 3))
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("loss", list(LOSSES))
-def test_it_minimises_bias_plus_noise(loss, delta):
-    budget, n, B = PrivacyBudget(0.5, delta), 5000, 0.7
-    rule = public_alpha(rows_of(), LOSSES[loss], wide(3), budget, coef_norm=B, share=0.8)
-    variance = calibrated_mechanism(budget, 1.0, share=0.8).mean_square(3) / 3
-    slope = LOSSES[loss].lipschitz(1.5, B)
-
-    def bound(alpha):
-        whitened = 1.5**2 / alpha
-        sensitivity = 2 * slope / 1.5 * np.sqrt(whitened) / n
-        noise = LOSSES[loss].curvature / 2 * variance * sensitivity**2 * whitened
-        return noise + alpha * B**2 / 2
-
-    assert bound(rule) < min(bound(rule * 1.01), bound(rule / 1.01))
-
-
 def test_bounds_and_intercept():
     budget = PrivacyBudget(1.0, 1e-6)
     loss = LOSSES["squared"]

@@ -5,30 +5,19 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from laboratory import Laboratory
 from plain_noise import PlainNoise
 from tuning_runs import TUNERS
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import TuningObjective
 from skdp.algorithms.tuning.moments import plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan, mean_gradient
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.methods import OutputPerturbation
-from skdp.methods.choice import METHODS, choose
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy import Neighbouring, PrivacyBudget
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    HalfSquaredLoss,
-    LogisticLoss,
-    Objective,
-    PenaltyGroups,
-    Records,
-)
+from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 MODELS = {"ridge": (DPRidge, DPRidgeCV), "logistic": (DPLogisticRegression, DPLogisticRegressionCV)}
 RELATIONS = {"replace_one": {}, "add_remove": {"neighbouring": "add_remove", "n_public": 600}}
@@ -85,18 +74,6 @@ def test_a_given_alpha_is_that_of_the_objective(model, relation, fit_intercept):
     np.testing.assert_allclose(ours.coef_, exact.coef_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.intercept_, exact.intercept_, rtol=2e-3, atol=2e-3)
     assert ours.alpha_ == 0.02
-
-
-@every_model
-@pytest.mark.parametrize("alpha", ["auto", 0.1])
-def test_sparse_rows_and_single_precision(model, alpha):
-    X, y = records(model)
-    X = X.astype(np.float32)
-    dense = make(model, epsilon=100.0, alpha=alpha).fit(X, y)
-    for other in (sp.csr_matrix(X), sp.csr_matrix(X, dtype=np.float64), X.astype(np.float64)):
-        fitted = make(model, epsilon=100.0, alpha=alpha).fit(other, y)
-        np.testing.assert_allclose(fitted.coef_, dense.coef_, rtol=1e-5)
-        assert fitted.privacy_.releases == dense.privacy_.releases
 
 
 @every_model
@@ -294,35 +271,9 @@ def test_what_has_no_such_statistics_is_refused(model, parameters, message):
         fitted.fit(X, y)
 
 
-def test_other_names_of_the_two_losses():
-    for task, model in (("logistic", DPLinearClassifier), ("ridge", DPLinearRegressor)):
-        X, y = records(task)
-        parameters = make(task).get_params()
-        fitted = make(task).fit(X, y)
-        loss = "log_loss" if task == "logistic" else "squared_error"
-        shared = {name: parameters[name] for name in model().get_params() if name in parameters}
-        other = model(**{**shared, "loss": loss}).fit(X, y)
-        np.testing.assert_array_equal(other.coef_, fitted.coef_)
-
-
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.inf, math.nan])
 def test_a_public_alpha_is_a_positive_number(alpha):
     X, y = records("ridge")
     objective = tuning_objective(Records(X, 1.0, targets=y), HalfSquaredLoss(2.0))
     with pytest.raises(ValueError, match="alpha"):
         SufficientStatisticsPlan(objective=objective, budget=PrivacyBudget(1.0), alpha=alpha)
-
-
-def test_the_plan_reads_nothing_but_public_numbers():
-    """The event and the releases of a plan are those after its run; alpha is released by it."""
-    X, y = records("ridge")
-    data = Records(X, 1.0, 0.1, targets=y)
-    for alpha in (0.0, 0.5):
-        objective = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(data), alpha=alpha)
-        plan = choose(METHODS, "statistics", objective, PrivacyBudget(1.0)).plan
-        done = plan.run(data, Run()).plan
-        assert done.event == plan.event
-        (before,), (after,) = plan.releases, done.releases
-        assert before.noise_scale == pytest.approx(after.noise_scale, rel=1e-12)
-        assert plan.to_dict()["alpha"] == (alpha or None)
-        assert done.to_dict()["alpha"] > 0

@@ -94,17 +94,6 @@ def test_it_is_told_that_the_plain_model_is_noise(has_signal):
     assert len(said) == (not has_signal)
 
 
-@pytest.mark.parametrize(
-    ("n", "price"),
-    [(4000, 0.06), (20_000, 0.01762), (40_000, 0.015), (10**6, 0.06)],
-    ids=["noisy", "less", "one", "several"],
-)
-def test_small_groups_are_followed_where_noise_is_small(n, price):
-    plan = plan_of(LogisticLoss(), n, 1.0)
-    assert plan.spread_price == pytest.approx(price, rel=2e-3)
-    assert (plan.n_looks == 1) == (n < 10**6)
-
-
 @pytest.mark.parametrize("proportions", [None, (0.7, 0.2, 0.05, 0.05)])
 @pytest.mark.parametrize(
     ("u", "sizes", "losses", "scale"),
@@ -283,20 +272,6 @@ P = np.array([0.7, 0.15, 0.1, 0.05])
 L = np.array([0.35, 0.45, 0.6, 0.8])
 
 
-@pytest.mark.parametrize(
-    ("noise_price", "spread_price", "expected"),
-    [
-        (0.0, 0.01, [0.0, 0.0, 3.333333, 13.333333]),
-        (0.001, 0.01, [0.0, 0.347878, 6.318789, 6.318789]),
-        (0.01, 0.01, [0.351263, 2.51372, 2.51372, 2.51372]),
-        (0.001, 0.06, [0.535167, 1.3685, 2.6185, 3.165164]),
-    ],
-)
-def test_reference_weights(noise_price, spread_price, expected):
-    q = worst_case_weights(L, P, noise_price=noise_price, spread_price=spread_price)
-    np.testing.assert_allclose(q / P, expected, atol=2e-6)
-
-
 def test_weights_are_the_best_of_their_programme():
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -338,12 +313,6 @@ def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
     assert prefers_plain(np.array([0.45, 0.2, 0.6]), np.array([0.6, 0.25, 0.15]), p)
     half, others = np.array([0.5, 0.4, 0.1]), np.array([0.4, 0.4, 0.2])
     assert prefers_plain(np.array([0.45, 0.2, 0.5]), others, half)  # a half is large
-
-
-def test_equal_losses_leave_the_proportions():
-    losses = shrunk_losses(np.full(4, 0.5), np.full(4, 0.01), P, 1000)
-    q = worst_case_weights(losses, P, noise_price=0.001, spread_price=0.06)
-    np.testing.assert_allclose(q, P, rtol=1e-9)
 
 
 def test_noise_does_not_pass_for_a_difference():
@@ -411,16 +380,6 @@ def test_without_noise_it_is_the_minimax_model():
     data = conflicting(5000)
     losses = np.array(list(fit(1e4, data).group_losses(*data).values()))
     assert 0.5576 < losses.max() < 0.57 and np.ptp(losses) < 0.02
-
-
-def test_a_large_worst_group_leaves_the_plain_model():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20000, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    groups = np.where(rng.random(20000) < 0.3, "few", "most")
-    y = (rng.random(20000) < expit(X[:, 0] * np.where(groups == "few", 20.0, 3.0))).astype(int)
-    model = fit(1.0, (X, y, groups))
-    assert "the plain model was taken" in str(model.privacy_)
 
 
 def test_a_small_group_that_is_no_worse_than_the_majority_leaves_the_plain_model():
