@@ -112,7 +112,7 @@ def test_audit_of_the_printed_outer_noise():
     """Erratum K3: as printed, multiplier included. It violates the claim for all releases together;
     each of two bounds on a frequency fails with probability 1e-6.
     """
-    runs = 500
+    runs = 300
     z = gaussian_noise_multiplier(1 / math.sqrt(18), 1e-6 / 6, "classical")
     assert z == pytest.approx(23.87, abs=5e-3)
     found, apart = outer_releases(Printed, 1e4, (z, z, z), runs)
@@ -136,10 +136,10 @@ class Watched(Mixed):
 def test_law_of_the_sampled_outer_release():
     """Algorithm 3: mean over the *expected* size of a batch, noise of ``2 b / rate``.
 
-    2000 steps. Sizes of batches, what is not the batch, and the mean of the releases: each of four
+    800 steps. Sizes of batches, what is not the batch, and the mean of the releases: each of four
     comparisons within 5 standard errors, a test of normality at 1e-6: 4e-6 in all.
     """
-    n, rate, lam, outer, runs = 30, 0.2, 7.0, 0.5, 2000
+    n, rate, lam, outer, runs = 30, 0.2, 7.0, 0.5, 800
     weights = np.random.default_rng(0).choice([1.0, 0.5], n)
     problem = Watched(np.zeros((n, 2)), weights[:, None, None] * np.eye(2))
     problem.batches = []

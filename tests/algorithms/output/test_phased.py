@@ -323,18 +323,15 @@ MEMORY, COUNT = {}, 0
 
 def keeps_in_a_global(problem, accuracy):
     MEMORY[len(MEMORY)] = problem.records.targets
-    return newton_point(problem, accuracy)
 
 
 def counts(problem, accuracy):
     global COUNT
     COUNT += 1
-    return newton_point(problem, accuracy)
 
 
 def keeps_in_itself(problem, accuracy):
     keeps_in_itself.seen = problem.records.targets
-    return newton_point(problem, accuracy)
 
 
 def keeps_in_a_default(problem, accuracy, kept=[]):  # noqa: B006
@@ -343,7 +340,7 @@ def keeps_in_a_default(problem, accuracy, kept=[]):  # noqa: B006
 
 
 def calls_one_that_keeps(problem, accuracy):
-    return keeps_in_a_global(problem, accuracy)
+    keeps_in_a_global(problem, accuracy)
 
 
 @functools.lru_cache
@@ -391,12 +388,10 @@ def keeps_in_a_class(problem, accuracy):
 
 def keeps_in_a_keyword(problem, accuracy, *, kept=[]):  # noqa: B006
     kept.append(problem.records.targets)
-    return newton_point(problem, accuracy)
 
 
 def keeps_in_an_attribute(problem, accuracy):
     keeps_in_an_attribute.kept.append(problem.records.targets)
-    return newton_point(problem, accuracy)
 
 
 keeps_in_an_attribute.kept = []
@@ -404,7 +399,6 @@ keeps_in_an_attribute.kept = []
 
 def keeps_by_name(problem, accuracy):
     setattr(keeps_by_name, "seen", problem.records.targets)  # noqa: B010
-    return newton_point(problem, accuracy)
 
 
 def keeps_in_an_inner_function(problem, accuracy):
@@ -412,7 +406,6 @@ def keeps_in_an_inner_function(problem, accuracy):
         MEMORY[0] = problem.records.targets
 
     inner()
-    return newton_point(problem, accuracy)
 
 
 def functions_with_memory():
@@ -420,12 +413,10 @@ def functions_with_memory():
 
     def keeps_in_a_closure(problem, accuracy):
         kept.append(problem.records.targets)
-        return newton_point(problem, accuracy)
 
     def rebinds(problem, accuracy):
         nonlocal number
         number += int(problem.records.targets.sum())
-        return newton_point(problem, accuracy)
 
     return [
         keeps_in_a_closure, rebinds, keeps_in_a_global, counts, keeps_in_itself, keeps_in_a_default,

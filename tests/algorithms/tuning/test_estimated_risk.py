@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from ridge_tuning import HUGE, Recorder, exact_moments, one_alpha, plan_of, records, tune
-from sklearn.linear_model import Ridge
 
 from skdp.algorithms.tuning import PrivateMoments, private_moments
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
@@ -161,19 +160,6 @@ def test_one_alpha_where_the_change_would_cancel_or_is_larger(relative):
 
 
 # --------------------------------------------------------------------- without noise: scikit-learn
-
-
-@pytest.mark.parametrize("intercept", [0.0, 0.4])
-def test_without_noise_models_are_those_of_scikit_learn(intercept):
-    X, y = records(80, 4)
-    rows = Records(X, 1.0, intercept)
-    matrix = rows.materialise()
-    plan = plan_of(rows, budget=HUGE)
-    moments = private_moments(rows.with_targets(y), plan, NoiseSource())
-    ridge = RidgeModels(moments, one_alpha(rows.width))
-    for alpha in (1e-6, 1e-2, 10.0):
-        exact = Ridge(alpha=80 * alpha, fit_intercept=False).fit(matrix, y)
-        np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
 
 
 def test_without_noise_the_risk_is_that_of_mallows():
