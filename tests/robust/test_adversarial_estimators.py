@@ -33,9 +33,6 @@ def planted(n, seed, d=20):
     return X, y
 
 
-# ------------------------------------------------------------------------------ scikit-learn's own
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -60,9 +57,6 @@ def test_parameters():
     np.testing.assert_allclose(
         np.exp(fitted.predict_log_proba(np.eye(2))), fitted.predict_proba(np.eye(2))
     )
-
-
-# ------------------------------------------------------------------------------------ public plan
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
@@ -109,9 +103,6 @@ def test_without_an_attack_it_is_the_plain_model(relation, calibration):
         assert reports[0] == reports[1]
         np.testing.assert_array_equal(robust.coef_, plain.coef_)
         np.testing.assert_array_equal(robust.intercept_, plain.intercept_)
-
-
-# --------------------------------------------------------------------------------------- usefulness
 
 
 def ellipsoid(w):

@@ -20,9 +20,6 @@ from skdp.robust import DPMaxGroupLossClassifier
 pytestmark = pytest.mark.filterwarnings("ignore:Parts around a private fit")
 
 
-# ----------------------------------------------------------------- frames, pipelines, and searches
-
-
 @pytest.mark.parametrize(("model", "make"), [(classifier, pd.DataFrame), (regressor, pl.DataFrame)])
 def test_groups_in_a_column(model, make):
     columns = {f"x{j}": X[:, j] for j in range(3)}

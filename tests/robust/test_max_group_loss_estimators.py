@@ -19,8 +19,6 @@ from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.robust import DPMaxGroupLossClassifier
 
-# ------------------------------------------------------------------------------ scikit-learn's own
-
 
 @functools.cache
 def pickled_fit():
@@ -74,9 +72,6 @@ def test_refused_parameters_leave_the_model_as_it_was(parameters, words):
     with pytest.raises((ValueError, TypeError), match=words):
         fitted.fit(X[:, :2], Y, groups=GROUPS)
     assert pickle.dumps(vars(fitted)) == before
-
-
-# ------------------------------------------------------------------------------------- odd groups
 
 
 @pytest.mark.parametrize(
@@ -237,10 +232,7 @@ def test_proportions_of_classes():
 
 
 def test_order_of_proportions(model=classifier):
-    """In the order of the declared names, which need not be sorted, or by name.
-
-    All that is said of the groups is in that order, too.
-    """
+    """In the order of the declared names, which need not be sorted, or by name."""
     fits = [
         model(group_names=names, group_proportions=proportions).fit(X, Y, groups=GROUPS)
         for names, proportions in [

@@ -8,8 +8,6 @@ from skdp import DPLogisticRegression, DPRidge
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.solvers import solve_certified
 
-# --------------------------------------------------------------------------------------- usefulness
-
 
 def worst_accuracy(model, data):
     features, y, groups = data

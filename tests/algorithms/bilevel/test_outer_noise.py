@@ -33,9 +33,6 @@ class Remembering(OutputPerturbation):
         return mechanism.release(self.points[which], run.noise), mechanism.noise_scale**2
 
 
-# ------------------------------------------------------------------------------------------- errata
-
-
 class Printed(Mixed):
     """Noise for the distance of the exact solutions, ``||y_lam - y|| <= L0f / (lam mu_g)``."""
 
@@ -180,10 +177,7 @@ class Concave(Leak):
 
 
 def test_condition_on_the_penalty():
-    """Erratum K6: the printed condition is lam >= 2 L1g / mu_g = 2, where g + f / lam is linear.
-
-    With 2 L1f / mu_g = 4 it keeps half of its curvature; the released point is near the solution.
-    """
+    """Erratum K6: the printed condition is lam >= 2 L1g / mu_g = 2, where g + f / lam is linear."""
     problem, x = Concave(np.full((10**6, 1), 0.5)), np.zeros(1)
     with pytest.raises(ValueError, match="strong"):
         plan_bilevel(problem, BUDGET, penalty=2.0, n_steps=1)
@@ -196,11 +190,7 @@ def test_condition_on_the_penalty():
 
 
 def test_sampling_with_replacement_is_not_amplified_as_printed():
-    """Erratum K8: a record that is drawn k times moves the Gaussian by k.
-
-    Exact deltas, by quadrature. With independent draws, which never draw a record twice, the
-    printed amplification holds.
-    """
+    """Erratum K8: a record that is drawn k times moves the Gaussian by k."""
     grid = np.linspace(-10, 15, 100001)
     for eps0, delta0, n, b, least in (
         (1.0, 1e-6, 1000, 1000, 1.27e-3),

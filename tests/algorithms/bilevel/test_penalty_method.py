@@ -29,8 +29,6 @@ from skdp.problems import (
 )
 from skdp.solvers import LBFGS, Newton, Solver
 
-# ----------------------------------------------------------------------------------------- the leak
-
 
 def test_naive_noise_of_the_leak_is_none():
     """A pair of neighbours: S = (0, ..., 0) and S' = (e_1, 0, ...).
@@ -76,9 +74,6 @@ def test_leak_is_covered_by_the_inner_noise():
         known = release.sensitivity / (mu * math.sqrt(share))
         assert release.noise_scale == pytest.approx(known)
         assert np.std([o[part] for o in outputs]) == pytest.approx(known, rel=5 / math.sqrt(1800))
-
-
-# --------------------------------------------------------------------------------------- accounting
 
 
 def lemma(epsilon, delta, T):
@@ -164,9 +159,6 @@ def test_tiny_samples_do_not_come_without_noise():
     ):
         with pytest.raises(ValueError, match="ever drawn"):
             plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=2, **options)
-
-
-# ------------------------------------------------------------------------------------------ the run
 
 
 def tuning_problem(n=400, seed=0, low=1e-3):

@@ -39,10 +39,7 @@ def released_value(plan, records, centering):
 
 @RELATIONS
 def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relation):
-    """Rows at a thousandth of their mean: sums in another order, and against extended precision.
-
-    Under replace-one records keep their places, but sums in two orders are two roundings too.
-    """
+    """Rows at a thousandth of their mean: sums in another order, and against extended precision."""
     rng, n, d = np.random.default_rng(1), 3000, 6
     X = np.eye(d)[0] * 0.9 + 1e-3 * rng.normal(size=(n, d))
     order = rng.permutation(n)

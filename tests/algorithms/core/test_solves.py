@@ -179,10 +179,7 @@ class Recording(Silent):
 @pytest.mark.parametrize("factors", [None, np.array([0.5, 3.0])])
 @pytest.mark.parametrize(("name", "relation"), CASES)
 def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, relation, factors):
-    """The first solves of neighbours after one preparation; the record replaced is at the ends.
-
-    A change of all of the mean gradient is what the bound is for: with many records it is small.
-    """
+    """The first solves of neighbours after one preparation; the record replaced is at the ends."""
     best, n_public = 0.0, None if relation.is_replaced else 20
     for seed in range(4):
         rng = np.random.default_rng(seed)

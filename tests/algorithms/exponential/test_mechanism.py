@@ -509,10 +509,7 @@ def test_points_are_on_a_grid_that_no_record_moves(scale):
 
 @pytest.mark.parametrize("s", [1.0, 1e6])
 def test_the_grid_is_as_coarse_as_the_narrowest_density_allows(s):
-    """Of two public lower bounds on the width of a density the larger one counts.
-
-    F rises by less than ``min(slope r, curvature r^2 / 2)`` at a distance r from its minimiser.
-    """
+    """Of two public lower bounds on the width of a density the larger one counts."""
     loss, design = LogisticLoss(), Design(1.0, 2, 1000)
     budget = PrivacyBudget(s * 2.0 * 3.0 / 1000)  # the oscillation is 2 R X
     plan = plan_exponential_mechanism(loss, design, budget, radius=3.0, proposal_limit=np.inf)

@@ -124,10 +124,7 @@ def test_a_record_attains_the_sensitivity_of_the_bias_reduced_gradient(most):
 
 
 def printed_draws(work, most, rng):
-    """Draws of Algorithm 3 as printed, for two blocks: those it makes, and those its proof counts.
-
-    The loop has raised t before it ends, and the mean of t output draws is returned.
-    """
+    """Draws of Algorithm 3 as printed, for two blocks: those made, and those its proof counts."""
     levels, oracle = [int(truncated_geometric(most, 1, rng)[0])], 0
     while sum(2.0**k for k in levels[:-1]) <= work - 2.0**most:
         oracle += 2 * 2 ** (levels[-1] + 1)

@@ -78,10 +78,7 @@ def test_the_largest_of_many_functions(count):
 
 @pytest.mark.parametrize("count", [4, 32])
 def test_both_blocks_at_once(count):
-    """Erratum G8: twice the bounds for values and smooth gradients, with kinks sqrt 2 times that.
-
-    A record whose derivatives are equal in both blocks has more than the bias of one block.
-    """
+    """Erratum G8: twice the bounds for values and smooth gradients, sqrt 2 times that for kinks."""
     x, y, f = point(18), point(19), Logistic(20, 2.0)
     other = Logistic(21, 2.0)
     row = np.r_[f.row, other.row]

@@ -49,10 +49,7 @@ def rho_of(plan):
 
 
 def table_problem(tables, n_blocks=1):
-    """Records with derivatives of +-1 that depend on which vertex was drawn most.
-
-    tables : shape (n, vertices, n_blocks, vertices): of each record, at each most drawn vertex.
-    """
+    """Records with derivatives of +-1 that depend on which vertex was drawn most."""
     n, size = len(tables), tables.shape[1]
     design = VertexDesign(n, (size,) * n_blocks, (1.0,) * n_blocks, (2.0,) * n_blocks)
 

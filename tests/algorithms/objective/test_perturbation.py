@@ -50,9 +50,6 @@ SUPPORTED = [
 every_loss = pytest.mark.parametrize(("loss", "relation", "delta"), SUPPORTED, ids=str)
 
 
-# -------------------------------------------------------------------------------- reference numbers
-
-
 @pytest.mark.parametrize(
     ("epsilon", "relation", "penalty", "scale", "pure"),
     [
@@ -151,9 +148,6 @@ def test_reference_minimisers(clip, solution, n_public):
     problem = plan.problem(records, np.array([0.1, -0.2, 0.3]) / -0.5)
     found = solve_certified(problem, 1e-9, "newton").point
     assert found == pytest.approx(solution, abs=1e-8)
-
-
-# ------------------------------------------------------------------------------------ the algorithm
 
 
 def sample(loss, n=60, d=3, seed=0, norm=1.0):
@@ -324,9 +318,6 @@ def test_function_and_refusals():
     tilted = Objective(TiltedRisk(LogisticLoss(), 0.1), Design(1.0, 3, 100))
     with pytest.raises(ValueError, match="method='objective' is proven for"):
         plan_objective_perturbation(tilted, PrivacyBudget(1.0))
-
-
-# --------------------------------------------------------------------------------------- estimators
 
 
 def classes(n=400, d=3, seed=0, k=2):

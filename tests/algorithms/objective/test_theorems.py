@@ -91,9 +91,6 @@ def test_conditions_of_theorems_2_and_6_fall_back_to_union_bounds():
     assert make_plan(HUBER, 0.01, 0.5).theorem == "6, union bound"
 
 
-# ---------------------------------------------------------------------- theorems on exact densities
-
-
 def cells(loss, X, y, penalty, scale, size):
     """Centers and volumes of cells that hold nearly all of the law; in one dimension, kinks of
     the derivative are on their borders."""
@@ -288,8 +285,6 @@ def test_planned_noise_is_enough_and_half_of_it_is_not(loss, relation, epsilon):
     assert worst(0.5) > plan.budget.delta
 
 
-# ------------------------------------------------------------------------------ persons: Lemma G
-
 PERSON_RELATIONS = (Neighbouring.REPLACE_USER, Neighbouring.ADD_REMOVE_USER)
 
 
@@ -344,10 +339,7 @@ def test_determinants_of_persons_change_by_their_j(epsilon):
 
 
 def largest_losses(loss, rows, labels, shares, Z):
-    """Largest of ``q.Z + |q|^2 / 2`` over all residuals of a person's records, for many Z.
-
-    `rows` are over s. The loss is convex in the residuals: the largest is at a corner.
-    """
+    """Largest of ``q.Z + |q|^2 / 2`` over all residuals of a person's records, for many Z."""
     corners = [0.0, -1.0]
     if loss is HUBER:
         corners = [-1.0, 1.0]

@@ -59,11 +59,7 @@ def declared(example, alpha_y=0.0, **changes):
 
 
 class Location:
-    """``f = -mean <w, x_i + v_i>``, ``||v_i|| <= attack``, records in a unit ball.
-
-    With penalties ``(mu/2) ||w||^2`` and ``(nu/2) mean ||v_i||^2`` the maximum is
-    ``(mu/2) ||w||^2 - <w, mean x> + h(||w||)``, h the Huber function of slope `attack`.
-    """
+    """``f = -mean <w, x_i + v_i>``, ``||v_i|| <= attack``, records in a unit ball."""
 
     #: The attack is the same for all records.
     diameter = 2.0
@@ -109,10 +105,7 @@ class Location:
 
 
 class Regression:
-    """``f = mean [(y_i - <w, x_i + v_i>)^2 / 2 - (c/2) ||v_i||^2]``, strongly concave in v.
-
-    Records ``||x|| <= 1, |y| <= 1``, attacks of norm at most `attack`, and ``c > radius^2``.
-    """
+    """``f = mean [(y_i - <w, x_i + v_i>)^2 / 2 - (c/2) ||v_i||^2]``, strongly concave in v."""
 
     diameter = None
 

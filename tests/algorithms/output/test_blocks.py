@@ -85,11 +85,7 @@ def test_dealing_is_uniform_within_a_stratum():
 
 
 def test_blocks_get_their_share_of_every_stratum():
-    """At most ``1 + K n_k / n`` records away, because each prefix is at most half of that away.
-
-    A prefix that ends at place p has ``p n_k`` records of each block, rounded, so ``p n`` in all
-    give or take K / 2.
-    """
+    """At most ``1 + K n_k / n`` records away, because each prefix is at most half of that away."""
     rng = np.random.default_rng(3)
     for _ in range(60):
         n, count = int(rng.integers(20, 2000)), int(rng.integers(1, 9))

@@ -49,14 +49,7 @@ def printed_e1_scale(budget, sensitivity):
 
 
 class TestE1NoiseOfAlgorithm6:
-    """Printed: a 2 in the exponent of the Gaussian density. Correct: none, as in Alg. 1.
-
-    The density ``exp(-z^2 / (2 sigma^2))`` has then ``sigma = s k / (2 epsilon)``, which is the
-    noise of Zhao et al. (2019) divided by sqrt(2).
-
-    That noise is not tight. Where it is more than sqrt(2) times the exact minimum, for epsilon at
-    most about 1 with a large delta, the printed form is private by accident; elsewhere it is not.
-    """
+    """Printed: a 2 in the exponent of the Gaussian density. Correct: none, as in Alg. 1."""
 
     @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-5, 1e-2])
     @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 10.0, 100.0])
@@ -106,11 +99,7 @@ class Adversarial:
 
 
 class TestE2NoiseOfAlgorithm8:
-    """Printed: ``s = Delta + 2 alpha / mu``. Correct: ``Delta + 2 sqrt(2 alpha / mu)``.
-
-    A gap alpha allows a distance sqrt(2 alpha / mu); alpha / mu is a squared length. The data
-    are those of a worked example: n = 10^4, L = 1, mu = 0.01.
-    """
+    """Printed: ``s = Delta + 2 alpha / mu``. Correct: ``Delta + 2 sqrt(2 alpha / mu)``."""
 
     n, mu = 10_000, 0.01
 
@@ -183,11 +172,7 @@ class Unreliable(Solver):
 
 
 class TestE3AccuracyInExpectation:
-    """Printed: ``E[F(w_T) - F*] <= alpha`` (Algs 1 and 6). Correct: surely ``<= alpha``.
-
-    The proof of Prop. 3.1 bounds ``||w_T(X) - w_T(X')||`` as if the gap held surely. One dimension,
-    ``F = (mu/2) w^2 - w mean(x)`` with n = 1000, L = mu = 1, and the prescribed alpha.
-    """
+    """Printed: ``E[F(w_T) - F*] <= alpha`` (Algs 1 and 6). Correct: surely ``<= alpha``."""
 
     n = 1000
 
@@ -260,13 +245,7 @@ def printed_e8_iterations(lipschitz, beta, radius, q):
 
 
 class TestE8AccuracyForSmoothConvexLosses:
-    """Printed, Cor. 3.7 a: the first term of ``alpha``. Correct: the minimum of both (Thm 3.5).
-
-    Where the corollary applies, ``q^2 <= L / (R beta)``, the second term is the smaller one. No
-    privacy is lost, because the noise is calibrated to the alpha that is used, and because
-    ``Delta = 2 (L + lambda R) / lambda >= 2 R`` in this (non-ERM) class. The risk bound fails:
-    alpha exceeds all values of F, T is not positive, and the start is released with noise.
-    """
+    """Printed, Cor. 3.7 a: the first term of ``alpha``. Correct: the minimum of both (Thm 3.5)."""
 
     lipschitz, beta, radius = 2.0, 1.0, 1.0  # F = (w - 1)^2 / 2 on [-1, 1]
 
@@ -333,11 +312,7 @@ class TestE8AccuracyForSmoothConvexLosses:
 
 
 class TestE13AccuracyForConvexLosses:
-    """Printed, Thm 3.4, 2b: ``alpha = L R r^{3/2}``. Correct: divided by ``(1 + q)^2``, as in 2a.
-
-    Utility: with the printed alpha the noise for the solver's error alone exceeds the stated
-    bound ``25 L R sqrt(r)`` when q is large. ``F = L ||w||`` with solution 0, L = R = 1.
-    """
+    """Printed, Thm 3.4, 2b: ``alpha = L R r^{3/2}``. Correct: divided by ``(1 + q)^2``, as in 2a."""
 
     def test_e13_the_tolerance_alone_exceeds_the_stated_risk(self):
         budget, d, n = PrivacyBudget(1.0, 1e-6), 400, 10**9

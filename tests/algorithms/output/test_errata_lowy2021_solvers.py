@@ -37,12 +37,7 @@ def printed_e4_subgradient(subgradient, choose, n, mu, radius, iterations, start
 
 
 class TestE4SubgradientListings:
-    """Printed, Alg. 2: steps along ``n g(w, x_i)`` of a single record; the last iterate; eta_{t-1}.
-
-    Correct: subgradients of the whole F, best or weighted average, eta_t. Only the first is a
-    matter of privacy: see the last test. ``F = mean of (mu/2) (w - x_i)^2`` on [-1, 1], mu = 1, so
-    L = 2; alpha and T as in Cor. 3.2 for the ERM class. The listing does not say which i.
-    """
+    """Printed, Alg. 2: steps along ``n g(w, x_i)`` of a single record; the last iterate; eta_{t-1}."""
 
     n = 100
 
@@ -147,15 +142,7 @@ def accelerated_gradient(problem, beta, mu, start, iterations):
 
 
 class TestE5IterationsOfAcceleratedGradient:
-    """Printed, Cor. 3.3 b: ``max{1, q^2 / kappa}``. Correct: ``max{1, 1 / (kappa q^2)}``, plus 1.
-
-    alpha is proportional to ``min{kappa q^2, 1}``, so a smaller q needs more iterations, not
-    fewer. It matters where ``kappa q^2 < 1``, that is for epsilon above kappa.
-
-    The generic ``Delta = 2 L / mu`` of this class is at least 2 R, which no error of a solver can
-    exceed; the exact sensitivity, that Alg. 1 asks for, can be exceeded. Here it is 0: the record
-    decides the curvature (beta or mu) and all losses have the minimiser c.
-    """
+    """Printed, Cor. 3.3 b: ``max{1, q^2 / kappa}``. Correct: ``max{1, 1 / (kappa q^2)}``, plus 1."""
 
     budget = PrivacyBudget(500.0, 1e-5)
     mu, beta, radius = 1.0, 5 / 3, 1.0
@@ -249,16 +236,7 @@ def katyusha(problem, beta, tau, start, epochs, rng):
 
 
 class TestE6Katyusha:
-    """Printed: ``tau_1 = min{sqrt(m mu) / sqrt(3 L), 1/2}``. Correct: beta in place of L.
-
-    L has the units of beta times length, so the printed method depends on the unit of w: with R
-    large, hence L >> beta, tau_1 vanishes and the method hardly moves. T counts epochs in the
-    listing but gradients in Thm 3.3; read as epochs it is too large by a factor m, which costs
-    time alone. Epochs here: those that Allen-Zhu's Theorem 2.1 needs for the alpha of Cor. 3.4.
-
-    ``F = mean of (x w_1 - y_i)^2 / 2 + (mu/2) ||w||^2`` with ``x^2 + mu = beta``; the start, which
-    the listing leaves open, is R away along w_2, on another side for each of two neighbours.
-    """
+    """Printed: ``tau_1 = min{sqrt(m mu) / sqrt(3 L), 1/2}``. Correct: beta in place of L."""
 
     budget = PrivacyBudget(1.0, 1e-6)
     n, mu, beta, radius = 500, 1.0, 10.0, 1e6
@@ -346,14 +324,7 @@ def printed_e7_convex(budget, d, n):
 
 
 class TestE7IterationsOfStochasticSubgradient:
-    """Printed T of Cor. 3.2 b and 3.6. Correct: ``2 (L + lambda R)^2 / (lambda alpha)``.
-
-    The guarantee after T iterations is ``2 (L + lambda R)^2 / (lambda T)``. Cor. 3.6, 1 has
-    ``1 + (eps/d)^2`` for ``(1 + eps/d)^2``; its constant 12 makes up for that unless n <= 4, and
-    privacy is hardly touched then, because s is near 2 R. Cor. 3.6, 2 has a garbled denominator:
-    short wherever ``q < 1/6`` (d = 1), without limit. Cor. 3.2 b is short by up to a quarter where
-    ``q < 1/n``. Ours does not count: the gate asks for a proof.
-    """
+    """Printed T of Cor. 3.2 b and 3.6. Correct: ``2 (L + lambda R)^2 / (lambda alpha)``."""
 
     def ratio(self, printed, budget, d, n):
         """Guarantee after the printed T over alpha, class G, L = R = 1."""

@@ -134,19 +134,13 @@ def test_the_release_is_projected():
         assert np.linalg.norm(point) <= problem.domain.radius
 
 
-# --- utility ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("loss", "epsilon", "delta"),
     [(LogisticLoss(), 0.3, 0.0), (SoftmaxLoss(3), 3.0, 1e-6), (HalfSquaredLoss(1.0), 0.3, 1e-6)],
     ids=str,
 )
 def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
-    """The mean of 200 releases exceeds the bound by 5 standard errors: false-alarm rate 3e-7.
-
-    The bound is for the vector before the last projection.
-    """
+    """The mean of 200 releases exceeds the bound by 5 standard errors: false-alarm rate 3e-7."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)

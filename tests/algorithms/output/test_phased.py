@@ -113,11 +113,7 @@ def test_printed_schedule_and_noise():
 
 
 def test_shrinking_blocks_remove_the_logarithm():
-    """Section 3.2: ``mu_1 D^2 / 2 + sum 2 L^2 / (mu_k n_k) + sum mu_{k+1} V_k / 2 + L sqrt(V_K)``.
-
-    In units of ``L D / sqrt(n)``, where sampling is all that counts: 8 / sqrt(6) for shrinking
-    blocks, more than the number of phases for equal ones.
-    """
+    """Section 3.2, in units of ``L D / sqrt(n)``: 8 / sqrt(6), more than the number of phases else."""
     lipschitz, radius = LogisticLoss().lipschitz(1.0, 1.0), 1.0
 
     def bound(plan):

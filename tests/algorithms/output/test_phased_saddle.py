@@ -28,8 +28,6 @@ from skdp.problems import (
 )
 from skdp.solvers import BestResponse, Catalyst, SaddleSolver, solve_certified
 
-# --------------------------------------------------------------------- own moduli, penalty, results
-
 
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
 def test_own_moduli_take_the_place_of_the_other_regulariser(release):
@@ -113,9 +111,6 @@ def test_single_records_and_blocks():
         assert sum(result.plan.block_sizes) == n
         paper = run(problem_of(n), calibration="paper")
         assert 1 <= sum(paper.plan.block_sizes) <= n
-
-
-# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

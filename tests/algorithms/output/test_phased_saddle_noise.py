@@ -56,9 +56,6 @@ def assignment_of(problem, plan, seed=3):
     return assign_blocks(seeded(seed), problem.n_records, plan.block_sizes)
 
 
-# ---------------------------------------------------------------------------- what the phases spend
-
-
 def test_joint_noise_is_that_of_the_norm_of_the_moduli():
     """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y."""
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
@@ -141,9 +138,6 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         diameters = {"x": real.x.diameter, "y": real.y.diameter}
         total = min(total, diameters.get(phase.released, real.diameter))
         assert phase.mechanism.sensitivity >= total / ulp
-
-
-# ----------------------------------------------------------------------- what one record can change
 
 
 #: What the solvers below have seen; they are copied for each phase, so it cannot be in them.

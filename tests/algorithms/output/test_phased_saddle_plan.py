@@ -22,8 +22,6 @@ from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 
-# -------------------------------------------------------------------------------- published numbers
-
 
 def test_published_algorithms_4_and_5():
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, calibration="paper")
@@ -84,10 +82,7 @@ def test_published_phases_spend_half():
 
 
 def test_erratum_z8():
-    """The printed bound of Corollary 4.9 is below a part of what it is to bound.
-
-    Example: n = 1e6, d = 20, eps = 0.1, delta = 1e-10, mu_y = 3e-3, L = D = 1.
-    """
+    """The printed bound of Corollary 4.9 is below a part of what it is to bound."""
     n, d, eps, delta, mu_y = 10**6, 20, 0.1, 1e-10, 3e-3
     constants = changed(UNIT, n_records=n, x_dimension=d)
     plan = plan_phased_saddle_output_perturbation(
@@ -132,9 +127,6 @@ def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
     both = math.sqrt(2) / composed
     assert gaussian_delta(epsilon, both) == pytest.approx(1e-5, rel=1e-4)
     assert gaussian_noise_multiplier(epsilon / 2, 0.5e-5) == pytest.approx(basic, abs=1e-5)
-
-
-# -------------------------------------------------------------------------------------- the planner
 
 
 @pytest.mark.parametrize(("cross", "known"), [(0.0, 0.029), (1.0, 0.041)], ids=["weak", "primal"])

@@ -16,8 +16,6 @@ from skdp.problems import PenaltyGroups, Records
 
 pytestmark = pytest.mark.usefixtures("kept_order")
 
-# -------------------------------------------------------------------------------- Stein's identity
-
 
 GROUPS = {
     "one": PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.3), 1e-3, 10.0),
@@ -157,9 +155,6 @@ def test_one_alpha_where_the_change_would_cancel_or_is_larger(relative):
     risk = SteinRisk(RidgeModels(noisy_moments(rng, np.eye(3), np.ones(3), 0.1, 0.1), penalties), 2)
     expected = [risk(np.array([alpha]))[0] for alpha in (1e-3, 1.0)]
     np.testing.assert_allclose(risk.uniform(np.array([1e-3, 1.0])), expected, rtol=1e-12)
-
-
-# --------------------------------------------------------------------- without noise: scikit-learn
 
 
 def test_without_noise_the_risk_is_that_of_mallows():

@@ -54,9 +54,6 @@ def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
     return rows, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(float)
 
 
-# --- sensitivities -------------------------------------------------------------------------------
-
-
 def distance_at_zero(x, y, t, u, weight):
     """Frobenius distance of two records' matrices of the first round."""
     a, b = np.append(x, weight * (t - 0.5)), np.append(y, weight * (u - 0.5))
@@ -170,9 +167,6 @@ def test_noise_of_the_gradients_has_room_for_rounding():
         assert exact + rounding < mechanism.sensitivity < exact + 3.0 * rounding
 
 
-# --- number of releases --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_number_of_gradients_grows_with_the_budget(delta):
     """Two where gradients drown in noise, up to twelve; whatever the rows are."""
@@ -213,9 +207,6 @@ def test_shares_must_be_a_budget(shares):
     rows, targets = records(10, 2)
     with pytest.raises(ValueError, match="of sum 1"):
         tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, shares=shares)
-
-
-# --- choice of alphas -------------------------------------------------------------------------
 
 
 @pytest.mark.audit
@@ -263,9 +254,6 @@ def test_slopes_of_the_estimate_with_a_center(residual_variance):
         lambda logs: risk(np.exp(logs))[0], lambda logs: risk(np.exp(logs))[1], np.log([0.3, 0.8])
     )
     assert error < 1e-5
-
-
-# --- the model of normal margins -----------------------------------------------------------------
 
 
 def margins_model(p, seed):
@@ -326,9 +314,6 @@ def test_hessian_is_positive_however_far_the_model_is(rank, scale):
     hessian = model.hessian(scale * rng.normal(size=5))
     assert np.isfinite(hessian).all()
     assert np.linalg.eigvalsh(hessian)[0] >= -1e-14 * np.trace(hessian)
-
-
-# --- the limit of no noise -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("alpha", "intercept"), [(1e-3, 0.1), (1e-1, 0.0)])

@@ -44,9 +44,6 @@ def as_published(estimator):
     return estimator.set_params(method=OutputPerturbation(alpha=estimator.alpha), alpha="auto")
 
 
-# --------------------------------------------------------------------------------- what is fitted
-
-
 @every_model
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_default_is_the_tuned_model(model, delta):
@@ -91,9 +88,6 @@ def test_a_nominal_size_scales_the_mean(model):
     assert report.releases == more.releases
 
 
-# ------------------------------------------------------------------------------------ the budget
-
-
 @every_model
 def test_adding_or_removing_takes_less_noise(model):
     X, y = records(model)
@@ -102,9 +96,6 @@ def test_adding_or_removing_takes_less_noise(model):
     assert factors[0] == pytest.approx(math.sqrt(2.0), rel=1e-6)
     if model == "logistic":
         assert factors[1] == pytest.approx(2.0, rel=1e-6)
-
-
-# ----------------------------------------------------------------------------------- sensitivity
 
 
 def moved_and_stated(model, X, y, other_X, other_y, **parameters):
@@ -224,9 +215,6 @@ def test_points_of_gradients_stay_where_rounding_is_priced(relation, monkeypatch
     assert np.isfinite(model.fit(X, y).coef_).all()
     longest = max(float(np.linalg.norm(point)) for point in points)
     assert 999.0 < longest <= 1e3 * (1 + 1e-12)
-
-
-# --------------------------------------------------------------------------------- what is refused
 
 
 def tuning_objective(rows, loss, n_public=None):

@@ -29,8 +29,6 @@ from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Design, PenaltyGroups, Records
 from skdp.problems.rounding import chain
 
-# ------------------------------------------------------------------------------- the coordinates
-
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_coordinates_are_an_isometry(size):
@@ -41,9 +39,6 @@ def test_coordinates_are_an_isometry(size):
     np.testing.assert_allclose(unpack(pack(A), size), A, rtol=1e-15)
     np.testing.assert_array_equal(unpack(pack(A), size), unpack(pack(A), size).T)
     assert pack(A) @ pack(B) == pytest.approx((A * B).sum(), rel=1e-12)
-
-
-# ---------------------------------------------------------------------------------- sensitivity
 
 
 @pytest.mark.search
@@ -106,9 +101,6 @@ def test_sensitivity_has_room_for_rounding():
     plan = plan_private_moments(GAUSSIAN, design, target_bound=1.0, coef_norm=1e-9)
     rounding = 2.0 * chain(10**9) * 2.0**-53 * 2.0  # of two sums, relative to U = 2
     assert exact + rounding < plan.mechanism.sensitivity < 1.001 * exact
-
-
-# ------------------------------------------------------------------------------------ the contract
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -215,9 +207,6 @@ def test_no_copy_of_the_rows(dtype):
     finally:
         tracemalloc.stop()
     assert peak < 0.25 * X.size * 8
-
-
-# ------------------------------------------------------------------------------ what is refused
 
 
 class Forbidden(PlainNoise):

@@ -36,8 +36,6 @@ from skdp.problems import (
 from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier
 
-# ------------------------------------------------------------------------------------------- plan
-
 
 def plan_of(loss, n, epsilon, relation=REPLACE, d=6, delta=1e-6, **options):
     ratio = 1.0 if relation is REPLACE else 10.0
@@ -134,9 +132,6 @@ def test_the_model_keeps_a_part_of_the_budget(loss, relation):
         least = min(least, math.hypot(plan.plain.level, plan.mu_weighted) / mu)
     assert rest > 110
     assert least > math.sqrt(0.14)
-
-
-# ----------------------------------------------------------------------------------------- lemmas
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
@@ -266,8 +261,6 @@ def test_losses_move_by_the_bound():
         assert loss_sensitivity(loss, False) == pytest.approx(abs(values).max(), rel=1e-12)
 
 
-# ---------------------------------------------------------------------------------------- weights
-
 P = np.array([0.7, 0.15, 0.1, 0.05])
 L = np.array([0.35, 0.45, 0.6, 0.8])
 
@@ -338,9 +331,6 @@ def test_minimax_step_is_that_of_a_solver():
         for start in (d, np.zeros(2))
     )
     assert largest(d) <= best + 2e-3
-
-
-# ----------------------------------------------------------------------------------------- models
 
 
 def conflicting(n, seed=0):

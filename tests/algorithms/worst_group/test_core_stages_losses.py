@@ -26,8 +26,6 @@ from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 SQUARES = HalfSquaredLoss(2.0)
 
 
-# ----------------------------------------------------------------------------------------- lemmas
-
 LOSSES = [
     SQUARES, AbsoluteLoss(3.0), huber_loss(1.0, 0.05), HingeLoss(), SquaredHingeLoss(),
     OneVsRestLoss(SquaredHingeLoss(), 3),
@@ -160,9 +158,6 @@ def test_a_group_that_is_not_known_keeps_the_plain_model():
     means = np.array([[-0.2, 0.1, 0.05, 0.0, 0.0], [0.0, -0.2, 0.05, 0.0, 0.0]])
     assert fit.step(means * sizes[:, None], 1e-9, sizes)[0] > 0.5
     assert fit.step(means * sizes[:, None], 1e5, sizes)[0] == 0.0
-
-
-# ----------------------------------------------------------------------------------------- models
 
 
 def conflicting(n, seed=0):
