@@ -312,7 +312,7 @@ class TestE8AccuracyForSmoothConvexLosses:
 
 
 class TestE13AccuracyForConvexLosses:
-    """Printed, Thm 3.4, 2b: ``alpha = L R r^{3/2}``. Correct: divided by ``(1 + q)^2``, as in 2a."""
+    """Printed, Thm 3.4, 2b: ``alpha = L R r^{3/2}``. Correct: divided by ``(1 + q)^2``."""
 
     def test_e13_the_tolerance_alone_exceeds_the_stated_risk(self):
         budget, d, n = PrivacyBudget(1.0, 1e-6), 400, 10**9

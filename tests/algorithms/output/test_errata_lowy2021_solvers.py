@@ -37,7 +37,7 @@ def printed_e4_subgradient(subgradient, choose, n, mu, radius, iterations, start
 
 
 class TestE4SubgradientListings:
-    """Printed, Alg. 2: steps along ``n g(w, x_i)`` of a single record; the last iterate; eta_{t-1}."""
+    """Printed, Alg. 2: steps along ``n g(w, x_i)`` of one record. Correct: of the whole F."""
 
     n = 100
 
@@ -142,7 +142,7 @@ def accelerated_gradient(problem, beta, mu, start, iterations):
 
 
 class TestE5IterationsOfAcceleratedGradient:
-    """Printed, Cor. 3.3 b: ``max{1, q^2 / kappa}``. Correct: ``max{1, 1 / (kappa q^2)}``, plus 1."""
+    """Printed, Cor. 3.3 b: ``max{1, q^2 / kappa}``. Correct: ``max{1, 1 / (kappa q^2)}``."""
 
     budget = PrivacyBudget(500.0, 1e-5)
     mu, beta, radius = 1.0, 5 / 3, 1.0

@@ -113,7 +113,7 @@ def test_printed_schedule_and_noise():
 
 
 def test_shrinking_blocks_remove_the_logarithm():
-    """Section 3.2, in units of ``L D / sqrt(n)``: 8 / sqrt(6), more than the number of phases else."""
+    """Section 3.2, in units of ``L D / sqrt(n)``: 8 / sqrt(6), else more than the phases."""
     lipschitz, radius = LogisticLoss().lipschitz(1.0, 1.0), 1.0
 
     def bound(plan):
