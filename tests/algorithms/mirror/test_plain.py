@@ -1,6 +1,6 @@
 """Mirror descent with draws of vertices: accounting by enumeration, errata, invariants.
 
-More errata: ``test_errata_gonzalez2024.py``. Bounds of section 2 of the paper: ``test_maurey.py``.
+More errata: ``test_errata_gonzalez2024.py``.
 """
 
 import itertools

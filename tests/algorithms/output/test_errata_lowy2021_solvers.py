@@ -48,22 +48,6 @@ class TestE4SubgradientListings:
     def solve(self, x, choose, iterations):
         return printed_e4_subgradient(lambda w, i: w - x[i], choose, self.n, 1.0, 1.0, iterations)
 
-    @pytest.mark.parametrize("rule", ["fixed", "cyclic", "random"])
-    def test_e4_the_gap_exceeds_alpha_whatever_record_is_chosen(self, rule):
-        budget = PrivacyBudget(1.0, 1e-6)
-        gap, iterations, _ = self.setting(budget)
-        x = np.repeat([-1.0, 1.0], self.n // 2)
-        gaps = []
-        for seed in range(1 if rule != "random" else 3):
-            rng = np.random.default_rng(seed)
-            choose = {
-                "fixed": lambda t: 0,
-                "cyclic": lambda t: (t - 1) % self.n,
-                "random": lambda t, rng=rng: int(rng.integers(self.n)),
-            }[rule]
-            gaps.append(0.5 * self.solve(x, choose, iterations) ** 2)
-        assert np.mean(gaps) > 3 * gap
-
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_e4_one_record_decides_where_the_point_is(self, delta):
         """With i fixed the replaced record is all that the listing sees: delta near 1."""
