@@ -19,7 +19,6 @@ from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.mechanisms import NoiseSource
 from skdp.methods.choice import METHODS, choose
 from skdp.privacy import Neighbouring, PrivacyBudget
-from skdp.privacy.events import flatten_event
 from skdp.problems import (
     Ball,
     Design,
@@ -82,22 +81,6 @@ def test_other_public_numbers_are_refused(name, plan):
     for other in others:
         with pytest.raises(ValueError, match="The plan is for Design"):
             plan.run(other, Run())
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-def test_the_event_before_a_run_is_that_of_its_releases(share, delta):
-    """With a histogram the second release follows from the first, its cost does not."""
-    objective = GroupObjective(
-        EmpiricalRisk(LOSS),
-        Design.of(records()),
-        weights=GroupWeights((2.0, 2.0)),
-        histogram_share=share,
-    )
-    plan = plan_max_group_loss(objective, PrivacyBudget(1.0, delta))
-    released = plan.run(records(), Run()).plan
-    assert len(released.releases) == (2 if share else 1)
-    assert flatten_event(plan.event) == flatten_event(released.event)
 
 
 def test_problems_beyond_the_plan_are_refused():
