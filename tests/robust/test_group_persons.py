@@ -87,29 +87,6 @@ def test_networks_and_what_else_has_no_proof_for_weights():
     assert not accountant.entries
 
 
-@pytest.mark.parametrize("given", [{}, {"method": PhasedSaddle(max_group_weight=2.0)}])
-def test_records_of_weight_0_are_as_good_as_absent(given):
-    """Whatever is told of them: the proportions of the groups, and what they learn."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(2000, 2)) / 3.0
-    groups = np.where(rng.random(2000) < 0.3, "a", "b")
-    is_wrong = (rng.random(2000) < 0.6) & (groups == "a")
-    targets = ((rows[:, 0] > 0) ^ is_wrong).astype(int)
-    model = classifier(epsilon=100.0, weight_bound=2.0, **given).set_params(group_names=["a", "b"])
-    losses = []
-    for weights in (None, 2.0 * ~is_wrong):
-        model.fit(rows, targets, groups=groups, sample_weight=weights)
-        right = rows[~is_wrong], targets[~is_wrong], groups[~is_wrong]
-        losses.append(max(model.group_losses(*right).values()))
-    assert losses[1] < losses[0] - 0.06
-    assert model.privacy_.unit == "record"
-    if "group_proportions_" in vars(model):
-        expected = np.mean(groups[~is_wrong] == "a")
-        if model.method not in ("auto", "output"):  # in units of all records
-            expected *= np.mean(~is_wrong)
-        assert model.group_proportions_[0] == pytest.approx(expected, abs=0.02)
-
-
 def test_proportions_of_weights_have_the_rounding_of_their_sums():
     model, ids = classifier(method="saddle", weight_bound=1.0), np.arange(len(X))
     sensitivities = []

@@ -120,13 +120,13 @@ def test_refused_groups(groups, words):
     assert not hasattr(fitted, "_membership")
 
 
-def test_sample_weights_are_checked(model=classifier):
+def test_sample_weights_are_checked():
     with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
-        model(weight_bound=1.0).fit(X, Y, groups=GROUPS, sample_weight=-np.ones(120))
+        classifier(weight_bound=1.0).fit(X, Y, groups=GROUPS, sample_weight=-np.ones(120))
     with pytest.warns(UserWarning, match="weight_bound was not declared"):
-        model().fit(X, Y, groups=GROUPS, sample_weight=np.ones(120))
+        classifier().fit(X, Y, groups=GROUPS, sample_weight=np.ones(120))
     with pytest.raises(TypeError, match="group_weight"):
-        model().fit(X, Y, groups=GROUPS, group_weight=np.ones(120))
+        classifier().fit(X, Y, groups=GROUPS, group_weight=np.ones(120))
 
 
 @functools.cache
@@ -170,18 +170,18 @@ def test_kinds_of_groups(groups, names):
     assert list(fitted.group_scores(X, Y, groups).values()) == scores
 
 
-def test_inferred_group_names_are_a_leak(model=classifier):
+def test_inferred_group_names_are_a_leak():
     names = ["few", "most"]
-    declared = model(group_names=names, mode="private").fit(X, Y, groups=GROUPS)  # silently
+    declared = classifier(group_names=names, mode="private").fit(X, Y, groups=GROUPS)  # silently
     with pytest.warns(PrivacyLeakWarning, match="`group_names`") as caught:
-        inferred = model(group_names=None, mode="private").fit(X, Y, groups=GROUPS)
+        inferred = classifier(group_names=None, mode="private").fit(X, Y, groups=GROUPS)
     leaks = [warning for warning in caught if warning.category is PrivacyLeakWarning]
     assert len(leaks) == 1 and leaks[0].filename == __file__
     assert "group_names were inferred from groups" in inferred.privacy_.caveats
     assert inferred.group_names_.tolist() == declared.group_names_.tolist()
     np.testing.assert_array_equal(inferred.coef_, declared.coef_)
     assert not [text for text in declared.privacy_.caveats if "group" in text]
-    public = model(mode="public").fit(X, Y, groups=GROUPS)
+    public = classifier(mode="public").fit(X, Y, groups=GROUPS)
     assert any("not protected" in text for text in public.privacy_.caveats)
     assert "not protected" in str(public.privacy_)
 
@@ -195,17 +195,17 @@ def test_empty_groups(model, mode):
     assert [name for name, score in scores.items() if math.isfinite(score)] == NAMES
 
 
-def test_one_group_is_the_plain_model(mode="private"):
+def test_one_group_is_the_plain_model():
     """As good as output perturbation for the mean: there is nothing to estimate."""
     features, y, _ = conflicting(20000, 1, share=0.0)
     groups = np.zeros(len(y), dtype=int)
     printed = {"method": "output_perturbation", "random_state": 0}
     plain = DPLogisticRegression(classes=[0, 1], **printed).fit(features, y)
-    robust = classifier(mode=mode, group_names=[0]).fit(features, y, groups=groups)
+    robust = classifier(mode="private", group_names=[0]).fit(features, y, groups=groups)
     assert robust.score(features, y) == pytest.approx(plain.score(features, y), abs=0.02)
     target = 0.8 * features[:, 0]
     line = DPRidge(method="phased", random_state=0).fit(features, target)
-    robust = regressor(mode=mode, group_names=None, target_range=(-1, 1))
+    robust = regressor(mode="private", group_names=None, target_range=(-1, 1))
     robust.fit(features, target)
     assert robust.group_names_.tolist() == [0]
     expected = line.score(features, target)
@@ -244,10 +244,10 @@ def test_proportions_of_classes():
         by_name.set_params(group_proportions={0: 0.2, 1: 0.8}).fit(X, y)
 
 
-def test_order_of_proportions(model=classifier):
+def test_order_of_proportions():
     """In the order of the declared names, which need not be sorted, or by name."""
     fits = [
-        model(group_names=names, group_proportions=proportions).fit(X, Y, groups=GROUPS)
+        classifier(group_names=names, group_proportions=proportions).fit(X, Y, groups=GROUPS)
         for names, proportions in [
             (["most", "few"], [0.8, 0.2]),
             (["few", "most"], [0.2, 0.8]),
@@ -265,12 +265,12 @@ def test_order_of_proportions(model=classifier):
         assert fitted.group_proportions_.tolist() == plan["group_proportions"]
         assert list(fitted.group_scores(X, Y, GROUPS)) == names
         np.testing.assert_array_equal(fitted.coef_, fits[names == ["few", "most"]].coef_)
-    other = model(group_proportions=[0.2, 0.8]).fit(X, Y, groups=GROUPS)
+    other = classifier(group_proportions=[0.2, 0.8]).fit(X, Y, groups=GROUPS)
     assert (other.coef_ != fits[0].coef_).any()
-    capped = model(group_proportions=[0.99, 0.01], own={"max_group_weight": 3.0})
+    capped = classifier(group_proportions=[0.99, 0.01], own={"max_group_weight": 3.0})
     capped.fit(X, Y, groups=GROUPS)
     assert capped.privacy_.plan["largest_group_weights"] == pytest.approx([1 / 0.99, 3.0])
-    equal = model().fit(X, Y, groups=GROUPS)
+    equal = classifier().fit(X, Y, groups=GROUPS)
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
@@ -386,26 +386,29 @@ def test_the_weight_1_is_the_plain_model(model, kind):
     assert all(pair[1] == 0.0 for pair in pure.privacy_.plan["gradient_ranges"])
 
 
-def test_phases_that_were_asked_for(model=classifier):
+def test_phases_that_were_asked_for():
     for n_phases in (1, 2, 3):
         own = {"max_group_weight": 2.0, "n_phases": n_phases}
-        report = model(own=own).fit(X, Y, groups=GROUPS).privacy_
+        report = classifier(own=own).fit(X, Y, groups=GROUPS).privacy_
         assert len(report.plan["block_sizes"]) == n_phases
         assert ("one phase: output perturbation" in str(report)) == (n_phases == 1)
     plan = (
-        model(own={"max_group_weight": 1.0, "n_phases": 2}).fit(X, Y, groups=GROUPS).privacy_.plan
+        classifier(own={"max_group_weight": 1.0, "n_phases": 2})
+        .fit(X, Y, groups=GROUPS)
+        .privacy_.plan
     )
     assert len(plan["block_sizes"]) == 2 and plan["largest_group_weights"] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("kind", [SaddleOutputPerturbation, PhasedSaddle])
-def test_a_look_finds_where_weights_matter(kind):
+def test_a_look_finds_where_weights_matter():
     """Of groups that conflict the small one gets weight; of groups that agree none does."""
     for share, conflict in ((0.15, True), (0.15, False)):
         features, y, groups = conflicting(20000, 1, share=share)
         if not conflict:
             groups = np.random.default_rng(0).permutation(groups)
-        model = classifier(3.0, mode="private", own={"kind": kind, "max_group_weight": "auto"})
+        model = classifier(
+            3.0, mode="private", own={"kind": PhasedSaddle, "max_group_weight": "auto"}
+        )
         report = model.fit(features, y, groups=groups).privacy_
         names = [release.name for release in report.releases]
         assert names[0] == "group proportions" and "losses of the groups" in names
