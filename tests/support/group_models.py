@@ -10,8 +10,6 @@ from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 MODES = ("declared", "public", "private")
 NAMES = ["most", "few"]
 
-every_mode = pytest.mark.parametrize("mode", MODES)
-
 
 def saddle(mode, groups, kind=PhasedSaddle, **own):
     """Parameters of a saddle method in a mode; the method "gradient" has tests of its own."""

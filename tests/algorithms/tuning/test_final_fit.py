@@ -101,8 +101,7 @@ def test_no_neighbours_move_the_solution_further(loss, norm):
     for n in (1, 20):
         rows = Records(np.zeros((n, 2)), norm)
         plan = plan_final_fit(rows, LOSSES[loss], penalties, np.ones(1), BUDGET)
-        sets = DataSets(loss, norm, 2, n, 1)
-        moved, _ = largest_movement("solution", sets, "train", seed=n, generations=30)
+        moved = largest_movement(DataSets(loss, norm, 2, n), seed=n, generations=30)
         best = max(best, moved / plan.step.exact_sensitivity)
     assert 0.98 < best <= 1.0
 
