@@ -153,6 +153,19 @@ def test_no_penalty_is_a_cliff(alpha, solver):
         assert report.releases == plain.privacy_.releases
 
 
+def test_a_strong_penalty_leaves_the_mean_of_the_targets():
+    """The constant's correction for errors of the means goes with the weights."""
+    scores = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((4500, 12)) * np.linspace(2.0, 0.3, 12)
+        y = (X / np.linspace(2.0, 0.3, 12)) @ rng.standard_normal(12) / 4.0
+        X = (X + 3.0) / np.linalg.norm(X + 3.0, axis=1).max()
+        model = DPRidge(alpha=10.0, data_norm=1.0, target_range=(-5, 5), random_state=seed)
+        scores.append(model.fit(X, y).score(X, y))
+    assert np.mean(scores) > -0.05
+
+
 def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
     """The intercept at the mean row is far below the log odds of the class, and no error of it."""
     losses = []
