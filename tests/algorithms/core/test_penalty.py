@@ -88,7 +88,7 @@ def spectrum(X):
 def test_the_penalised_solution_follows_from_the_free_one(loss, error):
     X, targets = made(loss)
     free, given = solved(loss, X, targets, 0.0), constant(loss, targets)
-    for alpha in (1e-6, 1e-2, 0.1, 100.0):
+    for alpha in (1e-2, 100.0):
         weights, offsets = solved(loss, X, targets, alpha)
         found = penalised(loss, *free, spectrum(X), alpha=alpha, **given)
         assert found[0] == pytest.approx(weights, abs=error * np.linalg.norm(weights))
@@ -129,9 +129,7 @@ def test_typical_curvatures():
     assert typical_curvature(SquaredHingeLoss()) == pytest.approx(2 * inside, rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "solver"), [(1e-6, "auto"), (1e-6, "lbfgs"), (0.01, "lbfgs"), (100.0, "auto")]
-)
+@pytest.mark.parametrize(("alpha", "solver"), [(1e-6, "auto"), (0.01, "lbfgs"), (100.0, "auto")])
 def test_no_penalty_is_a_cliff(alpha, solver):
     """Beside a constant and beside the model without the penalty."""
     rng = np.random.default_rng(1)

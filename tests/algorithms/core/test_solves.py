@@ -99,14 +99,14 @@ def test_the_longest_solves_are_inverse_curvatures_on_average():
 
 @pytest.mark.parametrize("is_pure", [False, True])
 def test_noise_after_all_solves_is_the_predicted_one(is_pure):
-    """The median of 4 deviations, each of 100 fits: off by 6 %, by 25 % with less than 1e-4."""
+    """The median of 4 deviations, each of 50 fits: off by 6 %, by 25 % with less than 1e-4."""
     X, y = table(1000)
     data = Records(X, 1.0, 0.3, targets=y)
     budget = PrivacyBudget(3.0, 0.0 if is_pure else 1e-6)
     plan = plan_core(goal("squares", data), budget, True)
     rows, found = plan.prepare(data, seeded(1))
     solves = found.steps
-    points = np.array([plan.stepped(rows, found, Run(noise=seeded(s)))[0, :4] for s in range(100)])
+    points = np.array([plan.stepped(rows, found, Run(noise=seeded(s)))[0, :4] for s in range(50)])
     squares = ((X / rows.unit - rows.shift) ** 2).mean(axis=0)
     expected = np.sqrt(solves.variances(solves.bend * squares))
     assert np.median(points.std(axis=0) / expected) == pytest.approx(1.0, abs=0.25)
@@ -277,7 +277,7 @@ def test_released_counts_take_the_place_of_public_numbers():
 @pytest.mark.parametrize("name", ALL)
 def test_no_noise_makes_a_fit_fail(name):
     """Rows without any variance; second moments are noise, and often all below 0."""
-    for seed in range(4):
+    for seed in range(3):
         d = 1 + seed % 2
         X, y = np.zeros((300, d)), np.zeros(300, dtype=int)
         data = Records(X, 1.0, 0.3, targets=y)
@@ -381,7 +381,7 @@ def test_what_there_is_no_proof_for_is_refused_and_left_to_the_published_algorit
     assert len(model.fit(X, np.zeros(5)).privacy_.releases) == 1
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_error", "quantile"])
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "quantile"])
 def test_solvers_are_level_with_the_default(loss):
     rng = np.random.default_rng(9)
     X = rng.uniform(0.0, 0.5, (20_000, 3)) * [1.0, 0.5, 1.0]

@@ -160,13 +160,12 @@ def table(n, d, share, seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "share", "limit"),
+    ("n", "d", "share", "limit", "solver"),
     [
-        (4_000, 60, 0.08, 0.8),  # 2.2 with the log odds of the rare class
-        (4_000, 5, 0.08, 0.65),
+        (4_000, 60, 0.08, 0.8, "auto"),  # 2.2 with the log odds of the rare class
+        (4_000, 5, 0.08, 0.75, "newton"),
     ],
 )
-@pytest.mark.parametrize("solver", ["auto", "newton"])
 @pytest.mark.filterwarnings("ignore:method='auto' is 'output'")
 def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
     """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
@@ -178,4 +177,4 @@ def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
         )
         X_new, y_new = table(20_000, d, share, 50 + seed)
         found.append(max(model.fit(X, y).group_losses(X_new, y_new, y_new).values()))
-    assert np.mean(found) < limit + 0.1 * (solver == "newton")
+    assert np.mean(found) < limit
