@@ -3,7 +3,6 @@
 import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 
 import dask
 import dask.array as da
@@ -20,7 +19,6 @@ from local_cluster import (
     key_of_the_task,
     kill_worker,
     reduce_inside_a_worker,
-    restore,
     sums,
 )
 from sklearn.preprocessing import FunctionTransformer
@@ -77,7 +75,6 @@ LAYOUTS = {
     "files": lambda X, y, folder: (ArrayRecords(folder / "X.npy", folder / "y.npy"),),
     "arrays sent": lambda X, y, folder: (ArrayRecords(X, y, chunk_rows=100),),
     "Parquet": lambda X, y, folder: (parquet(X, y, folder),),
-    "arrays": lambda X, y, folder: collections(X, y),
     "persisted": lambda X, y, folder: dask.persist(*collections(X, y)),
     "frames": lambda X, y, folder: frames(X, y),
     "array and series": lambda X, y, folder: (lambda X, y: (X.to_dask_array(), y))(*frames(X, y)),
@@ -97,15 +94,12 @@ def test_sums_are_those_of_the_loop(client, arrays, files, expected, tmp_path, l
     np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), arrays[1])
 
 
-def test_names_and_sizes_of_collections(client, arrays):
+def test_what_is_a_source(client, arrays, files):
     source = as_source(*frames(*arrays))
     assert isinstance(source, DaskRecords) and source.chunk_sizes is None
     assert source.feature_names == ("a", "b", "c")
     source = as_source(*collections(*arrays))
     assert source.chunk_sizes == (1, 500, 200, 299) and source.feature_names is None
-
-
-def test_what_is_no_source(client, arrays, files):
     assert as_source(files) is files
     assert as_source(*arrays) is None
     for refused in (as_source, DaskRecords):
@@ -113,30 +107,14 @@ def test_what_is_no_source(client, arrays, files):
             refused(files, arrays[1])
 
 
-@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_killed_worker_changes_nothing(own_client, files, expected, tmp_path, which):
-    def kill():
-        while len(list(tmp_path.glob("begun-*"))) < 3:
-            time.sleep(0.01)
-        kill_worker(own_client, which)
-
-    killer = Thread(target=kill)
-    killer.start()
-    found = DaskRecords(files, client=own_client).reduce(Slow(tmp_path, 0.1), added)
-    killer.join()
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
 @pytest.mark.slow
 def test_persisted_partitions_of_a_killed_worker_are_made_again(own_client, arrays, expected):
     with own_client.as_current():
         X, y = own_client.persist(list(collections(*arrays)))
     source = DaskRecords(X, y, client=own_client)
-    for which in (0, 1):
-        np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
-        kill_worker(own_client, which)
-        np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
-        restore(own_client)
+    np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
+    kill_worker(own_client)
+    np.testing.assert_allclose(source.reduce(sums, added), expected, rtol=1e-9)
 
 
 def test_failed_reads_are_tried_again(client, files, expected, tmp_path):
@@ -156,10 +134,9 @@ def set_failures(number, dask_scheduler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allowed", [0, 3])
-def test_a_task_that_ends_its_workers_is_named(own_client, files, allowed):
-    own_client.run_on_scheduler(set_failures, allowed)
-    with pytest.raises(DataError, match=rf"Chunks \d+ to \d+ ended {allowed + 1} workers"):
+def test_a_task_that_ends_its_workers_is_named(own_client, files):
+    own_client.run_on_scheduler(set_failures, 0)
+    with pytest.raises(DataError, match=r"Chunks \d+ to \d+ ended 1 workers"):
         DaskRecords(files, client=own_client).reduce(ends_the_process, added)
 
 
@@ -215,14 +192,12 @@ def test_a_client_is_needed(files, monkeypatch):
     ("others", "error", "text"),
     [
         ((da.ones(9, chunks=2),), ValueError, "X has 3 partitions, y 5"),
-        ((da.ones(9, chunks=3), da.ones(9, chunks=2)), ValueError, "3 partitions, groups 5"),
         (
             (da.ones(9, chunks=((3, 4, 2),)),),
             ValueError,
             "partition 1 has 3 rows of X and 4 of y",
         ),
         ((np.ones(9),), TypeError, "y must be a Dask array"),
-        ((dask.delayed(np.ones)(9),), TypeError, "y must be a Dask array"),
         ((da.ones((9, 1), chunks=3),), ValueError, r"y must have 1 dimension"),
     ],
 )

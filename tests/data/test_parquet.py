@@ -205,8 +205,7 @@ def little_room():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("has_fallocate", [True, False])
-@pytest.mark.parametrize("user_ids", [None, "count"])
+@pytest.mark.parametrize(("user_ids", "has_fallocate"), [(None, True), ("count", False)])
 def test_a_full_disk(table, tmp_path, user_ids, has_fallocate, monkeypatch, request):
     """The error has the path and the cause, and no records stay."""
     if not has_fallocate:

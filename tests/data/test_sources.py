@@ -9,7 +9,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import local_cluster
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,7 +16,7 @@ from joblib import parallel_backend
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp.data import ArrayRecords, Chunk, ChunkSource, DataError, RecordsChangedError
+from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError
 from skdp.data.sources import failed_chunk, merge_tree, split_range
 from skdp.linear_model import DPRidge
 
@@ -44,41 +43,24 @@ class Reader:
         return self.kind(X), *others
 
 
-def sources(arrays, folder):
-    """Every kind of source of the same records."""
-    paths = [folder / f"{name}.npy" for name in ("X", "y", "groups")]
-    for path, array in zip(paths, arrays, strict=True):
-        np.save(path, array)
-    X, y, groups = arrays
-    return {
-        "arrays": ArrayRecords(X, y, groups, chunk_rows=300),
-        "Fortran": ArrayRecords(np.asfortranarray(X), y, groups, chunk_rows=1),
-        "CSR": ArrayRecords(sp.csr_array(X), y, groups, chunk_rows=999),
-        "mapped": ArrayRecords(*paths, chunk_rows=64, mapped=True),
-        "read": ArrayRecords(*paths, chunk_rows=1000),
-        "mixed": ArrayRecords(str(paths[0]), y, groups),
-        "memmap": ArrayRecords(np.load(paths[0], mmap_mode="r"), y, groups, chunk_rows=77),
-        "function": ChunkSource(Reader(arrays), 4),
-        "function of CSR": ChunkSource(Reader(arrays, sp.csr_matrix), 4),
-    }
-
-
-KINDS = (
-    "arrays",
-    "Fortran",
-    "CSR",
-    "mapped",
-    "read",
-    "mixed",
-    "memmap",
-    "function",
-    "function of CSR",
-)
+#: Every kind of source of the same records, by the arrays and the paths of their files.
+SOURCES = {
+    "Fortran": lambda X, y, g, paths: ArrayRecords(np.asfortranarray(X), y, g, chunk_rows=1),
+    "CSR": lambda X, y, g, paths: ArrayRecords(sp.csr_array(X), y, g, chunk_rows=999),
+    "mapped": lambda X, y, g, paths: ArrayRecords(*paths, chunk_rows=64, mapped=True),
+    "read": lambda X, y, g, paths: ArrayRecords(*paths, chunk_rows=1000),
+    "mixed": lambda X, y, g, paths: ArrayRecords(str(paths[0]), y, g),
+    "memmap": lambda X, y, g, paths: ArrayRecords(np.load(paths[0], mmap_mode="r"), y, g),
+    "function": lambda *arrays: ChunkSource(Reader(arrays[:3], sp.csr_matrix), 4),
+}
 
 
 @pytest.fixture
 def source(request, arrays, tmp_path):
-    return sources(arrays, tmp_path)[request.param]
+    paths = [tmp_path / f"{k}.npy" for k in range(3)]
+    for path, array in zip(paths, arrays, strict=True):
+        np.save(path, array)
+    return SOURCES[request.param](*arrays, paths)
 
 
 def assert_equal(chunk, arrays):
@@ -88,7 +70,7 @@ def assert_equal(chunk, arrays):
         np.testing.assert_array_equal(dense, array)
 
 
-@pytest.mark.parametrize("source", KINDS, indirect=True)
+@pytest.mark.parametrize("source", SOURCES, indirect=True)
 def test_chunks_are_the_records(source, arrays):
     """Before and after pickling, from two threads at once."""
 
@@ -140,16 +122,12 @@ def added(parts):
     return np.sum(parts, axis=0)
 
 
-@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
-def test_jobs_give_the_sums_of_the_loop(arrays, tmp_path, backend):
+def test_jobs_give_the_sums_of_the_loop(arrays, tmp_path):
     np.save(tmp_path / "X.npy", arrays[0])
     loop = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10)
     jobs = ArrayRecords(tmp_path / "X.npy", arrays[1], chunk_rows=10, n_jobs=2)
-    with parallel_backend(backend):
-        # of a module that other processes can import
-        found, expected = (
-            each.reduce(local_cluster.sums, local_cluster.added) for each in (jobs, loop)
-        )
+    with parallel_backend("threading"):
+        found, expected = (each.reduce(column_sums, added) for each in (jobs, loop))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -206,12 +184,6 @@ def test_errors_know_their_chunk(arrays):
     assert failed_chunk(OSError()) is None
     assert source.map().describe(2) == "chunk 2"
     assert issubclass(RecordsChangedError, DataError)
-
-
-def test_functions_may_return_rows_or_chunks(arrays):
-    X, y, _ = arrays
-    assert ChunkSource(lambda k: X, 1).read(0).y is None
-    assert ChunkSource(lambda k: Chunk(X, y), 1, chunk_sizes=[N]).read(0).y is y
 
 
 @pytest.mark.parametrize(
@@ -271,7 +243,8 @@ class Cut(ArrayRecords):
 
 warnings.simplefilter("ignore")
 try:
-    DPLogisticRegression(data_norm=1.0, classes=[0, 1]).fit(Cut(*sys.argv[1:], chunk_rows=5000))
+    model = DPLogisticRegression(0.01, data_norm=1.0, classes=[0, 1])
+    model.fit(Cut(*sys.argv[1:], chunk_rows=5000))
 except DataError as error:
     print(error)
 """

@@ -48,17 +48,6 @@ def kill_worker(client, which=0):
     os.kill(pids[which % len(pids)], signal.SIGKILL)
 
 
-def restore(client):
-    """Wait for two workers; a cluster gives up some that die, in place of which others start."""
-    for _ in range(12):
-        try:
-            client.wait_for_workers(2, timeout=5)
-            return
-        except TimeoutError:
-            client.cluster.scale(len(client.cluster.workers) + 1)
-    raise AssertionError("two workers did not start")
-
-
 def added(parts):
     """Merge sums."""
     return sum(parts[1:], parts[0])
