@@ -50,14 +50,6 @@ EPSILONS = [0.0, 0.1, 0.5, 1.0, 3.0, 10.0]
 # --- exact losses of small compositions, by enumeration --------------------------------------
 
 
-def test_the_enumeration_knows_randomised_response():
-    assert exact_delta([pure_pair(1.0)], 0.0) == pytest.approx(math.tanh(0.5))
-    assert exact_delta([pure_pair(1.0)], 1.0) == pytest.approx(0.0, abs=1e-15)
-    assert exact_delta([pure_pair(1.0)] * 2, 1.0) == pytest.approx(
-        (math.exp(2.0) - math.exp(1.0)) / (1.0 + math.e) ** 2
-    )
-
-
 # --- what every accountant must do -----------------------------------------------------------
 
 
@@ -126,7 +118,6 @@ class AccountantContract:
         check()
 
     def test_delta_and_epsilon_agree(self):
-        @settings(max_examples=100)
         @given(st.floats(0.0, 20.0), st.integers(1, 50), st.sampled_from(self.supported))
         def check(epsilon, count, event):
             accountant = self.accountant().compose(event, count)
@@ -186,7 +177,6 @@ class AccountantContract:
         assert accountant.compose(self.supported[0]).neighbouring is REPLACE_ONE
 
     def test_never_below_the_exact_loss(self):
-        @settings(max_examples=100)
         @given(SPECS, st.floats(0.0, 0.9))
         def check(specs, fraction):
             event, pairs = events_and_pairs(specs)
@@ -237,9 +227,8 @@ class TestGaussianDPAccountant(AccountantContract):
             total = self.total(RepeatedEvent(GaussianEvent(sigma, REPLACE_ONE), phases))
             assert epsilon * (1.0 - 1e-6) <= total.get_epsilon(1e-6) <= epsilon
 
-    @pytest.mark.mostly("slow", 1)
-    @pytest.mark.parametrize(("sigma", "count"), [(0.8, 1), (3.0, 10), (20.0, 300)])
-    def test_gaussians_against_dp_accounting(self, sigma, count):
+    def test_gaussians_against_dp_accounting(self):
+        sigma, count = 3.0, 10
         dp_accounting = pytest.importorskip("dp_accounting")
         pytest.importorskip(PLD_MODULE)
         oracle = dp_accounting.pld.PLDAccountant()
@@ -250,7 +239,7 @@ class TestGaussianDPAccountant(AccountantContract):
         for epsilon in (0.1, 1.0, 2.0):
             assert ours.get_delta(epsilon) == pytest.approx(oracle.get_delta(epsilon), rel=1e-3)
 
-    @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 25.0])
+    @pytest.mark.parametrize("epsilon", [0.01, 2.0, 25.0])
     def test_softmax_draw_has_the_smallest_parameter_that_covers_its_range(self, epsilon):
         mu = math.sqrt(self.total(ExponentialMechanismEvent(epsilon, REPLACE_ONE)).total)
         slack = []
@@ -283,7 +272,6 @@ class TestZCDPAccountant(AccountantContract):
         assert self.total(PureEvent(0.6, REPLACE_ONE)).total == pytest.approx(0.18)
         assert self.total(ExponentialMechanismEvent(0.6, REPLACE_ONE)).total == pytest.approx(0.045)
 
-    @settings(max_examples=200)
     @given(
         st.floats(-3.0, 3.0).map(lambda power: 10.0**power),
         st.floats(-30.0, -0.5).map(lambda power: 10.0**power),
@@ -295,8 +283,7 @@ class TestZCDPAccountant(AccountantContract):
         if exact > 1.0 / sigma:
             assert ours <= 1.6 * exact
 
-    @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 30.0])
-    @pytest.mark.parametrize("delta", [1e-15, 1e-6, 0.01])
+    @pytest.mark.parametrize(("rho", "delta"), [(1e-6, 1e-6), (0.1, 1e-15), (30.0, 0.01)])
     def test_the_order_is_the_best_one(self, rho, delta):
         orders = 1.0 + np.logspace(-6, 8, 20001)
         steps = np.log1p(-1.0 / orders) * (orders - 1.0) - np.log(orders) - math.log(delta)
@@ -346,7 +333,7 @@ class TestPureAccountant(AccountantContract):
             assert accountant.get_delta(weaker) == pytest.approx(exact, rel=1e-9)
             assert accountant.get_epsilon(exact) == pytest.approx(weaker, abs=1e-9)
 
-    @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 40), (0.3, 5), (2.0, 1)])
+    @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 40), (2.0, 1)])
     def test_against_dp_accounting(self, epsilon, count):
         pld = pytest.importorskip(PLD_MODULE)
         oracle = pld.from_privacy_parameters(

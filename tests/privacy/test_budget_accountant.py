@@ -146,9 +146,7 @@ class TestTotal:
         accountant.spend(GaussianEvent(10.0, ONE))
         assert accountant.total() == (math.inf, 0.0)
 
-    @pytest.mark.parametrize(
-        "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 20))]
-    )
+    @pytest.mark.parametrize("seed", [0, 1])
     def test_random_programs_against_dp_accounting(self, seed):
         """Gaussians and randomised responses: equal up to dp-accounting's grid of 1e-4."""
         pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

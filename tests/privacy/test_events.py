@@ -187,7 +187,6 @@ def test_a_release_names_its_relation(kind):
             kind(1.0, unknown)
 
 
-@pytest.mark.slow
 @given(st.sampled_from(Neighbouring), st.data())
 def test_the_relation_of_an_event_is_that_of_its_parts(relation, data):
     event = data.draw(events_under(relation))

@@ -13,8 +13,8 @@ pytestmark = [
 
 
 def test_no_kill_loses_a_payment():
-    kills, begun, entries, _ = kill_fits(40, seed=0)
-    assert kills == 40 and entries >= begun >= 10
+    kills, begun, entries, _ = kill_fits(20, seed=0)
+    assert kills == 20 and entries >= begun >= 5
 
 
 def test_a_late_payment_is_found():
@@ -25,8 +25,8 @@ def test_a_late_payment_is_found():
 
 def test_no_killed_worker_of_a_cross_validation_loses_a_payment():
     """A worker of loky dies in the middle of a fit, and the others with it."""
-    died, begun, ended, entries = kill_workers(2, seed=0)
-    assert died == 2 and begun >= ended + 2 and entries >= begun
+    died, begun, ended, entries = kill_workers(1, seed=0)
+    assert died == 1 and begun > ended and entries >= begun
 
 
 def test_a_late_payment_of_a_killed_worker_is_found():

@@ -212,21 +212,19 @@ class TestRaces:
         if not links:
             monkeypatch.setattr(os, "link", _no_link)
         start = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
-        for number in range(2):
-            target = str(tmp_path / f"target-{number}")
-            sources = [str(tmp_path / f"{number}-{i}") for i in range(4)]
-            for i, source in enumerate(sources):
-                BudgetAccountant(9.0, path=source).spend(pure(1.0 + i))
-            begin = start.Barrier(4)
-            workers = [start.Process(target=_save, args=(s, target, begin)) for s in sources]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            assert sum(worker.exitcode == 0 for worker in workers) == 1
-            totals = [BudgetAccountant.load(source).total().epsilon for source in sources]
-            assert totals == [1.0, 2.0, 3.0, 4.0]
-            assert BudgetAccountant.load(target).total().epsilon in totals
+        target, sources = str(tmp_path / "target"), [str(tmp_path / f"{i}") for i in range(4)]
+        for i, source in enumerate(sources):
+            BudgetAccountant(9.0, path=source).spend(pure(1.0 + i))
+        begin = start.Barrier(4)
+        workers = [start.Process(target=_save, args=(s, target, begin)) for s in sources]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert sum(worker.exitcode == 0 for worker in workers) == 1
+        totals = [BudgetAccountant.load(source).total().epsilon for source in sources]
+        assert totals == [1.0, 2.0, 3.0, 4.0]
+        assert BudgetAccountant.load(target).total().epsilon in totals
 
 
 def _no_link(*paths):
@@ -252,6 +250,10 @@ def _known(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return re.sub(drawn, "", path), os.stat(path).st_nlink, re.sub(drawn, "", text)
+
+
+def kills_at_each_sixth_line(action, prepare, numbers=range(0, 10**6, 6)):
+    return kills_at_lines(action, prepare, numbers)
 
 
 class TestKills:
@@ -308,10 +310,13 @@ class TestKills:
         assert loaded.path == new and loaded.total().epsilon == 0.75
         assert accountant.entries == loaded.entries == BudgetAccountant.load(old).entries
 
-    @pytest.mark.parametrize("links", [True, pytest.param(False, marks=pytest.mark.slow)])
     @pytest.mark.parametrize(
-        ("kills", "minimum"),
-        [(kills_at_calls, 30), pytest.param(kills_at_lines, 100, marks=pytest.mark.slow)],
+        ("links", "kills", "minimum"),
+        [
+            (True, kills_at_calls, 30),
+            pytest.param(False, kills_at_calls, 30, marks=pytest.mark.slow),
+            pytest.param(True, kills_at_each_sixth_line, 100, marks=pytest.mark.slow),
+        ],
     )
     def test_at_every_step(self, places, monkeypatch, links, kills, minimum):
         if not links:
@@ -410,8 +415,7 @@ class TestLeads:
             with pytest.raises(LedgerError, match="which is another ledger"):
                 use()
 
-    @pytest.mark.parametrize("length", [1, 2, 3])
-    @pytest.mark.parametrize("lead", ["moved", "copied"])
+    @pytest.mark.parametrize(("length", "lead"), [(1, "moved"), (2, "copied"), (3, "moved")])
     def test_circles(self, tmp_path, length, lead):
         names = [str(tmp_path / str(i)) for i in range(length)]
         BudgetAccountant(1.0, path=names[0])

@@ -32,7 +32,7 @@ def test_is_private_and_holds_files_of_open_blocks(folder):
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o750, 0o711, 0o704])
+@pytest.mark.parametrize("mode", [0o777, 0o750, 0o704])
 def test_others_may_not_use_it(folder, mode):
     folder.mkdir()
     folder.chmod(mode)

@@ -31,7 +31,6 @@ from skdp.privacy.accountants import (
 )
 from skdp.privacy.events import (
     ComposedEvent,
-    ExponentialMechanismEvent,
     GaussianEvent,
     PoissonSampledEvent,
     PoissonSampledSumEvent,
@@ -41,6 +40,13 @@ from skdp.privacy.events import (
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon
 
 # --- Poisson sampling ------------------------------------------------------------------------
+
+
+def sampled_sum(probability, noise, sensitivity=2.0):
+    """The noise is in units of what one record adds at most."""
+    return PoissonSampledSumEvent(
+        probability, GaussianEvent(noise / sensitivity, REPLACE_ONE), noise
+    )
 
 
 def amplified(epsilon, probability):
@@ -70,8 +76,7 @@ def test_amplification_covers_randomised_response(epsilon, probability, fraction
     assert accountant.get_delta(loss) >= exact_delta([pair], loss) - 1e-14
 
 
-@pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize("inner", [PURE, DRAW, GAUSSIAN, ComposedEvent([PURE, GAUSSIAN])])
+@pytest.mark.parametrize("inner", [DRAW, GAUSSIAN, sampled_sum(0.1, 2.0)])
 def test_sampling_is_dropped_under_replace_one(inner):
     sampled = RepeatedEvent(PoissonSampledEvent(0.01, inner), 3)
     plain = RepeatedEvent(inner, 3)
@@ -95,8 +100,7 @@ def test_trivial_sampling(relation):
     assert tightest_epsilon(never, 0.0) == 0.0
 
 
-@pytest.mark.parametrize("probability", [0.01, 0.3])
-@pytest.mark.parametrize("sigma", [0.8, 2.0, 10.0])
+@pytest.mark.parametrize(("probability", "sigma"), [(0.01, 0.8), (0.3, 2.0), (0.01, 10.0)])
 def test_one_sampled_gaussian_is_exact(probability, sigma):
     """Removing a record gives exactly q delta(log(1 + (e^epsilon - 1) / q))."""
     event = PoissonSampledEvent(probability, GaussianEvent(sigma, ADD_REMOVE))
@@ -110,8 +114,9 @@ def test_one_sampled_gaussian_is_exact(probability, sigma):
     assert exact(epsilon * (1.0 - 1e-6)) > 1e-6
 
 
-@pytest.mark.parametrize(("probability", "sigma", "count"), [(0.01, 1.0, 20), (0.3, 4.0, 3)])
-@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+@pytest.mark.parametrize(
+    ("probability", "sigma", "count", "delta"), [(0.01, 1.0, 20, 1e-8), (0.3, 4.0, 3, 1e-3)]
+)
 def test_bound_without_dp_accounting_is_valid(
     probability, sigma, count, delta, without_dp_accounting
 ):
@@ -130,13 +135,6 @@ def test_bound_without_dp_accounting_is_valid(
     assert below.get_epsilon_for_delta(delta) <= bound < math.inf
 
 
-def test_sampled_gaussian_without_dp_accounting_is_amplified(without_dp_accounting):
-    event = under(ADD_REMOVE, RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2))
-    by_hand = 2.0 * amplified(gaussian_epsilon(5e-5, 0.5), 0.01)
-    assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-9)
-    assert by_hand < 0.1 * tightest_epsilon(under(REPLACE_ONE, event), 1e-6)
-
-
 def test_delta_is_shared_between_sampled_and_plain_releases(without_dp_accounting):
     event = ComposedEvent([RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2), GAUSSIAN])
     event = under(ADD_REMOVE, event)
@@ -146,29 +144,7 @@ def test_delta_is_shared_between_sampled_and_plain_releases(without_dp_accountin
     assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "inner",
-    [
-        RepeatedEvent(ExponentialMechanismEvent(0.3, REPLACE_ONE), 100),
-        RepeatedEvent(ExponentialMechanismEvent(0.003, REPLACE_ONE), 100),
-        RepeatedEvent(PureEvent(1e-3, REPLACE_ONE), 1000),
-    ],
-)
-def test_add_remove_never_costs_more_than_replace_one(inner):
-    event = PoissonSampledEvent(0.5, inner)
-    plain = tightest_epsilon(event, 1e-6)
-    assert tightest_epsilon(under(ADD_REMOVE, event), 1e-6) < plain
-
-
 # --- sums over Poisson samples under replace-one -----------------------------------------------
-
-
-def sampled_sum(probability, noise, sensitivity=2.0):
-    """The noise is in units of what one record adds at most."""
-    return PoissonSampledSumEvent(
-        probability, GaussianEvent(noise / sensitivity, REPLACE_ONE), noise
-    )
 
 
 def log_mixture(x, probability, noise, shift):
@@ -197,7 +173,7 @@ def test_the_pair_dominates_all_records_in_the_ball():
     """A search over directions and lengths of the two records; the claim is exact and attained."""
     rng = np.random.default_rng(0)
     slack, tight = [], []
-    for trial in range(40):
+    for trial in range(16):
         rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
         beta = np.exp(rng.uniform(-1.5, 1.5))
         grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
@@ -220,18 +196,6 @@ def test_the_pair_dominates_all_records_in_the_ball():
     assert max(tight) < 2e-5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("probability", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
-def test_two_sampled_sums_by_quadrature(probability, noise):
-    pytest.importorskip(PLD_MODULE)
-    x, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 2001, retstep=True)
-    laws = [np.exp(log_mixture(x, probability, noise, shift)) for shift in (1.0, -1.0)]
-    first, second = (np.multiply.outer(law, law) for law in laws)
-    epsilon = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), 2), 1e-3)
-    delta = np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * step**2
-    assert 0.995e-3 < delta <= 1e-3 * (1.0 + 1e-4)  # error of the quadrature
-
-
 def test_sampled_sum_and_gaussian_by_quadrature():
     """The Gaussian is integrated in closed form, the sampled sum on a grid."""
     pytest.importorskip(PLD_MODULE)
@@ -251,9 +215,9 @@ def test_sampled_sum_and_gaussian_by_quadrature():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_ONE"])
 @pytest.mark.parametrize(
-    ("probability", "noise", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
+    ("probability", "noise", "count", "relation"),
+    [(0.01, 1.0, 1000, "ADD_OR_REMOVE_ONE"), (0.1, 3.0, 50, "REPLACE_ONE")],
 )
 def test_sampled_gaussians_against_dp_accounting(probability, noise, count, relation):
     """Sampled records under add/remove, and sums over them under replace-one."""
@@ -278,9 +242,9 @@ def test_sampled_gaussians_against_dp_accounting(probability, noise, count, rela
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("others", [[GAUSSIAN], [PURE], [DRAW, GAUSSIAN]])
-def test_sampled_sums_compose_with_other_events(others):
+def test_sampled_sums_compose_with_other_events():
     pytest.importorskip(PLD_MODULE)
+    others = [PURE]
     sums, rest = RepeatedEvent(sampled_sum(0.05, 1.0), 10), ComposedEvent(others)
     plain = RepeatedEvent(GaussianEvent(0.5, REPLACE_ONE), 10)
     alone, remainder, together, unsampled = (
@@ -294,30 +258,20 @@ def test_sampled_sums_compose_with_other_events(others):
 
 
 @pytest.mark.slow
-def test_sampled_sums_of_different_kinds_compose():
-    pytest.importorskip(PLD_MODULE)
-    one, other = sampled_sum(0.05, 1.0), sampled_sum(0.3, 4.0)
-    both = tightest_epsilon(ComposedEvent([one, other]), 1e-5)
-    assert both > max(tightest_epsilon(event, 1e-5) for event in (one, other))
-    assert both < sum(tightest_epsilon(event, 5e-6) for event in (one, other))
-
-
-@pytest.mark.slow
 def test_sampled_sums_cost_more_the_more_is_sampled_and_never_more_than_all():
     pytest.importorskip(PLD_MODULE)
     losses = [
         tightest_epsilon(RepeatedEvent(sampled_sum(probability, 2.0), 5), 1e-5)
-        for probability in (0.0, 1e-7, 1e-3, 0.1, 0.5, 0.9, 0.999, 1.0)
+        for probability in (0.0, 1e-7, 0.1, 0.9, 1.0)
     ]
     assert losses == sorted(losses)
     assert losses[:2] == [0.0, 0.0]
     assert losses[-1] == tightest_epsilon(RepeatedEvent(GaussianEvent(1.0, REPLACE_ONE), 5), 1e-5)
-    assert losses[5] < 0.95 * losses[-1]
+    assert losses[3] < 0.95 * losses[-1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sensitivity", [2.0, 0.1])
-@pytest.mark.parametrize("probability", [0.01, 0.9, 1.0])
+@pytest.mark.parametrize(("probability", "sensitivity"), [(0.01, 2.0), (1.0, 0.1)])
 def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
     event = sampled_sum(probability, 2.0, sensitivity)
     plain = tightest_epsilon(event.event, 1e-5)
@@ -325,13 +279,6 @@ def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
     # the smaller of the two bounds, whichever it is
     assert tightest_epsilon(event, 1e-5) == pytest.approx(min(plain, by_pair), rel=1e-3)
     assert tightest_epsilon(event, 1e-5) <= plain
-
-
-@pytest.mark.slow
-def test_a_sampled_sum_within_a_sample_under_replace_one_keeps_its_own_sampling():
-    event = sampled_sum(0.1, 2.0)
-    nested = PoissonSampledEvent(0.2, ComposedEvent([PURE, event]))
-    assert tightest_epsilon(nested, 1e-5) == tightest_epsilon(ComposedEvent([PURE, event]), 1e-5)
 
 
 @pytest.mark.mostly("slow", 1)
@@ -380,7 +327,6 @@ def test_accountants_refuse_sampled_sums():
         assert not accountant.supports(sampled_sum(0.1, 2.0))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     "event",
     [
@@ -393,5 +339,5 @@ def test_accountants_refuse_sampled_sums():
         ComposedEvent([PureEvent(1e-200, REPLACE_ONE), RepeatedEvent(PURE, 1000)]),
     ],
 )
-def test_extreme_events_have_a_bound(event, relation):
-    assert tightest_epsilon(under(relation, event), 1e-2) > 0.0
+def test_extreme_events_have_a_bound(event):
+    assert tightest_epsilon(under(ADD_REMOVE, event), 1e-2) > 0.0

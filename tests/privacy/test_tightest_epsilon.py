@@ -109,23 +109,8 @@ def test_convolution_of_repeated_releases_is_exact(delta):
     assert exact_delta([pure_pair(0.3)] * 8, epsilon * (1.0 - 2e-3)) > delta
 
 
-def test_convolution_is_not_asked_for_deltas_near_its_rounding(monkeypatch):
-    event = ComposedEvent([GAUSSIAN, PURE])
-    with_it = [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
-    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
-    assert with_it == [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
-
-
-@pytest.mark.slow
-def test_tightest_does_not_depend_on_order():
-    other = PureEvent(0.3, REPLACE_ONE)
-    forth = ComposedEvent([GAUSSIAN, other, RepeatedEvent(PURE, 2), DRAW])
-    back = ComposedEvent([PURE, DRAW, PURE, other, GAUSSIAN])
-    assert tightest_epsilon(forth, 1e-5) == tightest_epsilon(back, 1e-5)
-
-
 @pytest.mark.search
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(SPECS, st.floats(0.0, 0.9))
 def test_tightest_never_below_the_exact_loss(specs, fraction):
     event, pairs = events_and_pairs(specs)
@@ -136,7 +121,7 @@ def test_tightest_never_below_the_exact_loss(specs, fraction):
 
 
 @pytest.mark.search
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(st.floats(0.7, 5.0), SPECS)
 def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
     event, pairs = events_and_pairs(specs)
@@ -144,26 +129,6 @@ def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
     # tiny slack: what the exact Gaussian alone costs, and what the finite part alone costs
     assert epsilon >= gaussian_epsilon(1e-6, 1.0 / sigma) * (1.0 - 1e-6)
     assert exact_delta(pairs, epsilon) <= 1e-6
-
-
-def test_mixed_total_against_quadrature():
-    """Gaussian and randomised response: the exact delta by the law of total probability."""
-    event = ComposedEvent([GaussianEvent(1.5, REPLACE_ONE), PURE])
-    epsilon = tightest_epsilon(event, 1e-5)
-
-    def exact(epsilon):
-        # the losses add: split by the outcome of randomised response; a loss below zero is
-        # covered by the identity delta(-x) = 1 - e^-x + e^-x delta(x)
-        total = 0.0
-        for first, second in pure_pair(PURE.epsilon):
-            left = epsilon - math.log(first / second)
-            assert left >= 0.0
-            total += first * gaussian_delta(left, 1.0 / 1.5)
-        return total
-
-    assert exact(epsilon) <= 1e-5
-    pytest.importorskip(PLD_MODULE)
-    assert exact(epsilon * (1.0 - 1e-3)) > 1e-5
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -183,10 +148,10 @@ def test_tightest_refuses_bad_deltas(bad):
 # --- plain addition of pure releases -----------------------------------------------------------
 
 
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    ("relation", "kind", "installed"),
+    [(REPLACE_ONE, PureEvent, True), (ADD_REMOVE, ExponentialMechanismEvent, False)],
+)
 def test_a_pure_release_adds_its_epsilon_at_most(relation, kind, installed, monkeypatch):
     """The accountants alone say 5.385 and 11.787 for the pure releases, where 2 and 3 are true."""
     if not installed:
@@ -225,7 +190,7 @@ def split_pure(events):
 def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
     """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
 
-    @settings(max_examples=150)
+    @settings(max_examples=40)
     @example([(GaussianEvent, 1e-3, 1), (PureEvent, 10**1.25, 2)], 0.1, REPLACE_ONE)
     @given(PARTS, SMALL_DELTAS, st.sampled_from(RELATIONS))
     def check(parts, delta, relation):
@@ -282,9 +247,10 @@ def test_split_totals_are_valid(without_dp_accounting):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("pure", [PURE, DRAW, PureEvent(1000.0, REPLACE_ONE)])
+@pytest.mark.parametrize(
+    ("pure", "relation", "installed"),
+    [(PureEvent(1000.0, REPLACE_ONE), REPLACE_ONE, True), (DRAW, ADD_REMOVE, False)],
+)
 def test_sampled_totals_are_below_the_sum_of_their_parts(pure, relation, installed, monkeypatch):
     """With and without the convolution; 1000 nats are beyond it, the sampled part is not."""
     if not installed:

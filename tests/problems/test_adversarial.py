@@ -39,7 +39,6 @@ LOSSES = {
 }
 every_loss = pytest.mark.parametrize("kind", LOSSES)
 every_norm = pytest.mark.parametrize("norm", [1, 2, math.inf])
-every_intercept = pytest.mark.parametrize("intercept", [0.0, 0.3])
 
 
 def targets_of(kind, rng, shape):
@@ -200,8 +199,8 @@ def test_surrogate_stays_below_by_no_more_than_the_bias(kind, norm):
 
 @every_loss
 @every_norm
-@every_intercept
-def test_value_and_derivatives(kind, norm, intercept):
+def test_value_and_derivatives(kind, norm):
+    intercept = 0.0 if norm == 2 else 0.3
     problem = made(kind, norm, intercept, bias=0.02, center=0.1 * np.ones(3 + bool(intercept)))
     rng = np.random.default_rng(3)
     h, e = surrogates(norm, 0.02, kind, 0.2, 3)
@@ -229,7 +228,7 @@ def test_value_and_derivatives(kind, norm, intercept):
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision")
 @every_loss
 @every_norm
-@pytest.mark.parametrize("bias", [1e-1, 1e-5, 1e-9])
+@pytest.mark.parametrize("bias", [1e-1, 1e-9])
 def test_rounding_bound(kind, norm, bias):
     """A tiny bias bends the surrogate sharply; gradients stay as accurate as stated."""
     problem = made(kind, norm, 0.3, bias=bias, n=300, radius=0.7)
@@ -259,12 +258,17 @@ def constants_of(kind, norm, intercept, a, R, bias, d=2):
     return risk.constants(design, 1.0, R)
 
 
+SIZES = [(0.1, 1.0, 0.3), (1.0, 0.3, 0.0), (0.5, 40.0, 0.0), (0.9, 200.0, 0.3)]
+#: Every loss and every norm, with the sizes by turns.
+TURNS = [
+    (kind, norm, *SIZES[(i + j) % 4])
+    for i, kind in enumerate(LOSSES)
+    for j, norm in enumerate([1, 2, math.inf])
+]
+
+
 @pytest.mark.mostly("slow", 4)
-@every_loss
-@every_norm
-@pytest.mark.parametrize(
-    ("a", "R", "intercept"), [(0.1, 1.0, 0.3), (1.0, 0.3, 0.0), (0.5, 40.0, 0.0), (0.9, 200.0, 0.3)]
-)
+@pytest.mark.parametrize(("kind", "norm", "a", "R", "intercept"), TURNS)
 def test_lipschitz_and_diameter(kind, norm, a, R, intercept):
     """Never exceeded; the Lipschitz constant is attained, the diameter where slopes saturate."""
     d, bias = 2, 1e-7
@@ -303,9 +307,15 @@ def test_diameter_of_saturated_log_loss(norm):
 
 
 @pytest.mark.mostly("slow", 1)
-@every_loss
-@every_norm
-@pytest.mark.parametrize(("a", "R", "bias"), [(0.1, 1.0, 0.1), (1.0, 0.3, 0.03), (1.0, 3.0, 1e-3)])
+@pytest.mark.parametrize(
+    ("kind", "norm", "a", "R", "bias"),
+    [
+        ("log_loss", 1, 0.1, 1.0, 0.1),
+        ("smoothed_hinge", 2, 1.0, 0.3, 0.03),
+        ("squared_hinge", math.inf, 1.0, 3.0, 1e-3),
+        ("squared_error", 1, 1.0, 3.0, 1e-3),
+    ],
+)
 def test_smoothness(kind, norm, a, R, bias):
     """No difference quotient on three times the ball exceeds it, however near to 0."""
     d, intercept = 2, 0.3
@@ -339,14 +349,8 @@ def test_no_attack_is_the_mean(kind):
     risk = AdversarialRisk(LOSSES[kind], Attack(2, 0.0, 0.3))
     assert risk.is_smooth and risk.smoothed(1.0) is risk
     assert risk.constants(design, 0.1, 2.0) == plain.constants(design, 0.1, 2.0)
-    for cost in ("penalty_cost", "noise_cost", "generalisation_cost", "reference_norm"):
-        arguments = {
-            "penalty_cost": (design, 0.1, 2.0),
-            "noise_cost": (design, 0.1),
-            "generalisation_cost": (design, risk.constants(design, 0.1, 2.0)),
-            "reference_norm": (design,),
-        }[cost]
-        assert getattr(risk, cost)(*arguments) == getattr(plain, cost)(*arguments)
+    assert risk.penalty_cost(design, 0.1, 2.0) == plain.penalty_cost(design, 0.1, 2.0)
+    assert risk.noise_cost(design, 0.1) == plain.noise_cost(design, 0.1)
     assert type(made(kind, 2, 0.3, radius=0.0)) is FiniteSumProblem
     # a weak attack changes the constants by little
     weak = AdversarialRisk(LOSSES[kind], Attack(2, 1e-9, 0.3), 1e-3)
@@ -379,9 +383,15 @@ def solved(kind, attack, X, t, alpha, *, bias, ball=1.0, tau=1e-5, n_public=None
 
 
 @pytest.mark.mostly("search", 1)
-@every_loss
-@every_norm
-@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("kind", "norm", "relation"),
+    [
+        ("log_loss", 1, "replace_one"),
+        ("smoothed_hinge", 2, "add_remove"),
+        ("squared_hinge", math.inf, "replace_one"),
+        ("squared_error", 2, "replace_one"),
+    ],
+)
 def test_neighbours_solutions_are_near(kind, norm, relation):
     """Random search with hill climbing for neighbours whose solutions are far apart."""
     rng = np.random.default_rng(5)
@@ -428,10 +438,16 @@ def test_neighbours_solutions_are_near(kind, norm, relation):
     assert best >= (0.75 if relation == "replace_one" else 0.5)
 
 
-@pytest.mark.mostly("search", 4)
-@every_loss
-@every_norm
-@pytest.mark.parametrize("alpha", [0.05, 1.0, 50.0])
+@pytest.mark.mostly("search", 1)
+@pytest.mark.parametrize(
+    ("kind", "norm", "alpha"),
+    [
+        ("log_loss", 1, 50.0),
+        ("smoothed_hinge", 2, 1.0),
+        ("squared_hinge", math.inf, 0.05),
+        ("squared_error", 1, 50.0),
+    ],
+)
 def test_solution_radius(kind, norm, alpha):
     """Solutions in a ball of twice the radius lie in that of the unattacked loss."""
     rng = np.random.default_rng(6)
@@ -454,26 +470,9 @@ def test_solution_radius(kind, norm, alpha):
 # ---------------------------------------------------------------------------- solvers and requests
 
 
-@every_loss
-@every_norm
-def test_solvers_agree(kind, norm):
-    problem = made(kind, norm, 0.3, bias=1e-2)
-    points = []
-    for name in ("newton", "lbfgs", "accelerated_gradient"):
-        found = solve_certified(problem, 1e-6, resolve_solver(name))
-        assert found.certificate.distance <= 1e-6
-        points.append(found.point)
-    assert max(np.linalg.norm(p - points[0]) for p in points) <= 2e-6
-
-
-@pytest.mark.parametrize("name", ["svrg", "saga", "katyusha"])
-def test_stochastic_solvers_are_refused(name):
-    problem = made("log_loss", 2, 0.3)
-    with pytest.raises(ValueError, match="needs records, which a AdversarialProblem does not"):
-        solve_certified(problem, 1e-3, resolve_solver(name))
-
-
 def test_refusals():
+    with pytest.raises(ValueError, match="needs records, which a AdversarialProblem does not"):
+        solve_certified(made("log_loss", 2, 0.3), 1e-3, resolve_solver("svrg"))
     rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
     attack = Attack(2, 0.1, 0.3)
     with pytest.raises(ValueError, match="must be > 0"):

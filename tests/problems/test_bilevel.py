@@ -1,8 +1,6 @@
 """Bilevel problems: identities, signs, sensitivities by search, noise energy."""
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -100,24 +98,6 @@ def test_shared_roles():
     theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.diagonal(x)), (1 + u) * c)
     found = solve(problem.penalised(x, 1 / u)) / problem.metric(x)
     np.testing.assert_allclose(found, theta_lam, atol=1e-9)
-
-
-def test_scalar_bias():
-    problem, rows, t = random_problem(intercept=0.0)
-    problem = PenaltyProblem(
-        rows.with_targets(t), HalfSquaredLoss(1.0), PenaltyGroups((0,) * 4, (1.0,) * 4, 1e-3, 10.0)
-    )
-    omega, lam = 0.2, 3.0
-    u, x = 1.0 / lam, np.log([omega])
-    Ht, ct = moments(rows, t, slice(0, None, 2))
-    Hv, cv = moments(rows, t, slice(1, None, 2))
-    K = Ht + omega * np.eye(4)
-    theta, theta_lam = np.linalg.solve(K, ct), np.linalg.solve(K + u * Hv, ct + u * cv)
-    w = lam * (theta - theta_lam)
-    P = problem.hypergradient(x, theta, theta_lam, lam)[0] / omega
-    exact = -theta @ np.linalg.solve(K, Hv @ theta - cv)
-    bias = u * theta @ np.linalg.solve(K, Hv @ w) + 0.5 * u * w @ w
-    assert P - exact == pytest.approx(bias, rel=1e-9)
 
 
 def test_sign():
@@ -226,18 +206,6 @@ def test_validation():
         PenaltyProblem(rows.with_targets(t), LogisticLoss(), PenaltyGroups(**good), disjoint="no")
 
 
-def test_copies_hold_rows_of_their_own():
-    problem, _, _ = random_problem()
-    first, second = np.log([0.3, 0.05]), np.log([0.05, 0.3])
-    known = [problem.lower(x).records.materialise() for x in (first, second, first)]
-    np.testing.assert_array_equal(known[0], known[2])
-    assert not np.array_equal(known[0], known[1])
-    for other in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
-        found = other.lower(first).records.materialise()
-        np.testing.assert_array_equal(found, known[0])
-        assert not np.shares_memory(found, problem.lower(first).records.materialise())
-
-
 # ------------------------------------------------------------------------------------ sensitivities
 
 
@@ -288,10 +256,15 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
 
 
 @pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("u", [None, 0.3, 20.0])
-@pytest.mark.parametrize("disjoint", [True, False])
-@pytest.mark.parametrize("relative", [(1.0,), (1.0, 8.0)])
-@pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=["ridge", "logistic"])
+@pytest.mark.parametrize(
+    ("loss", "relative", "disjoint", "u"),
+    [
+        (HalfSquaredLoss(1.0), (1.0,), True, None),
+        (HalfSquaredLoss(1.0), (1.0, 8.0), False, 0.3),
+        (LogisticLoss(), (1.0, 8.0), True, 20.0),
+        (LogisticLoss(), (1.0,), False, 0.3),
+    ],
+)
 def test_no_search_exceeds_the_sensitivity(loss, relative, disjoint, u):
     worst = 0.0
     for seed, (n, R) in enumerate([(2, 0.1), (2, 1.0), (4, 5.0)]):

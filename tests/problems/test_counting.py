@@ -5,7 +5,6 @@ import scipy.sparse as sp
 
 from skdp.problems import (
     FiniteSumProblem,
-    HingeLoss,
     LogisticLoss,
     Records,
     SoftmaxLoss,
@@ -49,26 +48,6 @@ def test_counts():
             problem.margins(w)
             problem.pull_back(np.zeros_like(problem.margins(w)))
             assert counts.gradients == 432
-
-
-def test_a_counted_loss_changes_nothing():
-    problem, _ = make(HingeLoss())
-    plain = FiniteSumProblem(problem.records, HingeLoss(), problem.alpha, problem.domain)
-    assert isinstance(problem.loss, HingeLoss)
-    assert not problem.is_smooth
-    w = np.array([0.3, -0.2, 0.1, 1.0])
-    np.testing.assert_array_equal(problem.gradient(w), plain.gradient(w))
-    assert problem.value(w) == plain.value(w)
-    for mine, theirs in zip(
-        problem.loss.pieces(problem.records.targets),
-        HingeLoss().pieces(problem.records.targets),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, theirs)
-    for name in ("lipschitz", "gradient_diameter", "solution_radius"):
-        assert getattr(problem.loss, name)(1.0, 2.0) == getattr(HingeLoss(), name)(1.0, 2.0)
-    for name in ("curvature", "curvature_trace", "margin_scale", "n_outputs"):
-        assert getattr(problem.loss, name) == getattr(HingeLoss(), name)
 
 
 def test_certified_solves_are_counted():

@@ -22,7 +22,6 @@ from skdp.problems import (
 )
 from skdp.solvers import (
     AcceleratedGradient,
-    CallableSolver,
     ScipySolver,
     certify,
     resolve_solver,
@@ -86,8 +85,9 @@ def moved(one, other):
     return float(np.linalg.norm(one - other))
 
 
-@pytest.mark.parametrize("center", [None, np.array([0.3, -0.2, 0.1])], ids=["zero", "center"])
-@pytest.mark.parametrize("radius", [None, 5.0, 0.2])
+@pytest.mark.parametrize(
+    ("radius", "center"), [(None, None), (5.0, np.array([0.3, -0.2, 0.1])), (0.2, None)]
+)
 def test_the_same_release_as_by_rows(radius, center):
     known, declared = logistic_pair(radius, center)
     w = np.array([0.1, -0.15, 0.05])
@@ -152,10 +152,9 @@ def test_an_envelope_is_that_of_its_definition():
     assert np.abs(gradients).max() <= 1.0 + 1e-12 and (slopes <= apart / WIDTH + 1e-12).all()
 
 
-@pytest.mark.parametrize("width", [0.05, 0.3, 3.0])
-def test_an_envelope_of_a_mean_moves_like_the_mean(width):
+def test_an_envelope_of_a_mean_moves_like_the_mean():
     """Neighbours' solutions: never further apart than D / (mu n), though it is no mean itself."""
-    n, alpha, rng, largest = 5, 0.5, np.random.default_rng(1), 0.0
+    width, n, alpha, rng, largest = 0.3, 5, 0.5, np.random.default_rng(1), 0.0
     plan = plan_output_perturbation(medians(np.zeros((n, 1)), width, alpha=alpha).constants, BUDGET)
     assert plan.exact_sensitivity == pytest.approx(2.0 / (alpha * n), rel=1e-6)
     for _ in range(25):
@@ -274,8 +273,11 @@ def test_strong_convexity_of_the_loss_itself():
     assert spread.constants.radius == 2.0 and not spread.constants.in_ball
 
 
-@pytest.mark.parametrize("domain", [None, Ball(0.8), Box(np.full(2, -0.3), np.full(2, 0.4))])
-@pytest.mark.parametrize("solver", ["auto", "lbfgs", "accelerated_gradient", "gradient_descent"])
+@pytest.mark.parametrize(
+    ("domain", "solver"),
+    [(None, "lbfgs"), (Ball(0.8), "auto"),
+     (Box(np.full(2, -0.3), np.full(2, 0.4)), "gradient_descent")],
+)  # fmt: skip
 def test_solvers_that_need_no_hessian(domain, solver):
     X = np.random.default_rng(1).standard_normal((15, 2))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -288,7 +290,7 @@ def test_solvers_that_need_no_hessian(domain, solver):
         assert len(ScipySolver("BFGS").solve(problem, 1e-6).attempts) >= 1
 
 
-@pytest.mark.parametrize("solver", ["newton", "svrg", "katyusha"])
+@pytest.mark.parametrize("solver", ["newton", "svrg"])
 def test_solvers_that_need_more_refuse(solver):
     problem = maximum_problem(np.eye(2))
     with pytest.raises(ValueError, match=r"needs (hessian|records), which a DeclaredProblem"):
@@ -305,25 +307,6 @@ def test_newton_with_a_declared_hessian():
     )  # fmt: skip
     with pytest.raises(ValueError, match="Hessian has shape"):
         short.hessian(np.zeros(3))
-
-
-def test_the_gate_repairs_foreign_solvers():
-    def wrong(problem, accuracy):
-        return np.full(problem.dimension, 1e3)
-
-    def raises(problem, accuracy):
-        raise ZeroDivisionError
-
-    def meddles(problem, accuracy):
-        problem.alpha, problem._function = 1e9, lambda w: (0.0, np.zeros(2))
-        return np.zeros(2)
-
-    problem = maximum_problem(np.array([[1.0, 0.0], [0.6, 0.8]]))
-    exact = solve_certified(problem, 1e-10, AcceleratedGradient()).point
-    for solver in (wrong, raises, meddles):
-        solution = solve_certified(problem, 1e-6, CallableSolver(solver))
-        assert solution.attempts[0].distance > 1e-6
-        assert moved(solution.point, exact) <= 1e-6 + 1e-10
 
 
 def test_functions_that_write_into_their_argument():

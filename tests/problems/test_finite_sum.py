@@ -13,7 +13,6 @@ from skdp.problems import (
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
-    HingeLoss,
     LogisticLoss,
     Records,
     Simplex,
@@ -36,8 +35,13 @@ def make(loss, *, sparse=False, n=40, d=3, alpha=0.1, domain=None, **kwargs):
     return FiniteSumProblem(rows.with_targets(targets), loss, alpha, domain or Ball(5.0), **kwargs)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)])
+each_loss = pytest.mark.parametrize(
+    ("loss", "sparse"),
+    [(LogisticLoss(), True), (HalfSquaredLoss(1.0), False), (SoftmaxLoss(3), True)],
+)
+
+
+@each_loss
 def test_derivatives(loss, sparse):
     rng = np.random.default_rng(0)
     problem = make(loss, sparse=sparse, n_public=30)
@@ -57,8 +61,7 @@ def test_derivatives(loss, sparse):
     assert eigenvalues.max() <= problem.smoothness
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)])
+@each_loss
 def test_batches_sum_to_the_gradient(loss, sparse):
     problem = make(loss, sparse=sparse, n_public=30)
     problem.center = np.linspace(0, 1, problem.dimension)
@@ -128,22 +131,6 @@ def test_sensitivity_is_never_above_the_diameter_of_the_ball():
     assert problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
 
 
-def test_rounding_bound_holds():
-    """A gradient computed in double precision against one in extended precision."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((3000, 40)) * 10.0 ** rng.integers(-3, 1, (3000, 40))
-    problem = ball_problem(
-        Records(X, 1.0, targets=rng.integers(0, 2, 3000) * 1.0), LogisticLoss(), 1e-3
-    )
-    w = problem.domain.project(rng.standard_normal(40) * 10)
-    long = X.astype(np.longdouble)
-    long *= (1 / np.maximum(np.sqrt((long**2).sum(1)), 1))[:, None]
-    z = long @ w.astype(np.longdouble)
-    exact = ((1 / (1 + np.exp(-z)) - problem.records.targets) @ long) / 3000 + 1e-3 * w
-    error = float(np.sqrt(((problem.gradient(w) - exact) ** 2).sum()))
-    assert 0 < error <= problem.gradient_rounding(w) <= problem.constants.gradient_rounding < 1e-11
-
-
 def test_invalid():
     with pytest.raises(ValueError, match="alpha"):
         make(LogisticLoss(), alpha=0.0)
@@ -166,15 +153,11 @@ def test_nominal_size():
     ("loss", "targets", "message"),
     [
         (LogisticLoss(), [-1.0, 1.0, 1.0], "LogisticLoss: targets must be 0 or 1"),
-        (HingeLoss(), [-1.0, 1.0, 1.0], "HingeLoss: targets must be 0 or 1"),
-        (LogisticLoss(), [0.0, np.nan, 1.0], "must be 0 or 1"),
         (LogisticLoss(), ["no", "yes", "no"], "must be numbers"),
         (LogisticLoss(), [[0.0], [1.0], [1.0]], "have shape"),
         (LogisticLoss(), [0.0, 1.0], "there are 3 records"),
         (SoftmaxLoss(3), [0, 1, 3], "must be 0 to 2"),
-        (SoftmaxLoss(3), [-1, 1, 2], "must be 0 to 2"),
         (SoftmaxLoss(3), [0.0, 1.0, 2.0], "must be class indices"),
-        (SoftmaxLoss(2), [False, True, True], "must be class indices"),
         (HalfSquaredLoss(1.0), [0.0, 1.1, 0.0], "within"),
         (AbsoluteLoss(1.0), [0.0, np.nan, 0.0], "within"),
     ],

@@ -9,17 +9,8 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp
 
-from skdp.algorithms import GroupObjective, Run, plan_max_group_loss
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
-    AbsoluteLoss,
-    Design,
-    EmpiricalRisk,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -30,15 +21,12 @@ from skdp.problems import (
     Records,
     SmoothedLoss,
     SoftmaxLoss,
-    SquaredHingeLoss,
-    huber_loss,
 )
 
 LOSSES = {
     "logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.5),
-    "hinge": SmoothedLoss(HingeLoss(), 0.3), "squared_hinge": SquaredHingeLoss(),
-    "absolute": SmoothedLoss(AbsoluteLoss(1.5), 0.2),
-    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2), "huber": huber_loss(1.5, 0.7),
+    "hinge": SmoothedLoss(HingeLoss(), 0.3),
+    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2),
     "one_vs_rest": OneVsRestLoss(SmoothedLoss(HingeLoss(), 0.3), 3),
 }  # fmt: skip
 MAIN = ("logistic", "softmax", "squared", "hinge")
@@ -94,8 +82,7 @@ def own_losses(problem, x):
 # ----------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("name", MAIN)
+@pytest.mark.parametrize(("name", "kind"), [*zip(MAIN, ROWS, strict=True)])
 def test_derivatives(name, kind):
     """Operator, Hessian and cross derivative against central differences."""
     problem = random_problem(name, kind)
@@ -124,11 +111,10 @@ def test_derivatives(name, kind):
         assert slope == pytest.approx(-slope_y[g], abs=1e-8)
 
 
-@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("name", MAIN)
 def test_best_response(name):
     rng = np.random.default_rng(2)
-    for seed, alpha in itertools.product(range(3), (0.02, 1.0)):
+    for seed, alpha in enumerate((0.02, 1.0)):
         problem = random_problem(name, seed=seed)
         problem = problem.with_regularisers(0.3, alpha, None, rng.normal(size=N_GROUPS))
         x, _ = point(problem, rng)
@@ -137,7 +123,7 @@ def test_best_response(name):
         np.testing.assert_allclose(problem.domain_y.project(free), y, atol=1e-14)
         np.testing.assert_allclose(slope, problem.data_operator(x, y)[0], atol=1e-13)
         climbing = np.full(N_GROUPS, 1 / N_GROUPS)
-        for _ in range(300):  # an ascent whose every step halves the distance
+        for _ in range(60):  # an ascent whose every step halves the distance
             rise = -problem.operator(x, climbing)[1]
             climbing = problem.domain_y.project(climbing + 0.5 / alpha * rise)
         np.testing.assert_allclose(y, climbing, atol=1e-13)
@@ -146,7 +132,7 @@ def test_best_response(name):
         assert max(problem.value(x, other) for other in others) <= best
 
 
-@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("kind", ["csr", "intercept"])
 def test_batches_average_to_the_whole(kind):
     problem = random_problem("softmax", kind)
     x, y = point(problem, np.random.default_rng(0))
@@ -288,55 +274,6 @@ def test_problems_that_make_no_sense(change, message):
         MaxGroupLossProblem(Records(np.ones((3, 2)), 1.0, **columns), **arguments)
 
 
-def test_private_proportions():
-    """One record moves two counts: a distance of sqrt(2) / n."""
-    groups = np.repeat([0, 1, 2], [50, 30, 20])
-    objective = GroupObjective(
-        EmpiricalRisk(LogisticLoss()),
-        Design(1.0, 3, 100),
-        weights=GroupWeights((10.0,) * 4),
-        histogram_share=0.25,
-    )
-    plan = plan_max_group_loss(objective, PrivacyBudget(1.0, 1e-6))
-    release, _ = plan.releases
-    proportions = plan.sizes.release(groups, NoiseSource(np.random.default_rng(0).bytes))
-    assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)
-    assert proportions.shape == (4,) and (proportions >= 0).all()
-    assert np.abs(proportions - [0.5, 0.3, 0.2, 0.0]).max() < 6 * release.noise_scale
-    counts = [np.bincount(g, minlength=4) / 100 for g in (groups, np.append(groups[1:], 3))]
-    assert np.linalg.norm(counts[0] - counts[1]) <= release.sensitivity
-    whole = calibrated_mechanism(plan.budget, release.sensitivity)
-    assert release.noise_scale == pytest.approx(2 * whole.noise_scale, rel=1e-6)
-
-
-@pytest.mark.parametrize("budget", [PrivacyBudget(1.0, 1e-6), PrivacyBudget(1.0)])
-@pytest.mark.parametrize("looks", [False, True])
-@pytest.mark.parametrize("joint", [False, True])
-def test_cost_of_a_histogram_is_known_beforehand(budget, joint, looks):
-    """Whatever is released first, the plan that is carried out costs the event of the plan."""
-    rng = np.random.default_rng(0)
-    targets, groups = rng.integers(0, 2, 100) * 1.0, rng.integers(0, 3, 100)
-    records = Records(rng.standard_normal((100, 3)), 1.0, targets=targets, groups=groups)
-    objective = GroupObjective(
-        EmpiricalRisk(LogisticLoss()),
-        Design.of(records),
-        weights=GroupWeights((10.0,) * 3),
-        release_weights=joint,
-        histogram_share=0.1,
-    )
-    plan = plan_max_group_loss(objective, budget, n_phases=1, looks=looks)
-    result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
-    assert result.plan.event == plan.event and len(result.plan.proportions) == 3
-    assert tightest_epsilon(plan.event, budget.delta) == pytest.approx(budget.epsilon, rel=1e-6)
-    spent = ComposedEvent(tuple(release.event for release in result.plan.releases))
-    assert tightest_epsilon(spent, budget.delta) == pytest.approx(budget.epsilon, rel=1e-6)
-    if looks and not budget.is_pure:
-        assert result.plan.releases[-2].name != "coefficients"
-        return
-    assert (result.weights is not None) == joint
-    assert result.plan.objective.weights.bound <= 10.0
-
-
 # ------------------------------------------------------------------------- public constants
 
 
@@ -411,85 +348,6 @@ def test_constants_hold_for_every_record(name):
             attained[5] = max(attained[5], *found)
     assert (attained <= 1 + 1e-9).all(), attained
     assert (attained > 0.9).all(), attained  # it is able to find what it looks for
-
-
-# ------------------------------------------------------------------------------- rounding
-
-
-def exact_losses(mpmath, name, z, target):
-    """Value and derivative in the margins, without the package."""
-    if name == "logistic":
-        z = z[0]
-        return mpmath.log1p(mpmath.exp(z)) - target * z, [1 / (1 + mpmath.exp(-z)) - target]
-    if name == "squared":
-        return (z[0] - target) ** 2 / 2, [z[0] - target]
-    if name == "hinge":
-        h, s = mpmath.mpf(LOSSES["hinge"].width), 2 * int(target) - 1
-        short = 1 - s * z[0]
-        slope = min(max(short / h, mpmath.mpf(0)), mpmath.mpf(1))
-        return slope * (short - h * slope / 2), [-s * slope]
-    basis = LOSSES["softmax"].basis
-    logits = [mpmath.fdot(zip(map(mpmath.mpf, line), z, strict=True)) for line in basis.tolist()]
-    total = mpmath.fsum(map(mpmath.exp, logits))
-    residual = [mpmath.exp(v) / total - (j == target) for j, v in enumerate(logits)]
-    slope = [mpmath.fdot(residual, map(mpmath.mpf, column)) for column in basis.T.tolist()]
-    return mpmath.log(total) - logits[target], slope
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("name", MAIN)
-def test_operator_rounding(name):
-    """Against 40 digits, 5000 rows."""
-    mpmath = pytest.importorskip("mpmath")
-    n = 5000
-    rng = np.random.default_rng(0)
-    loss, X = LOSSES[name], rng.normal(size=(n, 2))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None] * (1 + 1e-15)
-    targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
-    center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
-    problem = MaxGroupLossProblem(
-        Records(X, 1.0, targets=targets, groups=groups), loss, WEIGHTS, 1.3, 0.3, 0.2,
-        center_x, center_y,
-    )  # fmt: skip
-    assert problem.records.scale is None
-    x, y = point(problem, rng)
-    with mpmath.workdps(40):
-        k, mpf = loss.n_outputs, mpmath.mpf
-        w = [[mpf(v) for v in line] for line in x.reshape(k, -1).tolist()]
-        sums, slope = [mpf(0)] * 3, [[mpf(0)] * 2 for _ in range(k)]
-        for row, target, g in zip(X.tolist(), targets.tolist(), groups.tolist(), strict=True):
-            row = [mpf(v) for v in row]
-            z = [line[0] * row[0] + line[1] * row[1] for line in w]
-            value, derivative = exact_losses(mpmath, name, z, target)
-            sums[g] += value
-            push = mpf(float(y[g]))
-            for j in range(k):
-                for column in range(2):
-                    slope[j][column] += push * derivative[j] * row[column]
-        true_x = [v / n for line in slope for v in line]
-        true_y = [-s / n for s in sums]
-        for own, alpha, z, c in (
-            (true_x, problem.alpha_x, x, problem.center_x),
-            (true_y, problem.alpha_y, y, problem.center_y),
-        ):
-            for j in range(len(own)):
-                own[j] += mpf(alpha) * (mpf(float(z[j])) - mpf(float(c[j])))
-        computed = problem.operator(x, y)
-        for got, true, allowed in zip(
-            computed, (true_x, true_y), problem.operator_rounding(x, y), strict=True
-        ):
-            error = mpmath.norm([mpf(v) - t for v, t in zip(got.tolist(), true, strict=True)])
-            assert error <= allowed
-            assert allowed < 1e-10
-
-
-def test_losses_are_those_of_scipy():
-    """The formulas above, once more: softmax logits sum to zero."""
-    problem = random_problem("softmax")
-    x, _ = point(problem, np.random.default_rng(0))
-    logits = problem.records.materialise() @ x.reshape(2, -1).T @ problem.loss.basis.T
-    own = logits[np.arange(50), problem.records.targets]
-    np.testing.assert_allclose(own_losses(problem, x), logsumexp(logits, axis=1) - own)
 
 
 def test_weights_of_absent_and_odd_groups():

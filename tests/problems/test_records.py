@@ -21,8 +21,10 @@ def materialised(rows):
     )
 
 
-@pytest.mark.parametrize("kind", ["dense", "fortran", "csr_matrix", "csr_array"])
-@pytest.mark.parametrize("intercept", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("kind", "intercept"),
+    [("dense", 0.3), ("fortran", 0.0), ("csr_matrix", 0.0), ("csr_array", 0.3)],
+)
 def test_rows_are_scaled_then_extended(kind, intercept):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 4)) * rng.uniform(0, 2, (50, 1))
@@ -106,19 +108,21 @@ def test_a_view_of_some_records_holds_what_a_copy_holds(dtype):
         np.testing.assert_array_equal(first.targets, second.targets)
 
 
-@pytest.mark.parametrize("make", [np.array, np.asfortranarray, sp.csr_matrix, sp.csr_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [(np.array, np.float64), (np.asfortranarray, np.float32), (sp.csr_array, np.float32)],
+)
 def test_scores_of_equal_rows_are_equal_wherever_they_stand(make, dtype):
     """Products of matrices add up the last rows of a block in another order."""
     rng = np.random.default_rng(0)
-    for d in (1, 2, 5, 8, 13, 40, 130):
+    for d in (1, 5, 13, 130):
         row, weights = rng.standard_normal((1, d)).astype(dtype), rng.standard_normal((3, d))
         for length in (0.1, 3.0):
             short = (row * dtype(length / np.linalg.norm(row))).astype(dtype)
             alone = Records(make(short), 1.0).scores(weights)
             fewer = Records(make(short), 1.0).scores(weights[:1])
             np.testing.assert_array_equal(alone[:, :1], fewer)
-            for n in (2, 3, 4, 5, 39, 40, 41, 42, 43, 4097, 4098):
+            for n in (2, 3, 5, 41, 43, 4097):
                 found = Records(make(np.tile(short, (n, 1))), 1.0).scores(weights)
                 np.testing.assert_array_equal(found, np.tile(alone, (n, 1)))
             exact = short @ weights.T * min(1.0, 1.0 / length)
@@ -126,7 +130,7 @@ def test_scores_of_equal_rows_are_equal_wherever_they_stand(make, dtype):
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
-@pytest.mark.parametrize("size", [1e-3, 2.0, 5e98, 2e99, 9e99, 2e100, 1e150])
+@pytest.mark.parametrize("size", [1e-3, 2.0, 9e99, 2e100])
 def test_scores_of_a_row_do_not_depend_on_longer_rows(make, size):
     rng = np.random.default_rng(0)
     row, weights = rng.uniform(0.2, 1.0, (1, 13)), rng.standard_normal((1, 13))
@@ -143,19 +147,6 @@ def test_blocks_cover_every_row_once():
         [np.arange(b.positions.start, b.positions.stop) for b in rows.blocks()]
     )
     np.testing.assert_array_equal(covered, np.arange(1000))
-
-
-@pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
-def test_blocks_are_views(make):
-    dense = np.random.default_rng(0).standard_normal((50, 4)) * (np.arange(50) % 3 > 0)[:, None]
-    rows = Records(make(dense), 100.0)
-    rows.block_size = 16
-    parts = [block.matrix for block in rows.blocks()]
-    stored = (rows.matrix, *parts)
-    memory = [Z.data if sp.issparse(Z) else Z for Z in stored]
-    assert all(np.shares_memory(memory[0], part) for part in memory[1:])
-    together = sp.vstack(parts).toarray() if sp.issparse(parts[0]) else np.vstack(parts)
-    np.testing.assert_array_equal(together, dense)
 
 
 def test_duplicate_entries_do_not_hide_a_long_row():
@@ -182,10 +173,6 @@ def test_a_stale_flag_does_not_hide_a_long_row():
     np.testing.assert_allclose(materialised(Records(parts, 1.0)), [[1.0, 0.0]])
 
 
-def test_no_rows():
-    assert list(Records(np.empty((0, 3)), 1.0).blocks()) == []
-
-
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
 def test_huge_rows_are_bounded_without_overflow(make):
     X = np.array([[1e308, 1e308, 1e308], [1e200, 0, 0], [0.5, 0, 0], [-1e308, 0, 1e-5]])
@@ -198,7 +185,7 @@ def test_huge_rows_are_bounded_without_overflow(make):
     np.testing.assert_array_equal(given.toarray() if sp.issparse(given) else given, X)
 
 
-@pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
 def test_the_rows_are_read_only_and_not_copied(make):
     X = make(np.ones((10, 2)))
     stored = Records(X, 1.0).matrix
@@ -209,8 +196,7 @@ def test_the_rows_are_read_only_and_not_copied(make):
     mine[0] = 5  # still the caller's own
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("intercept", [0.0, 0.3])
+@pytest.mark.parametrize(("sparse", "intercept"), [(False, 0.0), (True, 0.3)])
 def test_a_column_scale_is_a_view(sparse, intercept):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4)) * rng.integers(0, 2, (300, 4))
@@ -295,14 +281,16 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("change", ["huge", "long", "short"])
+@pytest.mark.parametrize(
+    ("layout", "change"),
+    [*((layout, "huge") for layout in LAYOUTS), ("c", "long"), ("single", "short")],
+)
 def test_a_record_does_not_decide_how_those_of_others_are_computed(layout, change):
     """Bit for bit, whether or not a row makes a copy of X necessary."""
     rng, make = np.random.default_rng(0), LAYOUTS[layout]
     # single precision ends at 1e38: a row can be 1e100 times as long as a small bound alone
     bound, unit, huge = (1e-70, 1e-30, 1e35) if layout == "single" else (1.0, 5.0, 1e150)
-    X = unit * rng.normal(size=(4000, 20))
+    X = unit * rng.normal(size=(1000, 20))
     other = X.copy()
     other[7] = {"huge": huge, "long": 3.0 * X[7], "short": 0.0}[change]
     first, second = (Records(make(rows), bound, bound) for rows in (X, other))
@@ -314,13 +302,12 @@ def test_a_record_does_not_decide_how_those_of_others_are_computed(layout, chang
     for a, b in ((first, second), (first.in_double(), second.in_double())):
         assert np.array_equal(a.margins(w)[others], b.margins(w)[others])
         for step in (1, 3):
-            parts = [each.block(slice(1, 4000, step)) for each in (a, b)]
+            parts = [each.block(slice(1, 1000, step)) for each in (a, b)]
             margins = [part.margins(w)[others[1::step]] for part in parts]
             assert np.array_equal(*margins)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "order"), [(np.float64, "C"), (np.float32, "F")])
 def test_contiguous_rows_and_maps_of_files_are_not_copied(tmp_path, dtype, order):
     X = np.asarray(np.random.default_rng(0).uniform(-1, 1, size=(300, 4)), dtype=dtype, order=order)
     np.save(tmp_path / "rows.npy", X)

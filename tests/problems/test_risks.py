@@ -103,8 +103,7 @@ def test_costs_are_bounds():
             assert np.mean(costs) - 5 * error <= risk.noise_cost(design, variance)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=str)
+@pytest.mark.parametrize(("loss", "sparse"), [(LogisticLoss(), True), (SoftmaxLoss(3), False)])
 def test_rough_hessian(loss, sparse):
     """A few digits in single precision; exact where that could overflow, or gains nothing."""
     for norm, width, tolerance in ((1.0, 40, 1e-5), (1.0, 4, 0), (1e-30, 40, 0), (1e30, 40, 0)):

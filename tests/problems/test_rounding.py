@@ -39,7 +39,7 @@ class Term:
 
 def test_no_term_goes_through_more_additions_than_the_chain():
     closest = 0.0
-    for n_blocks in [*range(1, 1200), 4095, 4096, 4097, 4352, 65_536, 65_537, 69_905]:
+    for n_blocks in [*range(1, 300), 4095, 4096, 4097, 4352, 65_537]:
         total = tree_sum(Term() for _ in range(n_blocks))
         assert total.size == n_blocks
         bound = chain(n_blocks, 1, 1) - 128 - 1  # without chunks
@@ -98,10 +98,9 @@ def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
     return records
 
 
-SIZES = [(1000, 30_001), (1, 5000), (7, 30_001), (4096, 30_001), (7, 6), (1, 17)]
+SIZES = [(1000, 30_001), (1, 1000), (7, 5001), (7, 6)]
 
 
-@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize(("size", "n"), SIZES)
 def test_gradients_are_within_their_bound_of_exact_sums(size, n):
     records = made_records(n, size)
@@ -123,12 +122,11 @@ def test_gradients_are_within_their_bound_of_exact_sums(size, n):
         )
 
 
-@pytest.mark.parametrize(("size", "n"), SIZES)
 @pytest.mark.parametrize(
-    ("dtype", "data_norm", "weighted"),
+    ("size", "n", "dtype", "data_norm", "weighted"),
     [  # every pair; with the norms no row is longer, and most are
-        (np.float64, 1.0, False), (np.float64, 0.7, True),
-        (np.float32, 1.0, True), (np.float32, 0.7, False),
+        (1000, 30_001, np.float64, 1.0, False), (7, 5001, np.float64, 0.7, True),
+        (1, 1000, np.float32, 1.0, True), (7, 6, np.float32, 0.7, False),
     ],
 )  # fmt: skip
 def test_gradients_from_moments_are_within_the_same_bound(size, n, dtype, data_norm, weighted):
@@ -150,17 +148,19 @@ def test_gradients_from_moments_are_within_the_same_bound(size, n, dtype, data_n
     assert problem.with_moments() is problem
 
 
+@pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=str)
 @pytest.mark.parametrize(("size", "n"), SIZES)
-def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
+def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n, loss):
     records = made_records(n, size)
-    problem = MaxGroupLossProblem(
-        records, HalfSquaredLoss(1.0), GroupWeights((2.0, 2.0)), 3.0, 1.0, 1.0
-    )
+    problem = MaxGroupLossProblem(records, loss, GroupWeights((2.0, 2.0)), 3.0, 1.0, 1.0)
     X, w, y = records.materialise().astype(LONG), np.array([0.4, -0.2, 0.3, 1.0]), [0.6, 1.4]
-    residuals = X @ w.astype(LONG) - 1
+    margins = X @ w.astype(LONG)
+    slopes, losses = margins - 1, (margins - 1) ** 2 / 2
+    if loss.n_classes == 2 and not loss.target_bound:
+        slopes, losses = -1 / (1 + np.exp(margins)), np.log1p(np.exp(-margins))
     weights = np.array(y, dtype=LONG)[records.groups]
-    exact_x = (residuals * weights) @ X / n
-    exact_y = [-(residuals[records.groups == g] ** 2).sum() / (2 * n) for g in range(2)]
+    exact_x = (slopes * weights) @ X / n
+    exact_y = [-losses[records.groups == g].sum() / n for g in range(2)]
     allowed = problem.constants.operator_rounding(np.linalg.norm(w), np.linalg.norm(y))
     slope_x, slope_y = problem.data_operator(w, np.array(y))
     assert np.linalg.norm((slope_x - exact_x).astype(float)) <= allowed[0]
@@ -170,7 +170,7 @@ def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
     np.testing.assert_allclose(response.gradient, gradient, rtol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
 def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon):
     design = Design(1.0, 50, 10**9)
     risk = EmpiricalRisk(LogisticLoss())
@@ -181,8 +181,7 @@ def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon)
         assert exact <= plan.mechanism.sensitivity <= 1.03 * exact
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0)], ids=str)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(("epsilon", "loss"), [(0.1, LogisticLoss()), (10.0, HalfSquaredLoss(1.0))])
 def test_rounding_adds_at_most_3_percent_to_phases(epsilon, loss):
     objective = Objective(EmpiricalRisk(loss), Design(1.0, 50, 10**9))
     plan = METHODS["phased"].plan(objective, PrivacyBudget(epsilon, 1e-10))
@@ -191,11 +190,11 @@ def test_rounding_adds_at_most_3_percent_to_phases(epsilon, loss):
         assert step.mechanism.sensitivity <= 1.03 * step.exact_sensitivity
 
 
-@pytest.mark.parametrize("d", [1, 3, 40, 700])
+@pytest.mark.parametrize("d", [1, 40, 700])
 def test_a_record_is_computed_with_within_half_of_lemma_4b(d):
     """In orders of the columns and in sums that differ; against extended precision."""
     rng, closest = np.random.default_rng(d), 0.0
-    for _ in range(30):
+    for _ in range(10):
         x = rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3, size=d)
         m = (x + 1e-3 * rng.normal(size=d)) / np.linalg.norm(x)
         records = Records(x[None, :], 1.0)

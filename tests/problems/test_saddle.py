@@ -1,7 +1,6 @@
 """Saddle problems: constants, and searches for neighbours that move the solution too far."""
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -66,24 +65,7 @@ def moved(first, second):
     return np.array([c.norm(dx, dy), dx, dy]) / bounds
 
 
-def test_formulas():
-    n = 1000
-    assert UNIT.localisation == pytest.approx(math.sqrt(1 / 0.1 + 0.25 / 0.4))
-    assert UNIT.sensitivity == pytest.approx(2 * UNIT.localisation / n)
-    expected = (1 / 0.1 + UNIT.localisation / math.sqrt(0.1)) / n
-    assert UNIT.sensitivity_x == pytest.approx(expected)
-    assert UNIT.sensitivity_x < UNIT.sensitivity / math.sqrt(0.1)
-    pairs = ((2.0, 0.1), (0.3, 1.0))
-    several = dataclasses.replace(UNIT, gradient_ranges=pairs)
-    for name in ("sensitivity", "sensitivity_x", "sensitivity_y"):
-        each = [getattr(dataclasses.replace(UNIT, gradient_ranges=(pair,)), name) for pair in pairs]
-        assert getattr(several, name) == max(each)
-    small = changed(UNIT, n_records=1, x_radius=0.2, y_radius=0.1)
-    assert small.sensitivity == small.diameter
-    assert small.sensitivity_x == 0.4
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_bounds_are_the_extremes_of_the_disc(seed):
     """a^2 + b^2 <= (g_x a + g_y b) / n: a grid on its boundary gives the same numbers."""
     rng = np.random.default_rng(seed)
@@ -102,14 +84,6 @@ def test_bounds_are_the_extremes_of_the_disc(seed):
         np.hypot(*disc).max(),
     )
     np.testing.assert_allclose(bounds, attained, rtol=1e-7)
-
-
-def test_condition_number():
-    c = changed(UNIT, x_smoothness=0.3, coupling=0.7, y_smoothness=0.2)
-    matrix = [[0.3 / 0.1, 0.7 / 0.2], [0.7 / 0.2, 0.2 / 0.4]]
-    assert c.data_lipschitz == pytest.approx(np.linalg.norm(matrix, 2))
-    assert c.condition_number == pytest.approx(1 + np.linalg.norm(matrix, 2))
-    assert UNIT.condition_number == 1.0
 
 
 @pytest.mark.parametrize(
@@ -134,8 +108,11 @@ def test_linear_records_attain_the_joint_bound(mu):
     assert 0.999 < ratios[0] <= 1
 
 
-@pytest.mark.parametrize(("range_x", "range_y"), [(1.0, 1.0), (0.1, 1.0), (1.0, 0.01), (0.0, 1.0)])
-@pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-2, 1e2), (30.0, 0.1)])
+@pytest.mark.parametrize(
+    ("range_x", "range_y", "mu"),
+    [(1.0, 1.0, (0.5, 2.0)), (0.1, 1.0, (1e-2, 1e2)), (1.0, 0.01, (30.0, 0.1)),
+     (0.0, 1.0, (0.5, 2.0))],
+)  # fmt: skip
 def test_bilinear_records_attain_the_bound_of_a_block(range_x, range_y, mu):
     """All records share A = a, and differ in linear parts of norms range / 2."""
     g = range_x / math.sqrt(mu[0]), range_y / math.sqrt(mu[1])
@@ -158,8 +135,9 @@ DOMAINS = {
 }
 
 
-@pytest.mark.mostly("search", 3)
-@pytest.mark.parametrize("kinds", list(itertools.product(DOMAINS, DOMAINS)), ids="-".join)
+@pytest.mark.parametrize(
+    "kinds", [("ball", "simplex"), ("box", "box"), ("simplex", "ball")], ids="-".join
+)
 def test_random_neighbours_stay_below_the_bounds(kinds):
     """Boundaries are active in most of them; n = 1 to 4, moduli over four orders."""
     rng = np.random.default_rng(5)
@@ -180,11 +158,10 @@ def test_random_neighbours_stay_below_the_bounds(kinds):
 
 
 @pytest.mark.search
-@pytest.mark.parametrize("kinds", [("ball", "simplex"), ("simplex", "ball"), ("ball", "ball")])
-def test_climbing_stays_below_the_bounds(kinds):
+def test_climbing_stays_below_the_bounds():
     """Nelder-Mead on all records and the moduli, for the largest relative movement."""
     n, dx, dy = 2, 2, 2
-    domains = DOMAINS[kinds[0]](dx), DOMAINS[kinds[1]](dy)
+    domains = DOMAINS["ball"](dx), DOMAINS["simplex"](dy)
     size = dx * dy + dx + dy
 
     def ratios(point):
@@ -259,13 +236,12 @@ def test_records_are_bounded_one_by_one():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("layout", ["C", "F", "transposed", "strided", "list"])
+@pytest.mark.parametrize("layout", ["F", "transposed", "strided", "list"])
 def test_records_are_bounded_in_any_memory_layout(layout):
     rng = np.random.default_rng(0)
     A, b, c = rng.normal(size=(6, 2, 3)) * 1e3, rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
     A[0, 0, 0] = 1.7e308
     given = {
-        "C": A,
         "F": np.asfortranarray(A),
         "transposed": np.ascontiguousarray(A.transpose(2, 1, 0)).transpose(2, 1, 0),
         "strided": np.repeat(A, 2, axis=0)[::2],

@@ -59,10 +59,10 @@ def parts(loss, seed=0):
     return X, rng.uniform(-1, 1, n) if loss.target_bound else rng.integers(0, 2, n) + 0.0, persons
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize(("name", "loss"), CASES, ids=str)
-def test_a_person_counts_once(name, loss, container):
+def test_a_person_counts_once(name, loss):
     """Each record four times over the records of its person: four records of each person."""
+    container = np.asarray if loss.n_outputs == 1 else sp.csr_matrix
     X, t, persons = parts(loss)
     order = np.random.default_rng(1).permutation(len(t))
     of_persons = Records(container(X[order]), 1.0, 0.3, targets=t[order]).of_persons(persons[order])
@@ -79,8 +79,10 @@ def test_a_person_counts_once(name, loss, container):
     assert ours.smoothness == pytest.approx(ours.constants.smoothness + 0.1)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)], ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "container"),
+    [(LogisticLoss(), np.asarray), (HalfSquaredLoss(1.0), sp.csr_matrix)],
+)
 def test_solvers_with_batches_need_no_help(loss, container):
     """Of weighted records and of persons; a solver that leaves weights out misses the solution."""
     X, t, persons = parts(loss)

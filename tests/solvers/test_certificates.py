@@ -1,7 +1,6 @@
 """Certificates and solvers: the true distance is never above what is proven."""
 
 import contextlib
-import itertools
 import math
 import warnings
 
@@ -74,7 +73,7 @@ def exact_solution(problem):
 
 
 @pytest.mark.search
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(
     loss=st.sampled_from(list(LOSSES)),
     seed=st.integers(0, 10**6),
@@ -132,7 +131,7 @@ DOMAINS = {
 
 
 @pytest.mark.search
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     loss=st.sampled_from(list(LOSSES)),
     domain=st.sampled_from(list(DOMAINS)),
@@ -188,7 +187,7 @@ def saddle_problem(rng, d, groups):
 def test_forward_backward_certificates():
     """C4 on ball x simplex and its single-block form C3, along the iterates of extragradient."""
     attained = 0.0
-    for seed in range(40):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         operator, mu_x, mu_y = saddle_problem(rng, 3, 4)
         ball, simplex = Ball(10 ** rng.uniform(-1, 1)), Simplex(4)
@@ -337,9 +336,9 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize("name", list(BAD))
-@pytest.mark.parametrize("radius", [None, 0.05])
+@pytest.mark.parametrize(
+    ("name", "radius"), [(name, (None, 0.05)[i % 2]) for i, name in enumerate(BAD)]
+)
 def test_bad_solvers_cost_time_only(name, radius):
     problem = random_problem(radius=radius)
     exact = exact_solution(problem)
@@ -366,8 +365,7 @@ class SpoilsMoments(Newton):
         return np.full(problem.dimension, 0.01)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("radius", [None, 0.05])
+@pytest.mark.parametrize(("sparse", "radius"), [(False, None), (True, 0.05)])
 def test_least_squares_reads_records_once_and_trusts_no_solver(sparse, radius):
     problem = random_problem("squared", radius=radius, sparse=sparse)
     exact = exact_solution(problem)
@@ -378,20 +376,6 @@ def test_least_squares_reads_records_once_and_trusts_no_solver(sparse, radius):
         assert watched.counts.gradients == problem.n_records
         assert len(solution.attempts) == 1 + (type(solver) is SpoilsMoments)
     assert problem._moments is None
-
-
-@pytest.mark.slow
-def test_a_solver_cannot_reorder_sparse_rows():
-    problem = random_problem(sparse=True)
-    before = problem.records.matrix.toarray()
-
-    def reverse(problem, accuracy):
-        problem.records.matrix.indices[:] = problem.records.matrix.indices[::-1].copy()
-
-    exact = exact_solution(problem)
-    point = solve_certified(problem, 1e-8, CallableSolver(reverse)).point
-    np.testing.assert_array_equal(problem.records.matrix.toarray(), before)
-    assert np.linalg.norm(point - exact) <= 1e-8
 
 
 def test_an_accuracy_beyond_the_ball_needs_no_solver():
@@ -417,12 +401,10 @@ def test_uncertifiable_accuracy_is_an_error():
 
 
 @pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize(
-    ("kappa", "radius"), list(itertools.product([1e1, 1e3, 1e5], [0.02, 10.0])), ids=str
-)
+@pytest.mark.parametrize(("kappa", "radius"), [(1e1, 0.02), (1e3, 10.0), (1e5, 0.02)])
 def test_accelerated_gradient_count_suffices(kappa, radius):
     """After T projected iterations the distance is at most the accuracy."""
-    for seed in range(3):
+    for seed in range(2):
         problem = random_problem(alpha=0.25 * 1.01 / kappa, radius=radius, seed=seed)
         exact = exact_solution(problem)
         start_distance = float(np.linalg.norm(exact))
@@ -560,7 +542,6 @@ def test_norms_do_not_vanish_by_underflow():
         assert certify(problem, far).distance >= 0.5 * radius
 
 
-@pytest.mark.slow
 def test_in_place_changes_of_parts_do_not_reach_the_problem():
     def signs(problem, accuracy):
         problem.records.matrix.data = np.sign(problem.records.matrix.data)
@@ -635,6 +616,7 @@ def spoils(problem, accuracy):
 
 
 SPOILED = []
+LAYOUTS = "C", "F", "csr", "single", "persons"
 SPOILED_FITS = {
     "logistic": (DPLogisticRegression, {"method": "output"}),
     "objective": (DPLogisticRegression, {"method": "objective"}),
@@ -651,9 +633,10 @@ SPOILED_FITS = {
 }
 
 
-@pytest.mark.mostly("slow", 9)  # each fit, in layouts by turns
-@pytest.mark.parametrize("layout", ["C", "F", "csr", "single", "persons"])
-@pytest.mark.parametrize("name", SPOILED_FITS)
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [(name, LAYOUTS[i % len(LAYOUTS)]) for i, name in enumerate(SPOILED_FITS)],
+)
 def test_a_solver_that_writes_wherever_it_can_changes_nothing(name, layout):
     kind, options = SPOILED_FITS[name]
     rng = np.random.default_rng(0)

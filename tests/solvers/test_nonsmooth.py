@@ -19,7 +19,6 @@ from skdp.solvers import (
     SOLVERS,
     StochasticSubgradient,
     Subgradient,
-    resolve_solver,
     solve_certified,
 )
 
@@ -49,10 +48,13 @@ DOMAINS = {
 }
 
 
-@pytest.mark.mostly("slow", 6)
-@pytest.mark.parametrize("solver", SUBGRADIENTS, ids=repr)
-@pytest.mark.parametrize("loss", list(LOSSES))
-@pytest.mark.parametrize("domain", list(DOMAINS))
+@pytest.mark.parametrize(
+    ("solver", "loss", "domain"),
+    [
+        (SUBGRADIENTS[i % 2], list(LOSSES)[i // 2 % 2], domain)
+        for i, domain in enumerate([*DOMAINS, "ball active"])
+    ],
+)
 def test_subgradient_methods_reach_coarse_accuracies_alone(solver, loss, domain):
     problem = problem_of(loss, alpha=0.5, domain=DOMAINS[domain](4))
     exact, error = exact_solution(problem)
@@ -95,8 +97,7 @@ def test_no_kink_is_certified(loss):
             solve_certified(problem, 1e-6, solver)
 
 
-@pytest.mark.parametrize("solver", SUBGRADIENTS, ids=repr)
-@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize(("solver", "loss"), [*zip(SUBGRADIENTS, LOSSES, strict=True)])
 def test_envelopes_are_certified(solver, loss):
     """By the subgradient method alone, coarsely, or finished by the trusted solvers."""
     problem = problem_of(loss, alpha=2.0, width=1.0, domain=Ball(3.0))
@@ -110,36 +111,3 @@ def test_envelopes_are_certified(solver, loss):
     found = solve_certified(narrow, 1e-6, solver, rng=rng)
     # envelopes are at most width / 2 below the loss
     assert np.linalg.norm(found.point - exact) <= 1e-6 + error + np.sqrt(1e-8 / 2.0)
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-@pytest.mark.parametrize("loss", list(LOSSES))
-def test_degenerate_records(loss, sparse, case):
-    rng = np.random.default_rng(0)
-    n = 1 if case == "one record" else 30
-    X, targets = rng.standard_normal((n, 3)), rng.integers(0, 2, n).astype(float)
-    if case == "one class":
-        targets[:] = 1.0
-    elif case == "duplicates":
-        X[:], targets[:] = X[0], targets[0]
-    elif case == "zero rows":
-        X[:] = 0.0
-    elif case == "float32":
-        X = X.astype(np.float32)
-    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
-    for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
-        smooth = LOSSES[loss].smoothed(0.1)
-        problem = FiniteSumProblem(rows.with_targets(targets), smooth, 0.1, domain)
-        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.circumradius)
-        points = []
-        for name in ("auto", "subgradient", "stochastic_subgradient"):
-            solver = resolve_solver(name)
-            for limit, small in (("max_passes", 20.0), ("max_iterations", 20)):
-                if hasattr(solver, limit):
-                    setattr(solver, limit, small)
-            solution = solver.solve(problem, accuracy, rng=np.random.default_rng(0))
-            assert solution.certificate.distance <= accuracy
-            points.append(solution.point)
-        assert max(np.linalg.norm(p - points[0]) for p in points) <= 2 * accuracy
