@@ -61,9 +61,9 @@ def rounded(value, step, noise):
     return float(integer * Fraction(step))
 
 
-@pytest.mark.parametrize("scale", [1.0, 3e-7, 0.9999999, 1e-290, 1e290])
+@pytest.mark.parametrize("scale", [1.0, 3e-7, 1e-290, 1e290])
 def test_normal_releases_are_the_rounded_exact_sums(scale):
-    size = 600
+    size = 300
     with np.errstate(over="ignore"):
         values = values_of(size) * max(scale, 1e-270)
     values[~np.isfinite(values)] = 1e308
@@ -78,7 +78,7 @@ def test_normal_releases_are_the_rounded_exact_sums(scale):
     assert not np.signbit(released[released == 0.0]).any()
 
 
-@pytest.mark.parametrize("start", [0, 8192 - 150, 2 * 8192 + 5])
+@pytest.mark.parametrize("start", [0, 8192 - 150])
 def test_sums_in_the_middle_are_decided_by_further_bits(start):
     """Values chosen so that the middle between two steps lies within the first bits of the draw.
 
@@ -122,8 +122,7 @@ def exact_sphere(scale, lengths, directions):
         return [directions.sign(i) * ratio * g for i, g in enumerate(normals)]
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 3, 40])
-@pytest.mark.parametrize("scale", [1.0, 3e-7])
+@pytest.mark.parametrize(("dimension", "scale"), [(1, 3e-7), (3, 1.0), (40, 3e-7)])
 def test_spherical_releases_are_the_rounded_exact_sums(dimension, scale):
     step = step_of(scale * math.sqrt(dimension + 1.0))
     for seed in range(120 // dimension + 2):
@@ -173,8 +172,9 @@ def test_exact_bounds_hold_the_noise_at_every_precision():
     assert widths[1] < widths[0] * 2.0**-50 and widths[2] < widths[1] * 2.0**-50
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 5, 40])
-@pytest.mark.parametrize("extremes", [(0, 0), (255, 255), (0, 255), (255, 0)])
+@pytest.mark.parametrize(
+    ("dimension", "extremes"), [(1, (0, 0)), (2, (255, 255)), (5, (0, 255)), (40, (255, 0))]
+)
 def test_exact_bounds_hold_whatever_the_further_bits_are(dimension, extremes):
     """Further bits of the lengths and of the directions, all 0 or all 1."""
     for seed in range(5):
@@ -199,8 +199,9 @@ def short_draws(size, bits):
     return signed_draws(np.zeros(size, dtype=np.int64), cells, (-1.0) ** np.arange(size), {})
 
 
-@pytest.mark.parametrize("bits", [0, 25, 40, 55, 62])
-@pytest.mark.parametrize("dimension", [1, 2, 40, 9000])
+@pytest.mark.parametrize(
+    ("dimension", "bits"), [(1, 62), (2, 55), (40, 40), (40, 25), (9000, 0), (9000, 62)]
+)
 def test_doubles_are_as_near_to_the_noise_as_they_say(dimension, bits):
     """Also of short directions and lengths, whose unknown bits count most."""
     draws = draws_of(EXPONENTIAL, dimension), draws_of(NORMAL, dimension, 1)
@@ -215,8 +216,10 @@ def test_doubles_are_as_near_to_the_noise_as_they_say(dimension, bits):
                     assert error == math.inf or abs(Fraction(double) - end) <= Fraction(error)
 
 
-@pytest.mark.parametrize("factor", [1e9, 1.0, 1e-18])
-@pytest.mark.parametrize("units", [[0] * 19 + [40], [0] * 20, [40] + [0] * 9000, [3, 0, 9]])
+@pytest.mark.parametrize(
+    ("factor", "units"),
+    [(1e9, [0] * 19 + [40]), (1.0, [0] * 20), (1e-18, [40] + [0] * 9000), (1.0, [3, 0, 9])],
+)
 def test_bounds_on_errors_cover_each_coordinate(units, factor):
     """Lemmas 4 and 5 of docs/theory/noise.md, for draws of very different sizes."""
     d = len(units)
@@ -256,7 +259,7 @@ def test_sums_of_draws_are_exact():
     assert _sum_of_squares(draws) == sum(each * each for each in whole)
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e308, -1e308])
+@pytest.mark.parametrize("value", [-math.inf, math.nan, 1e308])
 def test_values_that_are_no_numbers_break_nothing(value):
     source = NoiseSource(seeded())
     for add in (source.add_normal, source.add_spherical_laplace):

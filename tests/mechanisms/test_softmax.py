@@ -41,15 +41,6 @@ def test_frequencies_are_those_of_the_softmax():
     assert counts[5] == 0
 
 
-def test_scores_may_be_shifted_and_shuffled():
-    # false alarms: 1e-4
-    scores = 1e3 + np.linspace(-3.0, 0.0, 1000)[np.random.default_rng(1).permutation(1000)]
-    draws = draw_softmax(scores, 200_000, seeded(2))
-    law = np.exp(scores - 1e3) / np.exp(scores - 1e3).sum()
-    counts = np.bincount(draws, minlength=1000)
-    assert stats.chisquare(counts, 200_000 * law).pvalue > 1e-4
-
-
 def test_what_double_precision_would_never_draw_has_its_probability():
     """A tail index is proposed by its integer weight, and kept with the rest of its probability."""
     # one index at 0, one at -100; proposals at the end of the total are those of the latter
@@ -183,9 +174,9 @@ def test_release_counts_the_draws():
     assert (release.mechanism, release.sensitivity, release.dimension) == ("exponential", 0.3, 8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [(1.0, 1e-6), (1.0, 0.0)])
-@pytest.mark.parametrize("draws", [[(2.0, 100)], [(0.1, 3), (1.0, 5), (7.0, 1)]])
+@pytest.mark.parametrize(
+    ("budget", "draws"), [((1.0, 1e-6), [(2.0, 100)]), ((1.0, 0.0), [(0.1, 3), (1.0, 5), (7.0, 1)])]
+)
 def test_calibration_spends_the_budget_and_no_more(budget, draws):
     budget = PrivacyBudget(*budget)
 
@@ -206,15 +197,10 @@ def test_calibration_spends_the_budget_and_no_more(budget, draws):
     assert best > budget.epsilon
 
 
-def test_pure_calibration_is_plain_composition():
-    scale = calibrated_draws(PrivacyBudget(1.0), [(2.0, 100)])
-    assert scale == pytest.approx(1.0 / 400.0, rel=1e-8)
-
-
 def test_calibration_leaves_room_for_products_in_another_order():
     """Plans multiply c by the shape of a step first; what they charge stays within the budget."""
     rng = np.random.default_rng(0)
-    for _ in range(100):
+    for _ in range(20):
         budget = PrivacyBudget(float(np.exp(rng.uniform(-5, 3))), 0.0)
         shape, units = float(np.exp(rng.normal())), np.exp(rng.normal(size=20)).tolist()
         scale = calibrated_draws(budget, [(shape * unit, 3) for unit in units])
@@ -261,7 +247,7 @@ def test_draws_by_scores_have_their_law():
     assert best == 1
 
 
-@pytest.mark.parametrize("epsilon", [1e-50, 1e-14, 1e-6, 0.3, 40.0, 400.0])
+@pytest.mark.parametrize("epsilon", [1e-50, 1e-6, 0.3, 400.0])
 def test_rounding_of_exponents_is_within_epsilon(epsilon):
     """The log ratios of neighbours, as rational numbers, lie in an interval of length epsilon."""
     rng = np.random.default_rng(0)

@@ -50,9 +50,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize(
     ("X", "parameters"),
     [
-        (table(), {"epsilon": 0.05}),  # rounds
-        (table(), {"epsilon": 8.0}),  # all pairs
-        (table(), {"queries": "3-way"}),
+        (table(), {"queries": "3-way"}),  # 2-way, by rounds and all pairs: see weights below
         (table(2), {"queries": QUERIES, "categories": CATEGORIES[:2]}),
         (table(3), {"delta": 0.0, "categories": CATEGORIES[:3]}),  # mirror descent
         (table(2), {"delta": 0.0, "queries": QUERIES, "categories": CATEGORIES[:2]}),

@@ -314,5 +314,5 @@ def test_audit_of_the_worst_pair_of_rows():
     other[0] = -1.0
     y, switched = np.array([0, 1] * 10), np.array([1, 1] + [0, 1] * 9)
     model = DPTabularClassifier(1.0, 1e-5, classes=[0, 1], features="pairs")
-    audit = audit_estimator(model, (X, y), (other, switched), n_runs=400, random_state=0)
+    audit = audit_estimator(model, (X, y), (other, switched), n_runs=200, random_state=0)
     assert not audit.refutes

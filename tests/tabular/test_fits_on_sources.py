@@ -75,19 +75,15 @@ def in_memory(frame):
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        *(("chunks", target) for target in MODELS),
-        ("files", "paid"),
-        pytest.param("unknown sizes", "left", marks=pytest.mark.slow),
-        pytest.param("scratch", "left", marks=pytest.mark.slow),
+        ("unknown sizes", "left"),
+        ("scratch", "paid"),
         pytest.param("dask", "paid", marks=pytest.mark.slow),
     ],
 )
 def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path, request):
     X = frame[list(frame)[:4]]
     given = {
-        "chunks": lambda: [chunks(frame, target, np.diff(EDGES).tolist())],
         "unknown sizes": lambda: [chunks(frame, target)],
-        "files": lambda: [files(frame, target, tmp_path)],
         "scratch": lambda: [files(frame, target, tmp_path, scratch=tmp_path)],
         "dask": lambda: [dd.from_pandas(part, npartitions=3) for part in (X, frame[target])],
     }[kind]

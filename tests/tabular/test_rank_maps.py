@@ -1,5 +1,6 @@
 """Maps of numbers by released histograms."""
 
+import functools
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -196,28 +197,31 @@ def test_closed_gates_change_nothing():
         assert found[0].privacy_.to_dict() == found[1].privacy_.to_dict()
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_a_range_ten_times_too_wide_costs_little(relation):
+def test_a_range_ten_times_too_wide_costs_little():
     (X, y, right), (*_, wide) = table(4000), table(4000, wide=10.0)
     test, target, _ = table(2000, seed=1)
     models = [
-        regressor(columns, neighbouring=relation, n_public=size, maps=maps).fit(X, y)
+        regressor(columns, maps=maps).fit(X, y)
         for columns, maps in ((right, "auto"), (wide, "auto"), (wide, None))
-        for size in [4000 if relation == "add_remove" else None]
     ]
     scores = [model.score(test, target) for model in models]
     assert scores[1] > scores[0] - 0.05 and scores[1] > scores[2] + 0.1
 
 
-def test_constant_columns_are_left_out():
+@functools.cache
+def mapped():
+    """A fit with maps and without the constant column, and its table."""
     X, y, columns = table(20_000)
-    model = regressor(columns, 10.0).fit(X, y)
+    return regressor(columns, 10.0).fit(X, y), X, y, columns
+
+
+def test_constant_columns_are_left_out():
+    model, X, y, columns = mapped()
     assert model.columns_dropped_ == ("x2",)
     assert not any("x2" in name for name in model.encoder_.get_feature_names_out())
     other = X.copy()
     other[:, 2] = 1.0
     np.testing.assert_array_equal(model.predict(other), model.predict(X))
-    assert regressor(columns, 10.0, features="curves").fit(X, y).columns_dropped_ == ()
     assert regressor(columns, 3.0).fit(X[:500], y[:500]).columns_dropped_ == ()
     alone = regressor(columns[2:], 10.0).fit(X[:, 2:], y)  # a model needs a feature
     assert alone.columns_dropped_ == ("x0",) and alone.model_.coef_.size
@@ -231,8 +235,7 @@ def test_columns_that_are_mostly_missing_are_not_constant():
 
 
 def test_a_mapped_model_is_a_sum_of_effects():
-    X, y, columns = table(20_000)
-    model = regressor(columns, 10.0).fit(X, y)
+    model, X, _, columns = mapped()
     encoder = model.encoder_
     assert model.column_maps_ and model.columns_dropped_
     _, values = next(encoder._read(Table(X[:200])))
@@ -283,23 +286,19 @@ def test_the_rarer_class_bounds_the_features_of_a_fit():
     assert model.set_params(maps=None).fit(X, y).feature_plan_.frequencies
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_labels_in_chunks_are_those_in_memory(relation):
+def test_labels_in_chunks_are_those_in_memory():
     """The cap is the same, and follows the released counts, not the records."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1500, 30))
     y = np.where(np.arange(1500) % 15, "no", "yes")
-    size = 2000 if relation == "add_remove" else None
     model = DPTabularClassifier(
-        30.0, classes=["no", "yes"], neighbouring=relation, n_public=size, random_state=0
+        30.0, classes=["no", "yes"], neighbouring="add_remove", n_public=2000, random_state=0
     ).fit(X, y)
     source = ChunkSource(lambda k: (X[500 * k : 500 * (k + 1)], y[500 * k : 500 * (k + 1)]), 3)
     chunked = clone(model).fit(source)
     assert model.feature_plan_ == chunked.feature_plan_
-    assert model.privacy_.releases[0].n_records == (size or 1500)
+    assert model.privacy_.releases[0].n_records == 2000
     np.testing.assert_array_equal(model.model_.coef_, chunked.model_.coef_)
-    switched = clone(model).fit(X, np.where(y == "no", "yes", "no"))
-    assert switched.feature_plan_.frequencies == model.feature_plan_.frequencies
     even = clone(model).fit(X, np.where(np.arange(1500) % 2, "no", "yes"))
     assert len(even.feature_plan_.frequencies) > len(model.feature_plan_.frequencies)
 

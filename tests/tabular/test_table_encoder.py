@@ -85,7 +85,7 @@ def test_scikit_learn_checks_of_pairs():
     assert skipped <= {"check_array_api_input"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS), st.booleans())
 @example([(None, 1e308, 80, "x", 3, True, "", "a")], PLANS[2], False)
 def test_every_row_has_norm_at_most_one(rows, plan, is_single):
@@ -291,7 +291,7 @@ def test_the_sketch_is_frozen():
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.lists(ROWS, min_size=1, max_size=3))
 def test_no_record_warns(rows):
     with warnings.catch_warnings():
@@ -425,20 +425,3 @@ def test_columns_that_are_left():
     only = TableEncoder(columns).fit_transform(X[["hours"]])
     np.testing.assert_array_equal(encoder.transform(X), only)
     np.testing.assert_array_equal(encoder.transform(X[["hours", "age"]]), only)
-
-
-@pytest.mark.slow
-def test_the_time_of_large_tables():
-    """100,000 rows, 20 columns, 500 features: at most 2 s on one core."""
-    import time
-
-    rng, n = np.random.default_rng(0), 100_000
-    X = pd.DataFrame({f"n{j}": rng.standard_normal(n) for j in range(12)})
-    for j in range(8):
-        X[f"c{j}"] = rng.choice(list("abcdefgh"), n)
-    columns = {name: (-3, 3) if name[0] == "n" else list("abcdefgh") for name in X}
-    plan = FeaturePlan(frequencies=(2, 3, 4, 5, 6, 7, 8), products=True, n_sketch=270)
-    encoder = TableEncoder(columns, features=plan).fit(X.iloc[:1])
-    start = time.process_time()
-    assert encoder.transform(X).shape == (n, 496)
-    assert time.process_time() - start < 4.0  # half of it on a machine without other work
