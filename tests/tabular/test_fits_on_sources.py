@@ -1,6 +1,5 @@
 """Models of tables on sources of records are those in memory; no encoded table is held."""
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,18 +76,14 @@ def in_memory(frame):
     [
         ("unknown sizes", "left"),
         ("scratch", "paid"),
-        pytest.param("dask", "paid", marks=pytest.mark.slow),
     ],
 )
-def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path, request):
+def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path):
     X = frame[list(frame)[:4]]
     given = {
         "unknown sizes": lambda: [chunks(frame, target)],
         "scratch": lambda: [files(frame, target, tmp_path, scratch=tmp_path)],
-        "dask": lambda: [dd.from_pandas(part, npartitions=3) for part in (X, frame[target])],
     }[kind]
-    if kind == "dask":
-        request.getfixturevalue("client")
     expected, found = in_memory[target], MODELS[target]().fit(*given())
     assert found.feature_plan_ == expected.feature_plan_ and found.column_maps_
     assert found.privacy_.to_dict() == expected.privacy_.to_dict()

@@ -123,7 +123,7 @@ def test_no_unit_in_a_source_has_the_releases_of_one(unit):
 
     models = [
         DPTabularClassifier(
-            5.0, classes=[0, 1], neighbouring="add_remove", n_public=5000, random_state=0
+            5.0, classes=[0, 1], neighbouring="add_remove", n_public=1500, random_state=0
         ).fit(source(n))
         for n in (0, 1)
     ]
