@@ -213,22 +213,6 @@ def test_calibration_leaves_room_for_products_in_another_order():
         assert (1 - 3e-9) * budget.epsilon < cost <= budget.epsilon
 
 
-def test_dp_accounting_agrees_on_one_draw_and_on_many():
-    """Its bound for exponential mechanisms by zCDP is the package's."""
-    dp_accounting = pytest.importorskip("dp_accounting")
-    from dp_accounting.rdp import RdpAccountant
-
-    epsilon, count, delta = 0.05, 200, 1e-6
-    ours = RepeatedEvent(ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE), count)
-    rho = ZCDPAccountant().compose(ours).total
-    assert rho == pytest.approx(count * epsilon**2 / 8.0)
-    theirs = RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
-    theirs.compose(dp_accounting.dp_event.ZCDpEvent(rho))
-    assert ZCDPAccountant().compose(ours).get_epsilon(delta) == pytest.approx(
-        theirs.get_epsilon(delta), rel=0.02
-    )
-
-
 def test_no_draws_cannot_be_calibrated():
     with pytest.raises(ValueError, match="no draws"):
         calibrated_draws(PrivacyBudget(1.0, 1e-6), [(1.0, 0)])

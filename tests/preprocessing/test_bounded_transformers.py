@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -62,12 +61,6 @@ def test_set_output(kind, make, container):
     out = transformer.fit_transform(frame)
     assert isinstance(out, make)
     assert list(out.columns) == transformer.get_feature_names_out().tolist()
-
-
-@every_kind
-def test_clone_keeps_the_parameters(kind):
-    ranges = {"a": (0, 1)}
-    assert clone(kind(ranges)).get_params() == {**kind().get_params(), "ranges": ranges}
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,8 @@ import pytest
 from skdp import DPRidge
 from skdp.privacy import (
     ComposedEvent,
-    GaussianDPAccountant,
     PrivacyBudget,
     PrivacyReport,
-    PureAccountant,
-    tightest_epsilon,
 )
 from skdp.privacy.events import RECORD_RELATIONS, GaussianEvent, Neighbouring
 
@@ -37,21 +34,6 @@ def test_budgets_are_numbers(epsilon):
 def test_budget_accepts_numpy_numbers():
     budget = PrivacyBudget(np.float32(0.5), np.int64(0))
     assert budget == PrivacyBudget(0.5) and budget.is_pure and type(budget.epsilon) is float
-
-
-def test_an_accountant_recovers_the_claim_of_a_report():
-    """The event of a fit costs what the report says, and no more."""
-    X, y = np.eye(5), np.linspace(-1, 1, 5)
-    gaussian = DPRidge(0.7, 1e-5).fit(X, y).privacy_
-    accountant = GaussianDPAccountant().compose(gaussian.event)
-    assert accountant.neighbouring is gaussian.neighbouring
-    assert accountant.get_epsilon(1e-5) == pytest.approx(0.7, rel=1e-6)
-    assert accountant.get_delta(0.7) <= 1e-5
-    pure = DPRidge(0.7, 0).fit(X, y).privacy_
-    assert PureAccountant().compose(pure.event).get_epsilon(0.0) == pytest.approx(0.7)
-    # twenty fits cost far less than twenty times the budget
-    together = ComposedEvent((gaussian.event,) * 20)
-    assert tightest_epsilon(together, 1e-5) < 0.3 * 20 * 0.7
 
 
 def test_report_is_plain_and_readable():

@@ -17,7 +17,6 @@ from skdp.privacy.events import (
     Neighbouring,
     PoissonSampledEvent,
     PoissonSampledSumEvent,
-    PrivacyEvent,
     PureEvent,
     RepeatedEvent,
     flatten_event,
@@ -93,29 +92,10 @@ def test_dictionary_of_a_nested_event():
     assert ComposedEvent([]).to_dict() == {"type": "composed", "events": [], "neighbouring": None}
 
 
-def test_dictionary_of_a_sampled_sum():
-    assert PoissonSampledSumEvent(0.1, GaussianEvent(1.5, REPLACE_ONE), 3.0).to_dict() == {
-        "type": "poisson_sampled_sum",
-        "sampling_probability": 0.1,
-        "event": {"type": "gaussian", "noise_multiplier": 1.5, "neighbouring": "replace_one"},
-        "record_multiplier": 3.0,
-        "neighbouring": "replace_one",
-    }
-
-
 def test_numpy_numbers_become_plain_ones():
     event = RepeatedEvent(GaussianEvent(np.float64(2.0), REPLACE_ONE), np.int64(3))
     assert type(event.count) is int
     assert type(event.event.noise_multiplier) is float
-
-
-def test_events_of_different_kinds_differ():
-    assert PureEvent(1.0, REPLACE_ONE) != ExponentialMechanismEvent(1.0, REPLACE_ONE)
-    assert GaussianEvent(1.0, REPLACE_ONE) != GaussianEvent(2.0, REPLACE_ONE)
-    assert GaussianEvent(1.0, REPLACE_ONE) != GaussianEvent(1.0, ADD_REMOVE)
-    assert ComposedEvent([PureEvent(1.0, REPLACE_ONE)]) == ComposedEvent(
-        (PureEvent(1.0, REPLACE_ONE),)
-    )
 
 
 def test_events_are_frozen():
@@ -165,11 +145,6 @@ def test_a_sampled_sum_is_gaussian(part):
 def test_parts_must_be_events(build):
     with pytest.raises(TypeError, match="PrivacyEvent"):
         build(1.0)
-
-
-def test_the_base_class_is_abstract():
-    with pytest.raises(TypeError, match="abstract"):
-        PrivacyEvent()
 
 
 # --- the relation ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from skdp.privacy import Neighbouring, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant
-from skdp.privacy.events import ComposedEvent, GaussianEvent, PureEvent, RepeatedEvent
+from skdp.privacy.events import ComposedEvent, GaussianEvent, PureEvent
 from skdp.privacy.pure_releases import mixed_epsilon
 
 RELATION = Neighbouring.REPLACE_ONE
@@ -133,21 +133,3 @@ def test_totals_of_gaussians_and_pure_releases_are_exact_without_convolution(mon
         assert exact_delta(found * (1.0 - 1e-6), mu, list(pure)) > 1e-6
         gaussian = GaussianDPAccountant().compose(ComposedEvent(events[:3])).get_epsilon(1e-6)
         assert found < gaussian + PureAccountant().compose(ComposedEvent(events[3:])).total
-
-
-def test_never_above_convolution():
-    pytest.importorskip("dp_accounting")
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    for sigma, epsilon, count in ((3.0, 0.1, 1), (8.0, 0.2, 12), (30.0, 0.05, 40)):
-        law = pld.from_gaussian_mechanism(sigma).compose(
-            pld.from_randomized_response(2.0 / (1.0 + math.exp(epsilon)), 2).self_compose(count)
-        )
-        events = [
-            GaussianEvent(sigma, RELATION),
-            RepeatedEvent(PureEvent(epsilon, RELATION), count),
-        ]
-        found = tightest_epsilon(ComposedEvent(events), 1e-6)
-        assert found <= law.get_epsilon_for_delta(1e-6)
-        # each law is on a grid of width 1e-4, rounded up
-        assert found >= law.get_epsilon_for_delta(1e-6) - 1e-4 * (count + 1)

@@ -295,17 +295,6 @@ def test_lipschitz_and_diameter(kind, norm, a, R, intercept):
     assert (0.999 if kind == "log_loss" and R >= 40 else 0.7) <= widest <= 1 + 1e-9
 
 
-@every_norm
-def test_diameter_of_saturated_log_loss(norm):
-    """``max(2 X~, X^)``: 2 X~ up to an attack as strong as the rows, no more noise until then."""
-    for a in (0.01, 0.5, 2.0, 5.0):
-        constants = constants_of("log_loss", norm, 0.3, a, 1e6, 1e-3)
-        norm_bound = math.hypot(1 + a * (math.sqrt(2) if norm == math.inf else 1), 0.3)
-        assert constants.lipschitz == pytest.approx(norm_bound)
-        expected = max(2 * math.hypot(1, 0.3), norm_bound)
-        assert constants.gradient_diameter == pytest.approx(expected)
-
-
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("kind", "norm", "a", "R", "bias"),

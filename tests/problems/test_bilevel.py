@@ -22,7 +22,7 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.bilevel import WeightedLoss
-from skdp.solvers import LBFGS, Newton, solve_certified
+from skdp.solvers import Newton, solve_certified
 
 ONE = Neighbouring.REPLACE_ONE
 
@@ -163,17 +163,6 @@ def test_weighted_loss():
         loss.check_targets(np.column_stack([t, [2.0, 2.5]]))
     with pytest.raises(ValueError, match="margins"):
         WeightedLoss(SoftmaxLoss(3), 1.0, 1.0)
-
-
-def test_other_solvers_and_mini_batches():
-    problem, _, _ = random_problem()
-    x = np.log([0.3, 0.05])
-    whole = problem.penalised(x, 2.0)
-    found = solve_certified(whole, 1e-8, LBFGS()).point
-    np.testing.assert_allclose(found, solve(whole), atol=1e-7)
-    batches = [whole.batch(np.arange(k, 11, 3)) for k in range(3)]
-    total = sum(batch.pull_back(batch.residuals(found)) for batch in batches) / 11
-    np.testing.assert_allclose(total + whole.alpha * found, whole.gradient(found), atol=1e-12)
 
 
 def test_validation():

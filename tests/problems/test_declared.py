@@ -231,24 +231,6 @@ def test_sensitivity_of_a_largest_loss_is_free_of_n():
     assert largest > 3.0 * 2.0 / (alpha * n)  # dividing by n would be wrong
 
 
-@pytest.mark.parametrize(
-    "calibration", ["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
-)
-def test_no_calibration_divides_a_general_loss_by_n(calibration):
-    budget = PrivacyBudget(0.5, 1e-6)
-    one, many = (
-        maximum_problem(np.ones((n, 2)) / 2, gradient_diameter=2.0).constants for n in (1, 1000)
-    )
-    scales = [
-        plan_output_perturbation(constants, budget, calibration=calibration).mechanism.noise_scale
-        for constants in (one, many)
-    ]
-    assert scales[1] == pytest.approx(scales[0], rel=1e-6)
-    mean = maximum_problem(np.ones((1000, 2)) / 2, mean_of_records=True).constants
-    shrunk = plan_output_perturbation(mean, budget, calibration=calibration).mechanism.noise_scale
-    assert shrunk < 0.1 * scales[0]
-
-
 def test_strong_convexity_of_the_loss_itself():
     """mu from f, none from the package: same solution, same sensitivity."""
     X = np.random.default_rng(0).standard_normal((10, 2))

@@ -77,19 +77,6 @@ def test_diameter_maximisers():
         assert grid <= HalfSquaredLoss(0.7).gradient_diameter(1.0, k) <= grid * (1 + 1e-8)
 
 
-def test_radius_reference():
-    """R_auto = 5.27697 at X = 1, lambda = 0.01 (section 9)."""
-    assert LogisticLoss().solution_radius(1.0, 0.01) == pytest.approx(5.27697, abs=5e-6)
-    assert LogisticLoss().solution_radius(1.0, 100.0) == pytest.approx(0.005)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_softmax_constants_at_the_ends(n_classes):
-    loss = SoftmaxLoss(n_classes)
-    assert loss.lipschitz(1.0, 1e-9) == pytest.approx(math.sqrt(1 - 1 / n_classes), rel=1e-6)
-    assert loss.lipschitz(1.0, 1e3) == pytest.approx(math.sqrt(2))
-
-
 # --- the other losses ------------------------------------------------------------------------
 
 WIDTHS = (1e-3, 0.3, 10.0)

@@ -184,18 +184,6 @@ def test_parts_are_problems_of_their_own(kind):
     assert problem.n_records == 50  # and left alone
 
 
-def test_default_centers():
-    problem = random_problem("logistic")
-    again = problem.with_regularisers(0.7, 0.9)
-    np.testing.assert_array_equal(again.center_x, problem.center_x)
-    np.testing.assert_array_equal(again.center_y, problem.center_y)
-    assert again.constants.y.center_norm == problem.constants.y.center_norm
-    plain = MaxGroupLossProblem(problem.records, problem.loss, problem.weights, 1.3, 0.7, 0.9)
-    np.testing.assert_array_equal(plain.center_y, np.ones(3))
-    assert not plain.center_x.any()
-    assert plain.constants.y.center_norm == pytest.approx(math.sqrt(3))
-
-
 def test_empty_groups_have_no_loss():
     problem = random_problem("hinge", empty=True)
     x, y = point(problem, np.random.default_rng(0))

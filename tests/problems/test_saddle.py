@@ -65,27 +65,6 @@ def moved(first, second):
     return np.array([c.norm(dx, dy), dx, dy]) / bounds
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_bounds_are_the_extremes_of_the_disc(seed):
-    """a^2 + b^2 <= (g_x a + g_y b) / n: a grid on its boundary gives the same numbers."""
-    rng = np.random.default_rng(seed)
-    mu_x, mu_y, range_x, range_y = 10.0 ** rng.uniform(-3, 3, size=4)
-    c = changed(
-        UNIT, x_modulus=mu_x, y_modulus=mu_y, x_lipschitz=range_x,
-        y_lipschitz=range_y, gradient_ranges=((range_x, range_y),),
-    )  # fmt: skip
-    g = np.array([range_x / math.sqrt(mu_x), range_y / math.sqrt(mu_y)])
-    angles = np.linspace(0, 2 * math.pi, 200_001)
-    disc = (g[:, None] + np.linalg.norm(g) * np.array([np.cos(angles), np.sin(angles)])) / 2000
-    bounds = (c.sensitivity_x, c.sensitivity_y, c.sensitivity)
-    attained = (
-        disc[0].max() / math.sqrt(mu_x),
-        disc[1].max() / math.sqrt(mu_y),
-        np.hypot(*disc).max(),
-    )
-    np.testing.assert_allclose(bounds, attained, rtol=1e-7)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -155,32 +134,6 @@ def test_random_neighbours_stay_below_the_bounds(kinds):
         )
         worst = np.maximum(worst, moved(first, with_record(first, record)))
     assert (worst <= 1).all()
-
-
-@pytest.mark.search
-def test_climbing_stays_below_the_bounds():
-    """Nelder-Mead on all records and the moduli, for the largest relative movement."""
-    n, dx, dy = 2, 2, 2
-    domains = DOMAINS["ball"](dx), DOMAINS["simplex"](dy)
-    size = dx * dy + dx + dy
-
-    def ratios(point):
-        records, moduli = point[:-2].reshape(n + 1, size), np.exp(np.clip(point[-2:], -4, 4))
-        parts = np.split(records, [dx * dy, dx * dy + dx], axis=1)
-        parts[0] = parts[0].reshape(-1, dx, dy)
-        problems = [
-            BilinearProblem(*(part[rows] for part in parts), (1.0, 1.0, 1.0), *domains, *moduli)
-            for rows in ([0, 1], [0, 2])
-        ]
-        return moved(*problems)
-
-    for target in range(3):
-        start = np.random.default_rng(target).normal(size=(n + 1) * size + 2)
-        found = minimize(
-            lambda point, k=target: -ratios(point)[k], start, method="Nelder-Mead",
-            options={"maxfev": 120},
-        )  # fmt: skip
-        assert 0.0 < -found.fun <= 1
 
 
 def test_operator_is_the_gradient_and_batches_are_its_parts():
@@ -267,16 +220,6 @@ def test_constants_of_the_domains_are_checked(name, message):
     wrong = changed(problem.constants, **{name: 1e-18})
     with pytest.raises(ValueError, match=message):
         SaddleProblem.__init__(problem, problem.domain_x, problem.domain_y, wrong)
-
-
-def test_solver_object_is_apart():
-    problem = bilinear()
-    other = problem.for_solver()
-    other.alpha_x, other.domain_x = 7.0, Ball(9.0)
-    assert problem.alpha_x == 0.5 and problem.domain_x.radius == 1.0
-    for name in ("matrices", "mean_matrix", "mean_x", "center_x"):
-        with pytest.raises(ValueError):
-            getattr(other, name)[...] = 0.0
 
 
 def test_prox_minimises():

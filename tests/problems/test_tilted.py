@@ -31,7 +31,7 @@ from skdp.problems import (
 )
 from skdp.problems.constants import generalised_linear_constants
 from skdp.problems.tilted import tilted_constants
-from skdp.solvers import SOLVERS, certify
+from skdp.solvers import SOLVERS
 
 LONG = np.longdouble
 LOSSES = {
@@ -378,43 +378,6 @@ def test_rounding_of_losses_that_do_not_vanish_with_the_weights():
             assert float(abs(error[0])) <= problem.gradient_rounding(w)
             if tilt == 1e6:  # a bound for a mean would not do
                 assert float(abs(error[0])) >= 1e3 * np.finfo(float).eps
-
-
-def solution_in_extended_precision(problem, guess):
-    """Newton's method, with exact gradients, for a solution inside of the ball."""
-    w = guess.astype(LONG)
-    for _ in range(40):
-        step = np.linalg.solve(problem.hessian(w.astype(float)), exact(problem, w)[1].astype(float))
-        w = w - step
-        if np.linalg.norm(step) < 1e-18:
-            break
-    _, gradient = exact(problem, w)
-    assert float(np.sqrt(gradient @ gradient)) <= 1e-16
-    assert float(np.sqrt(w @ w)) < problem.domain.radius
-    return w
-
-
-@pytest.mark.parametrize(
-    ("loss", "tilt", "name"),
-    [("logistic", 0.1, "newton"), ("softmax", 3.0, "lbfgs"),
-     ("squared", 3.0, "accelerated_gradient"), ("smoothed hinge", 0.1, "newton")],
-)  # fmt: skip
-def test_solvers_certify_and_their_certificates_are_true(loss, tilt, name):
-    # a solution inside of the ball, and the method alone
-    problem = random_problem(LOSSES[loss], tilt, n=60, alpha=0.5, radius=5.0)
-    solution = SOLVERS[name]().solve(problem, 1e-6, rng=np.random.default_rng(0))
-    assert solution.attempts[0].distance <= 1e-6, solution.attempts
-    assert len(solution.attempts) == 1
-    reference = solution_in_extended_precision(problem, solution.point)
-    gap = solution.point.astype(LONG) - reference
-    assert float(np.sqrt(gap @ gap)) <= solution.certificate.distance <= 1e-6
-    # at other points too
-    rng = np.random.default_rng(6)
-    for scale in (1e-12, 1e-8, 1e-4, 1.0, 5.0):
-        step = rng.standard_normal(problem.dimension)
-        point = problem.domain.project(solution.point + scale * step)
-        gap = point.astype(LONG) - reference
-        assert float(np.sqrt(gap @ gap)) <= certify(problem, point).distance
 
 
 def test_the_refusal_covers_the_stochastic_solvers():

@@ -121,24 +121,6 @@ def test_a_thinned_problem_has_whole_persons():
     np.testing.assert_allclose(np.bincount(thin.records.persons, thin.records.shares)[::4], 1.0)
 
 
-def test_newton_starts_with_a_part_of_the_persons(monkeypatch):
-    """As many as coefficients ask for, however many records they have."""
-    monkeypatch.setattr("skdp.solvers.newton._MIN_SAMPLE", 100)
-    rng = np.random.default_rng(4)
-    persons = np.repeat(np.arange(500), rng.choice([1, 30], 500, p=[0.9, 0.1]))
-    X, seen = rng.normal(size=(len(persons), 2)), []
-    records = Records(X, 1.0, targets=(X[:, 0] > 0.0) + 0.0).of_persons(persons)
-
-    class Watched(FiniteSumProblem):
-        def subsample(self, step):
-            seen.append(super().subsample(step).n_public)
-            return super().subsample(step)
-
-    problem = Watched(records, LogisticLoss(), 0.01, Ball(3.0))
-    assert len(solve_certified(problem, 1e-6, "newton").attempts) == 1
-    assert seen == [100]
-
-
 def test_a_person_is_in_a_batch_with_all_records_or_with_none(monkeypatch):
     """Batches are drawn among persons; a person moves an estimate by no more than is claimed."""
     X, t, persons = parts(LogisticLoss())

@@ -147,21 +147,6 @@ def test_a_fitted_estimator_is_taken_as_it_is():
     assert solver.solve(problem, 1e-8).certificate.distance <= 1e-8
 
 
-def test_adapters_in_an_estimator():
-    y = BINARY.astype(int)
-    settings = {"classes": [0, 1], "random_state": 0, "method": "output_perturbation"}
-    reference = DPLogisticRegression(**settings, solver="newton").fit(X, y)
-    for solver in (
-        ScipySolver("BFGS"),
-        SklearnSolver(LogisticRegression(tol=1e-10)),
-        SklearnSolver(LinearSVC()),  # solves something else: the gate mends it
-    ):
-        model = DPLogisticRegression(**settings, solver=solver).fit(X, y)
-        accuracy = model.privacy_.to_dict()["plan"]["accuracy"]
-        assert np.linalg.norm(model.coef_ - reference.coef_) <= accuracy
-        assert not hasattr(getattr(solver, "estimator", None), "coef_")
-
-
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_estimators_as_they_are_meet_the_certificate(n_classes, monkeypatch):
     """With nothing set by the user; no trusted solver has to continue."""
@@ -215,13 +200,3 @@ def test_public_mistakes_are_refused_in_words():
     ):
         with pytest.raises(ValueError, match=message):
             solver.solve(problem, 1e-3)
-
-
-@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "trust-exact"])
-def test_scipy_methods_reach_the_accuracy_alone(method):
-    problem = problem_of(LogisticLoss(), BINARY)
-    solution = ScipySolver(method).solve(problem, 1e-4)
-    assert len(solution.attempts) == 1
-    assert solution.attempts[0].solver == (
-        "ScipySolver()" if method == "BFGS" else f"ScipySolver(method='{method}')"
-    )

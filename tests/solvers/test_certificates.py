@@ -502,12 +502,6 @@ def test_arguments_of_solve_are_checked():
             SOLVERS["svrg"](batch_size=size).solve(problem, 1e-3)
 
 
-def test_repr_of_solvers():
-    assert repr(LBFGS()) == "LBFGS()"
-    assert repr(LBFGS(memory=5)) == "LBFGS(memory=5)"
-    assert repr(SOLVERS["svrg"](batch_size=7)) == "SVRG(batch_size=7)"
-
-
 def test_resolve_solver():
     assert isinstance(resolve_solver("lbfgs"), LBFGS)
     own = Newton()
@@ -540,32 +534,6 @@ def test_norms_do_not_vanish_by_underflow():
     for direction in (1.0, -1.0):
         far = np.array([direction * 0.99 * radius, 0.0, 0.0])
         assert certify(problem, far).distance >= 0.5 * radius
-
-
-def test_in_place_changes_of_parts_do_not_reach_the_problem():
-    def signs(problem, accuracy):
-        problem.records.matrix.data = np.sign(problem.records.matrix.data)
-        return np.zeros(problem.dimension)
-
-    def resize(problem, accuracy):
-        problem.records.matrix.resize((60, 2))
-        return np.zeros(problem.dimension)
-
-    problem = random_problem(sparse=True)
-    exact = exact_solution(problem)
-    for solver in (signs, resize):
-        solution = solve_certified(problem, 1e-8, CallableSolver(solver))
-        assert np.linalg.norm(solution.point - exact) <= 1e-8
-
-    upper = np.full(5, 0.01)
-    boxed = FiniteSumProblem(problem.records, problem.loss, problem.alpha, Box(-upper, upper))
-
-    def widen(problem, accuracy):
-        problem.domain.upper[:] = 10.0
-        return np.full(problem.dimension, 5.0)
-
-    assert np.abs(solve_certified(boxed, 1e-8, CallableSolver(widen)).point).max() <= 0.01
-    assert (upper == 0.01).all()
 
 
 def test_a_solver_keeps_nothing_of_the_next_ones_start():
@@ -715,13 +683,3 @@ def test_radius_of_solutions_away_from_the_center():
         assert (
             np.linalg.norm(solution) <= problem.constants.radius <= problem.constants.domain_radius
         )
-
-
-def test_progress_where_no_bound_is_known(capsys):
-    rows = Records(np.eye(3), 1.0)
-    problem = FiniteSumProblem(
-        rows.with_targets(np.zeros(3)), HalfSquaredLoss(1.0), 0.1, WholeSpace()
-    )
-    for solver in ("accelerated_gradient", "gradient_descent"):
-        resolve_solver(solver).solve(problem, 1e-6, verbose=1)
-    assert "accuracy reached" in capsys.readouterr().out

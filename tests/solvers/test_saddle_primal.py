@@ -33,7 +33,6 @@ from skdp.solvers import (
     resolve_solver,
     solve_certified,
 )
-from skdp.solvers.progress import Progress
 from skdp.solvers.saddle.best_response import _Found, _PrimalProblem
 
 INNER = [SaddleSVRG(), SaddleSAGA(), LSVRE(), AcceleratedSaddleSVRG(), GDA(), Extragradient()]
@@ -95,14 +94,6 @@ def test_worst_group_is_solved(solver, mu):
     assert found.distance <= accuracy
 
 
-@pytest.mark.parametrize("solver", ["newton", "lbfgs", "gradient_descent", "accelerated_gradient"])
-def test_any_minimisation_solver_will_do(solver):
-    problem, exact = chosen(("sphere", "edge"), 1.0, 1.0, n=64)
-    found = solve_certified(problem, 1e-5, BestResponse(solver))
-    assert len(found.attempts) == 1
-    assert distance(problem, found.x, found.y, exact) <= 1e-5
-
-
 def test_a_function_is_a_minimisation_solver_as_well():
     problem, exact = chosen(("interior", "face"), 1.0, 1.0, n=64)
     found = solve_certified(problem, 1e-8, BestResponse(lambda problem, accuracy: exact[0]))
@@ -147,13 +138,6 @@ def test_sufficient_accuracy_of_the_best_response():
             with pytest.raises(_Found) as found:
                 phi.gradient(near)
             assert certify_saddle(problem, *found.value.pair).distance <= 1e-6
-
-
-def test_the_certificate_of_the_minimisation_is_one_as_well():
-    problem, exact, slack = groups()
-    found = solve_certified(primal(problem), 1e-8, "newton")
-    away = np.linalg.norm(found.point - exact[0])
-    assert away <= found.certificate.distance + slack / math.sqrt(0.5) <= 2e-8
 
 
 def test_newton_takes_few_passes():
@@ -203,16 +187,6 @@ def test_the_last_resort():
     assert found.distance <= 1e-8
 
 
-def test_catalyst_gives_up_after_its_passes():
-    problem, _ = chosen(("sphere", "edge"), 2.0**-10, 2.0**-10, n=64)
-    total = []
-    solver = Catalyst(GDA(), max_passes=50.0)
-    answer = solver._solve(counted(problem, total.append), 1e-9, problem.start(), rng_of(0))
-    assert 50 * 64 < total[-1] <= 54 * 64  # the certificate of the start is not counted
-    before = certify_saddle(problem, *problem.start()).distance
-    assert certify_saddle(problem, *problem.project(*answer)).distance <= before
-
-
 @pytest.mark.parametrize("inner", [Extragradient(), LSVRE(batch_size=64)], ids=repr)
 def test_catalyst_in_y(inner):
     """The records are smoother in x than in y."""
@@ -243,28 +217,6 @@ def test_limits_are_public_and_kept():
         assert total[-1] <= 1.2 * limit * problem.n_records
 
 
-def test_progress_is_printed(capsys, monkeypatch):
-    problem, _ = chosen(("sphere", "vertex"), 0.25, 0.25, n=64)
-    accuracy = 1e-6
-    quiet = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0))
-    assert capsys.readouterr().out == ""
-    monkeypatch.setattr(Progress.__init__, "__defaults__", (0.0, 1))
-    told = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0), verbose=1)
-    assert np.array_equal(told.x, quiet.x) and np.array_equal(told.y, quiet.y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) > 2 and all(line.startswith("[skdp] LSVRE(): ") for line in lines)
-    assert "passes over the records, about " in lines[0]
-    assert lines[-1].endswith("accuracy reached")
-
-    def lazy(problem, accuracy):
-        return problem.start()
-
-    solve_certified(problem, accuracy, lazy, verbose=1)
-    lines = capsys.readouterr().out.splitlines()
-    assert "lazy: 0 passes over the records, accuracy not reached" in lines[0]
-    assert lines[-1].startswith("[skdp] BestResponse(solver='newton'): ")
-
-
 def test_evaluations_are_counted():
     problem, _ = chosen(("sphere", "vertex"), 0.25, 0.25, n=64)
     total = []
@@ -282,44 +234,6 @@ def test_evaluations_are_counted():
     own = counted(max_group_loss(), total.append)
     own.best_response(np.zeros(3))  # in a way of its own
     assert total[-1] == 400
-
-
-def test_rounding_of_extragradient_steps():
-    """Residuals of iterates that go on for ever, for rotations of all speeds up to lt.
-
-    Their proven bound grows like ``lt^1.5``; what is seen here is ``4 lt`` units of rounding, where
-    the least accuracy that is asked for allows about ``19 lt``.
-    """
-    rng, count, eps, lt = np.random.default_rng(0), 60, 2.0**-52, 30
-    speed = np.exp(rng.uniform(0.0, math.log(lt), count))
-    speed[:20], speed[20:40] = math.sqrt(lt), lt
-    turn = rng.normal(size=(count, 2, 2))
-    turn *= (speed / np.linalg.norm(turn, 2, axis=(1, 2)))[:, None, None]
-    exact = rng.normal(size=(2, count, 2))
-    exact /= np.linalg.norm(exact, axis=2)[:, :, None]
-    on_sphere = (rng.random((2, count)) < 0.5)[:, :, None]
-    exact = np.where(on_sphere, exact, 0.7 * exact)
-    normal = np.where(on_sphere, exact * rng.random((2, count, 1)), 0.0)
-    linear_x = -exact[0] - np.einsum("bij,bj->bi", turn, exact[1]) - normal[0]
-    linear_y = np.einsum("bij,bi->bj", turn, exact[0]) - exact[1] - normal[1]
-
-    def operator(z):
-        slope_x = np.einsum("bij,bj->bi", turn, z[1]) + linear_x + z[0]
-        return np.stack([slope_x, linear_y - np.einsum("bij,bi->bj", turn, z[0]) + z[1]])
-
-    def project(z):
-        norms = np.linalg.norm(z, axis=2)[:, :, None]
-        return np.where(norms <= 1.0 - 10 * eps, z, z * ((1.0 - 10 * eps) / norms))
-
-    eta, worst = (math.sqrt(2) - 1) / lt, np.zeros(count)
-    z = project(exact + 1e-12 * rng.normal(size=exact.shape))
-    settled = math.ceil(2 / eta * 5)
-    for k in range(settled + 500):
-        half = project(z - eta * operator(z))
-        if k >= settled:
-            worst = np.maximum(worst, np.sqrt(((z - half) ** 2).sum(axis=(0, 2))) / eta)
-        z = project(z - eta * operator(half))
-    assert (worst <= 5 * eps * lt * np.sqrt((exact**2).sum(axis=(0, 2)))).all()
 
 
 def test_many_records_are_thinned_at_first():

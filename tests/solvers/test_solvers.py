@@ -237,12 +237,6 @@ def test_batches_hold_every_record_once(n, batch_size, sparse):
     np.testing.assert_allclose(mean, problem.gradient(w), atol=1e-14)
 
 
-def test_a_batch_of_dense_rows_is_a_view():
-    problem, _ = problem_of("logistic", 10.0, "free", n=1000)
-    batch = MiniBatches(problem, 50)[3]
-    assert np.shares_memory(batch.block.matrix, problem.records.matrix)
-
-
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_measured_smoothness_of_batches(loss):
     """Near the true smoothness of the batches, and never above the public bound."""

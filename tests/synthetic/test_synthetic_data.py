@@ -271,31 +271,6 @@ def test_wide_tables_have_answers_but_no_table():
         DPSyntheticData(categories=[range(10)] * 12, method="mirror_descent").fit(X)
 
 
-@pytest.mark.parametrize("kind", [list, np.array, pd.DataFrame])
-def test_types_do_not_tell_whether_a_value_is_missing(kind):
-    """Declared missing values: neighbours with and without one give the same types, and samples."""
-    categories, found = [[0, 1, None]], []
-    for last in (0, None):
-        rows = [[0]] * 50 + [[last]]
-        if kind is np.array:
-            X = np.array(rows, dtype=object)
-        else:
-            X = rows if kind is list else pd.DataFrame(rows)
-        model = DPSyntheticData(100.0, categories=categories, random_state=0).fit(X)
-        out = model.sample(200)
-        found.append(out.dtypes.iloc[0] if kind is pd.DataFrame else out.dtype)
-        codes = np.arange(3)[:, None]
-        assert len(model._format.decode(codes, model._categories)) == 3
-    assert found[0] == found[1]
-
-
-def test_arrays_of_numbers_hold_declared_missing_values():
-    for dtype in (int, bool, float):
-        X = np.array([[0], [1], [1]]).astype(dtype)
-        model = DPSyntheticData(categories=[[0, 1, None]], random_state=0).fit(X)
-        assert len(model._format.decode(np.arange(3)[:, None], model._categories)) == 3
-
-
 KINDS = {
     "list": lambda values: [[value] for value in values],
     "array": lambda values: np.array([[value] for value in values]),

@@ -1,6 +1,5 @@
 """Models of tables: the linear model of the encoded rows, planned by public numbers alone."""
 
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -8,18 +7,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 
 from skdp import (
     BudgetAccountant,
     BudgetExceededError,
     DPLogisticRegression,
-    DPMaxGroupLossClassifier,
     DPRidge,
-    DPRidgeCV,
     DPTabularClassifier,
     DPTabularRegressor,
     PrivacyLeakWarning,
@@ -127,17 +122,6 @@ def test_the_relation_and_the_nominal_size_enter_the_plan():
     assert any("n_public was not given" in caveat for caveat in inferred.privacy_.caveats)
 
 
-def test_neighbouring_tables_have_neighbouring_rows():
-    X, score = table(60)
-    plan = classifier().fit(X, labels(score)).feature_plan_
-    encoder = TableEncoder(COLUMNS, features=plan)
-    rows = encoder.fit_transform(X)
-    for i in (0, 31, 59):
-        other = X.copy()
-        other.iloc[i] = [90.0, -1e9, "nobody", pd.Timestamp("1970-01-01"), True]
-        assert list(np.flatnonzero((encoder.transform(other) != rows).any(axis=1))) == [i]
-
-
 def test_a_fit_is_charged_once_under_its_own_name_or_not_at_all():
     X, score = table(50)
     accountant = BudgetAccountant(3.2, 1e-5)
@@ -159,18 +143,6 @@ def test_a_fit_is_charged_once_under_its_own_name_or_not_at_all():
         classifier(accountant=given).fit(X, labels(score))
 
 
-def test_clones_pickles_and_seeds():
-    X, score = table()
-    model = classifier().fit(X, labels(score))
-    found = model.decision_function(X)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), found)
-    assert clone(model).get_params() == model.get_params()
-    np.testing.assert_array_equal(clone(model).fit(X, labels(score)).decision_function(X), found)
-    other = classifier(random_state=1).fit(X, labels(score))
-    assert (other.decision_function(X) != found).any()
-
-
 def test_predictions_come_in_slabs(monkeypatch):
     X, score = table()
     model = classifier().fit(X, labels(score))
@@ -187,14 +159,6 @@ def test_fixed_features(features):
     X, score = table()
     model = regressor(features=features).fit(X, score)
     assert model.feature_plan_ == FeaturePlan.fixed(features)
-
-
-def test_pure_privacy_has_curves_at_most():
-    X, score = table()
-    model = regressor(1e4, delta=0).fit(X, score)
-    plan = model.feature_plan_
-    assert (plan.frequencies, plan.products, plan.n_sketch) == ((2, 3, 4, 5, 6), False, 0)
-    assert model.privacy_.delta == 0 and model.score(X, score) > 0.3
 
 
 def test_declared_pairs_are_always_there():
@@ -273,24 +237,6 @@ def test_meta_estimators():
     assert found.importances_mean.argmax() == 1
     scores = dp_cross_validate(classifier(), X, y, cv=2, random_state=0)
     assert len(scores["test_score"]) == 2
-
-
-def test_other_models_behind_the_encoder():
-    X, score = table()
-    plan = FeaturePlan.for_budget(3.0, 1e-6, n_records=800, columns=COLUMNS)
-    public = {"data_norm": 1.0, "random_state": 0}
-    worst = DPMaxGroupLossClassifier(
-        3.0,
-        classes=["no", "yes"],
-        group_names=[False, True],
-        group_proportions=[0.7, 0.3],
-        **public,
-    )
-    encoder = TableEncoder(COLUMNS, features=plan).fit(X)
-    rows = encoder.transform(X)
-    assert worst.fit(rows, labels(score), groups=X["vip"].to_numpy()).score(rows, labels(score)) > 0
-    tuned = make_pipeline(encoder, DPRidgeCV(3.0, target_range=(-3, 4), **public))
-    assert tuned.fit(X, score).score(X, score) > 0.2
 
 
 def test_plans_of_fits():
