@@ -49,14 +49,14 @@ MODELS = {
 }
 
 
-def chunks(frame, target, sizes=None):
+def chunks(frame, target):
     """Frames between EDGES, two of them empty."""
 
     def read(k):
         part = frame[EDGES[k] : EDGES[k + 1]]
         return part[list(frame)[:4]], part[target].to_numpy()
 
-    return ChunkSource(read, len(EDGES) - 1, chunk_sizes=sizes)
+    return ChunkSource(read, len(EDGES) - 1)
 
 
 def files(frame, target, folder, **options):
@@ -74,14 +74,14 @@ def in_memory(frame):
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        ("unknown sizes", "left"),
+        ("chunks", "left"),
         ("scratch", "paid"),
     ],
 )
 def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path):
     X = frame[list(frame)[:4]]
     given = {
-        "unknown sizes": lambda: [chunks(frame, target)],
+        "chunks": lambda: [chunks(frame, target)],
         "scratch": lambda: [files(frame, target, tmp_path, scratch=tmp_path)],
     }[kind]
     expected, found = in_memory[target], MODELS[target]().fit(*given())
