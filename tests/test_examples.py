@@ -207,25 +207,3 @@ def test_links_lead_somewhere(name):
     for link in links:
         if not link.startswith("http"):
             assert (page.parent / link).exists(), link
-
-
-@pytest.mark.slow
-def test_plot_cluster(tmp_path):
-    """Dask says on stderr that it restarts the worker."""
-    options = {"without": (), "is_silent": False, "MPLBACKEND": "agg", "PYTHONWARNINGS": "default"}
-    output = succeed(tmp_path, "plot_cluster.py", **options)
-    (difference,) = re.findall("largest difference of a coefficient: (.*)", output)
-    assert float(difference) < 1e-9
-
-
-@pytest.mark.slow
-def test_plot_curves(tmp_path):
-    output = succeed(tmp_path, "plot_curves.py", without=("polars",), MPLBACKEND="agg")
-    sizes = dict(re.findall(r"^(tenure|contract|charges) +(\d\.\d+)$", output, re.MULTILINE))
-    assert max(sizes, key=sizes.get) == "tenure" and float(sizes["contract"]) > 0.3
-
-
-@pytest.mark.slow
-def test_plot_persons(tmp_path):
-    output = succeed(tmp_path, "plot_persons.py", without=("pandas", "polars"), MPLBACKEND="agg")
-    assert "differentially private for persons" in output and "800 persons" in output

@@ -256,12 +256,11 @@ def strict():
 
 
 @pytest.mark.parametrize("run", list(RUNS))
-@pytest.mark.parametrize("data", list(extreme_rows()))
-def test_every_data_set_is_fitted_in_silence(run, data, strict):
+def test_every_data_set_is_fitted_in_silence(run, strict):
     with np.errstate(all="ignore"):
-        X = extreme_rows()[data]
-    point = RUNS[run](X, Run(noise=noise()))
-    assert np.isfinite(point).all()
+        tables = extreme_rows()
+    for X in tables.values():
+        assert np.isfinite(RUNS[run](X, Run(noise=noise()))).all()
 
 
 #: Where weights of records in memory are divided and multiplied, before any fit.
@@ -441,7 +440,7 @@ class TestForks:
                 with without_warnings():
                     pass
 
-        threads = [threading.Thread(target=works) for _ in range(4)]
+        threads = [threading.Thread(target=works) for _ in range(2)]
         for thread in threads:
             thread.start()
 
@@ -450,7 +449,7 @@ class TestForks:
                 return True
 
         try:
-            assert all(in_child(check) for _ in range(50))
+            assert all(in_child(check) for _ in range(15))
         finally:
             stop.set()
             for thread in threads:

@@ -194,9 +194,9 @@ def test_own_scores_and_arguments_of_fit():
         seen.append(outputs.shape)
         return outputs[:, 0]
 
-    result = audit_estimator(Grouped(2.0), *data, 400, score=score, random_state=0)
+    result = audit_estimator(Grouped(2.0), *data, 200, score=score, random_state=0)
     assert 0.0 < result.epsilon_lower_bound < 2.0
-    assert set(seen) == {(200, 1)}
+    assert set(seen) == {(100, 1)}
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,9 @@ POWER = {
 #: Methods with a way of their own to what they release.
 NAMES = (
     "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
-    "DPAdversarialClassifier, gradient",
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, private",
     "DPMaxGroupLossClassifier, mirror_descent, private",
-    "DPRidgeCV, gradient", "DPLogisticRegressionCV, gradient",
+    "DPLogisticRegressionCV, gradient",
     "DPRidgeCV, bilevel, batches", "DPStandardScaler",
     "private_ranges", "dp_cross_validate", "DPSyntheticData, mirror_descent",
 )  # fmt: skip

@@ -31,8 +31,8 @@ def test_mean_of_rows():
 
 
 def test_estimators_of_this_package():
-    search = worst_case_sensitivity(logistic(), 10, 1, n_starts=2, n_steps=30, random_state=0)
-    assert search.n_fits == 2 * 2 * 31
+    search = worst_case_sensitivity(logistic(), 10, 1, n_starts=1, n_steps=20, random_state=0)
+    assert search.n_fits == 2 * 21
     assert 0.9 * search.claimed < search.distance <= search.claimed
     assert not search.refutes
     method = OutputPerturbation(alpha=100.0, coef_norm=1e6)
@@ -80,7 +80,7 @@ def test_a_ball_that_cuts_the_noise_is_said(epsilon, recwarn):
         epsilon, method=OutputPerturbation(alpha=0.5, coef_norm=2.0), data_norm=1.0,
         target_range=(-1, 1), fit_intercept=False,
     )  # fmt: skip
-    search = worst_case_sensitivity(model, n=10, d=1, n_starts=3, n_steps=20, random_state=0)
+    search = worst_case_sensitivity(model, n=10, d=1, n_starts=1, n_steps=12, random_state=0)
     said = [str(w.message) for w in recwarn if "boundary of a ball" in str(w.message)]
     assert len(said) == (epsilon < 1.0)
     assert (search.distance < 0.2 * search.claimed) == (epsilon < 1.0)

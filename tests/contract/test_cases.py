@@ -67,7 +67,7 @@ def test_every_row_has_a_case_for_all_that_it_covers(name):
     relations = {(case.unit, case.relation.is_replaced) for case in cases}
     places = {(case.unit, case.place) for case in cases}
     for unit, relation in itertools.product(("record", "person", "weight"), RECORD_RELATIONS):
-        if supported(row, unit, relation, "dense"):
+        if supported(row, unit, relation):
             assert (unit, relation.is_replaced) in relations
             if row.chunked:
                 assert (unit, "chunks") in places

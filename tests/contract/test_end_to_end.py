@@ -1,6 +1,6 @@
 """What leaves a fit, against the bits that went in: coefficients, choices and densities.
 
-The record of draws (test_draws.py) sees the noise when it is added. Here the *output* must move as
+The record of draws (test_fits.py) sees the noise when it is added. Here the *output* must move as
 that noise says: nothing on the way from a release to the model may take noise off again, and the
 draws without additive noise must have the probabilities that their events are priced for. No test
 here depends on chance.

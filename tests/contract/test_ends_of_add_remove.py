@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from fit_cases import CASES
+from recorded_fits import first_cases
 from sklearn.base import clone
 
 from skdp.data import ArrayRecords
 from skdp.tabular import DPTabularClassifier
 
-ADD_REMOVE = [
-    name for name, each in CASES.items() if each.parameters.get("neighbouring") == "add_remove"
-]
+ADD_REMOVE = first_cases(lambda case: not case.relation.is_replaced)
 
 
 def sizes(case):
@@ -47,7 +46,7 @@ def outcome(case, records, from_source=False, **units):
     return first.name, first.noise_scale, first.n_records, tuple(plan), sorted(vars(model))
 
 
-@pytest.mark.mostly("slow", 10)
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("name", ADD_REMOVE)
 def test_every_number_of_records_is_fitted(name):
     case = CASES[name]
@@ -56,7 +55,7 @@ def test_every_number_of_records_is_fitted(name):
     assert all(each == seen[0] for each in seen)
 
 
-@pytest.mark.mostly("slow", 10)
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("name", ADD_REMOVE)
 @pytest.mark.parametrize("units", ["persons", "weights", "source", "source of persons"])
 def test_every_number_has_one_outcome(name, units):

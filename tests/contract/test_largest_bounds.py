@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from every_fit import kinds_of_fits
 from fit_cases import CASES, TableCase, TabularCase
 
 from skdp._checks import LARGEST_UNIT
@@ -21,15 +22,15 @@ def has_units(method):
 FREE = [
     name
     for name, case in CASES.items()
-    if not isinstance(case, TableCase | TabularCase)
+    if name in kinds_of_fits()
+    and not isinstance(case, TableCase | TabularCase)
     and not {"alpha", "alphas"} & set(case.parameters)
     and not has_units(case.parameters.get("method"))
-    and not case.is_slow
     and case.parameters.get("method") != "rgda"  # its bounds are those of its own
 ]
 
 
-@pytest.mark.mostly("slow", 24)
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of much noise; others are errors
 def test_fits_at_the_ends_are_finite(name):

@@ -36,7 +36,7 @@ def seen(name, given):
     return entries, repr(report.event), report.releases, [str(each.message) for each in found]
 
 
-@pytest.mark.mostly("slow", 16)
+@pytest.mark.mostly("slow", 8)
 @pytest.mark.parametrize("name", kinds_of_fits())
 def test_releases_and_payments_do_not_depend_on_the_layout(name):
     given = records(name)[0]

@@ -1,7 +1,6 @@
 """A report names the method that was asked for, or its class, or the one that "auto" took."""
 
 import inspect
-import itertools
 import warnings
 
 import numpy as np
@@ -22,7 +21,7 @@ from skdp.robust import (
 )
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-0.5, 0.5, (400, 3))
+X = rng.uniform(-0.5, 0.5, (60, 3))
 Y = (X[:, 0] > 0).astype(int)
 DECLARED = {"data_norm": 1.0, "classes": [0, 1], "target_range": (-1, 1), "random_state": 0}
 KINDS = (
@@ -52,8 +51,12 @@ def report_of(kind, **given):
 def test_a_report_names_the_method(kind):
     found = set()
     for name, row in kind._methods.items():
-        for delta, method in itertools.product((1e-6, 0.0), (name, type(row)())):
-            report = report_of(kind, method=method, delta=delta)
+        for delta, method in ((1e-6, name), (1e-6, type(row)()), (0.0, name)):
+            report = (
+                None
+                if name in found and delta == 0
+                else report_of(kind, method=method, delta=delta)
+            )
             if report is not None:
                 called = name if method == name else type(row).__name__
                 assert report.method == called
@@ -72,7 +75,7 @@ def test_a_report_names_the_method(kind):
 
 def test_one_phase_and_several():
     """Of records that are few or many."""
-    many = np.tile(X, (20, 1)), np.tile(Y, 20)
+    many = np.tile(X, (130, 1)), np.tile(Y, 130)
     shared = {**DECLARED, "method": "phased", "epsilon": 20.0}
     del shared["classes"]
     counts = []

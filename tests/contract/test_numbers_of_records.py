@@ -1,7 +1,7 @@
 """Nothing that a search for persons leaves behind tells how many records they have.
 
 Of two tables with equally many persons, whose records and numbers of records are others, all is
-equal at one history: draws, messages, attributes, plans, reports. Single fits: test_state.py.
+equal at one history: draws, messages, attributes, plans, reports. Single fits: test_fits.py.
 """
 
 import warnings

@@ -11,7 +11,7 @@ import pytest
 from extreme_cases import extreme_records, neighbour, outcome, random_case
 
 #: Settings in a default run, and in ``pytest -m search``, in parts.
-FEW, MANY, PARTS = 30, 3500, 35
+FEW, MANY, PARTS = 15, 600, 6
 
 
 def failure(seed):
@@ -57,6 +57,6 @@ def test_neighbours_end_alike_in_a_few_settings():
 @pytest.mark.search
 @pytest.mark.parametrize("part", range(PARTS))
 def test_neighbours_end_alike(part):
-    """3,500 settings, seeded: always the same."""
+    """600 settings, seeded: always the same."""
     size = MANY // PARTS
     assert not failures(range(part * size, (part + 1) * size))

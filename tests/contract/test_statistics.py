@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from fit_cases import CASES
+from recorded_fits import first_cases
 from sent_objects import leaves
 
 from skdp.algorithms.core.centered_rows import CenteredRows
@@ -74,11 +75,8 @@ def fitted(name, n=None, **parameters):
     return {name: pickle.dumps(value) for name, value in vars(model).items() if name[-1] == "_"}
 
 
-@pytest.mark.mostly("slow", 20)
-@pytest.mark.parametrize(
-    "name",
-    [name for name, case in CASES.items() if not case.is_slow and case.place == "dense"],
-)
+@pytest.mark.mostly("slow", 8)
+@pytest.mark.parametrize("name", first_cases(lambda case: case.place == "dense"))
 def test_fits_are_the_same_with_statistics_that_were_sent(name, sums):
     expected = fitted(name, N)
     _, kept = sums()

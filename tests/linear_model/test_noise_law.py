@@ -1,6 +1,6 @@
 """One draw for each fit, of what seeds, generators and the system's bits say, and its law.
 
-That fits add the noise of their reports: tests/contract/test_draws.py. The law of the source
+That fits add the noise of their reports: tests/contract/test_fits.py. The law of the source
 itself is tested at the end, with exact bounds on false alarms: chi-squared laws, and the inequality
 of Dvoretzky, Kiefer, Wolfowitz and Massart (:func:`assert_law`). Seeded tests either always pass or
 always fail; their rate is stated for those who change a seed.

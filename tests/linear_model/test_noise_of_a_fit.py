@@ -18,7 +18,7 @@ from scipy.special import softmax
 from skdp import DPTabularRegressor
 from skdp.algorithms.core.told_curvature import told_curvature
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
-from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.linear_model import DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
 from skdp.model_selection import DPRidgeCV
 from skdp.problems import Records
@@ -57,22 +57,19 @@ def ratios(model, X, y, n_fits):
 
 
 CASES = {
-    "ridge": (DPRidge(**NUMBERS), "numbers", {}),
     "ridge, plain steps": (DPRidge(**NUMBERS), "numbers", {"n": 3000, "d": 60}),
-    "ridge, add/remove": (DPRidge(neighbouring="add_remove", **NUMBERS), "numbers", {}),
-    "ridge, alpha": (DPRidge(alpha=0.01, **NUMBERS), "numbers", {}),
+    "ridge, alpha": (
+        DPRidge(alpha=0.01, neighbouring="add_remove", **NUMBERS),
+        "numbers",
+        {},
+    ),
     "ridge, no intercept": (DPRidge(fit_intercept=False, **NUMBERS), "numbers", {}),
-    "huber": (DPLinearRegressor(loss="huber", **NUMBERS), "numbers", {"d": 40}),
     "median": (DPLinearRegressor(loss="absolute_error", **NUMBERS), "numbers", {}),
     "logistic": (DPLogisticRegression(data_norm=1.0), 2, {}),
-    "logistic, few records": (DPLogisticRegression(data_norm=1.0), 2, {"n": 1000, "d": 30}),
-    "hinge": (DPLinearClassifier(data_norm=1.0, loss="hinge"), 2, {}),
     "three classes": (DPLogisticRegression(data_norm=1.0), 3, {"n": 1000, "d": 30}),
-    "ridge, output": (DPRidge(method="output", **NUMBERS), "numbers", {}),
     "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {"d": 40}),
     "output, printed": (DPRidge(method="output_perturbation", **NUMBERS), "numbers", {}),
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
-    "ridge, statistics": (DPRidge(method="statistics", **NUMBERS), "numbers", {}),
     "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
     "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
     "bilevel, published": (
@@ -85,11 +82,6 @@ CASES = {
         DPLogisticRegression(data_norm=1.0, method="objective"),
         2,
         {"d": 40, "unit": 1.2},
-    ),
-    "huber, objective": (
-        DPLinearRegressor(loss="huber", method="objective", **NUMBERS),
-        "numbers",
-        {},
     ),
 }
 QUICK = "logistic", "output, printed"

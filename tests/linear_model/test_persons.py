@@ -42,7 +42,7 @@ from skdp.robust import (
     DPMaxGroupLossRegressor,
 )
 
-D, N_PERSONS, SEARCH = 3, 400, pytest.mark.search
+D, N_PERSONS = 3, 400
 #: Relations by the parameter that chooses them.
 RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbouring.ADD_REMOVE_USER}
 
@@ -126,11 +126,9 @@ METHODS_OF_FULL_PERSONS = {
 }
 MODELS |= METHODS | METHODS_IF_REPLACED
 WEIGHTED = [
-    (name, relation)
-    for name, relation in itertools.product(MODELS, RELATIONS)
-    if "groups" not in name
-    and "steps" not in name
-    and (relation == "replace_one" or name not in METHODS_IF_REPLACED)
+    (name, "replace_one" if name in METHODS_IF_REPLACED else relation)
+    for name, relation in zip(MODELS, itertools.cycle(RELATIONS))  # by turns
+    if "groups" not in name and "steps" not in name
 ]
 #: Long ones.
 SEARCHED = {
@@ -140,15 +138,12 @@ SEARCHED = {
     ),
 }
 WEIGHTED += [
-    pytest.param(*each, marks=pytest.mark.search)
-    for each in [
-        ("groups, two classes", "replace_one"),
-        ("classes as groups", "add_remove"),
-        ("stages, groups", "add_remove"),
-        *itertools.product(["attacked steps", "attacked steps, squares"], RELATIONS),
-        ("saddle, groups, histogram", "replace_one"),
-        *((name, "replace_one") for name in SEARCHED),
-    ]
+    ("groups, two classes", "replace_one"),
+    ("stages, groups", "add_remove"),
+    ("attacked steps", "replace_one"),
+    ("attacked steps, squares", "add_remove"),
+    ("saddle, groups, histogram", "replace_one"),
+    *((name, "replace_one") for name in SEARCHED),
 ]
 MODELS |= METHODS_OF_FULL_PERSONS
 PERTURBED = {
@@ -164,9 +159,7 @@ ON_SOURCES = [
     *(
         pytest.param(name, relation, marks=pytest.mark.slow)
         for name, relation in [
-            ("three classes", "add_remove"),
             ("costs, limited", "replace_one"),
-            ("groups, two classes", "replace_one"),
             ("groups, squares", "add_remove"),
             ("output", "replace_one"),
             ("solved", "add_remove"),
@@ -182,6 +175,9 @@ ADDED = {
     "attacked steps, squares", "solved", "solved, squares", "stages, groups",
     "gradient, tuned", "statistics", "statistics, squares", "statistics, pure",
 }  # fmt: skip
+
+#: Of those above, whose pairs of replaced persons add nothing to pairs of added ones.
+BOTH_COVERED = ADDED - {"squares", "groups, two classes", "statistics, squares", "solved"}
 
 #: Modules that draw orders of units.
 ORDERED = [
@@ -299,16 +295,12 @@ def neighbours(rng, relation, is_slack=False):
     return [first, with_person(rest, other, False, 0.0 if is_slack else 1.0)]
 
 
+@pytest.mark.mostly("search", 15)
 @pytest.mark.parametrize(
     ("name", "relation"),
-    [(name, "replace_one") for name in MODELS if "steps" not in name]
-    + [
-        (name, "add_remove") if name in ADDED else pytest.param(name, "add_remove", marks=SEARCH)
-        for name in MODELS
-        if name not in METHODS_OF_FULL_PERSONS | METHODS_IF_REPLACED and name != "attacked steps"
-    ]
-    + [pytest.param(name, "replace_one", marks=SEARCH) for name in SEARCHED]
-    + [pytest.param("attacked steps", each, marks=SEARCH) for each in RELATIONS],
+    [(name, "add_remove") for name in sorted(ADDED)]
+    + [(name, "replace_one") for name in MODELS if name not in BOTH_COVERED]
+    + [(name, "replace_one") for name in SEARCHED],
 )
 def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypatch):
     """Lemmas A and B of docs/theory/persons.md, in whole fits at equal history."""
@@ -330,6 +322,7 @@ def test_no_release_moves_by_more_than_its_sensitivity(name, relation, monkeypat
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
+@pytest.mark.mostly("search", 7)
 @pytest.mark.parametrize(("name", "relation"), WEIGHTED)
 def test_no_weight_below_1_moves_a_release_by_more(name, relation, monkeypatch):
     """The null condition of Lemma A: a person of weight 0 in place of one of weight 1."""
@@ -467,8 +460,13 @@ def test_phases_have_persons(monkeypatch):
     assert np.count_nonzero(np.array(shifted) > 1e-3) > 1
 
 
-@pytest.mark.parametrize("name", ["two classes", "squares", "output", "attacked"])
-@pytest.mark.parametrize("mutant", ["weight 1", "mean weight", "weights by block"])
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("two classes", "weight 1"), ("squares", "weights by block"), ("output", "mean weight"),
+        ("attacked", "weights by block"),
+    ],
+)  # fmt: skip
 def test_other_weights_are_found(name, mutant, monkeypatch):
     of_persons = Records.of_persons
 

@@ -292,9 +292,17 @@ REACHED = {"free": 0.78, "strong penalty": 0.99, "ball": 0.8, "small ball": 0.99
 SIZES = [(1, 1), (2, 1), (3, 2), (5, 3)]
 
 
+def by_turns(models, options, count):
+    """For each model some of the options, which all have their turns."""
+    options = list(options)
+    pairs = [(model, options[(k + 2 * i) % len(options)])
+             for k, model in enumerate(models) for i in range(count)]  # fmt: skip
+    assert {option for _, option in pairs} == set(options)
+    return pairs
+
+
 @pytest.mark.mostly("search", 3)
-@pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "regime"), by_turns(MODELS, REGIMES, 2))
 def test_no_search_moves_too_far(model, regime):
     alpha, coef_norm, epsilon = REGIMES[regime]
     best = {}
@@ -322,8 +330,7 @@ CHANGES = {
 
 
 @pytest.mark.mostly("search", 2)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "change"), by_turns(MODELS, CHANGES, 1))
 def test_no_search_moves_too_far_with_other_bounds(model, change):
     """The bound that replaced records reach is twice that of added ones: both are needed."""
     options = {"n": 3, "d": 1, "epsilon": 1e4, **CHANGES[change]}
@@ -356,8 +363,7 @@ TILTED_REACHED = {
 
 
 @pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("regime", TILTS)
-@pytest.mark.parametrize("model", TILTED_REACHED)
+@pytest.mark.parametrize(("model", "regime"), by_turns(TILTED_REACHED, TILTS, 1))
 def test_no_search_moves_a_tilted_solution_too_far(model, regime):
     alpha, coef_norm, tilt = TILTS[regime]
     best = {}

@@ -32,7 +32,6 @@ def accountant(epsilon=100.0):
 
 BACKENDS = [
     ("loky", 1),
-    pytest.param("threading", 1, marks=pytest.mark.slow),
     ("threading", 2),
     pytest.param("multiprocessing", 2, marks=pytest.mark.slow),
     pytest.param("loky", 2, marks=pytest.mark.slow),

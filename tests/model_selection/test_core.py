@@ -1,13 +1,10 @@
 """The default of the self-tuning models: which method is taken, and how good it is."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdp.data import ArrayRecords
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -133,24 +130,11 @@ def test_a_solver_is_used(name):
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=0.02, atol=0.02)
 
 
-@pytest.mark.parametrize("inner", ["output_perturbation", "localized_gd"])
 @every_model
-def test_lower_problems_have_the_solver_that_was_asked_for(name, inner):
-    X, y = table(name, n=300)
-    model = make(name, method=Bilevel(as_published=True, inner=inner)).fit(X, y)
-    names = [release.name for release in model.privacy_.releases]
-    assert any("by a noisy gradient per step" in name for name in names) == (
-        inner != "output_perturbation"
-    )
-    assert model.privacy_.plan["inner"] == inner
-
-
-@every_model
-@pytest.mark.parametrize("container", [sp.csr_array, np.float32])
-def test_containers_and_units(name, container):
+def test_containers_and_units(name):
     X, y = table(name)
     model = make(name).fit(X, y)
-    other = make(name).fit(container(X), y)
+    other = make(name).fit(sp.csr_array(X), y)
     np.testing.assert_allclose(other.coef_, model.coef_, rtol=1e-3, atol=1e-3)
     scaled = make(name).set_params(data_norm=8.0).fit(8.0 * X, y)
     np.testing.assert_allclose(8.0 * scaled.coef_, model.coef_, rtol=1e-6)
@@ -206,19 +190,3 @@ def test_groups_find_the_features_without_an_effect():
         assert two.alpha_[1] > 10.0 * two.alpha_[0]
         excess = [np.mean((m.predict(X) - 0.7 * X[:, :5].sum(axis=1)) ** 2) for m in (one, two)]
         assert excess[1] < 0.8 * excess[0]
-
-
-@every_model
-def test_a_source_is_taken_by_the_core_and_by_moments(name):
-    X, y = table(name, n=2000)
-    source = ArrayRecords(X, y)
-    assert make(name, epsilon=10.0).fit(source).privacy_.method == "gradient"
-    assert make(name, method="statistics").fit(source).privacy_.method == "statistics"
-
-
-@every_model
-def test_a_filter_that_turns_warnings_into_errors_costs_nothing(name):
-    X, y = table(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make(name, random_state=None).fit(X, y)

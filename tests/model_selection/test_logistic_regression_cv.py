@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.base import clone
@@ -47,33 +46,7 @@ def test_one_class_of_the_declared():
     assert np.isfinite(model.coef_).all()
 
 
-def test_groups_are_labels():
-    """Strengths of the signal's group and of the other."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20000, 8)) / math.sqrt(8)
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
-    y = (rng.random(20000) < 1 / (1 + np.exp(-6 * X[:, 0] + 6 * X[:, 1]))).astype(int)
-    groups = ["b", "b", *"aaaaaa"]
-    model = cv(2.0, penalty_groups=groups, random_state=0).fit(X, y)
-    assert model.alpha_.shape == (3,) and model.alpha_path_.shape == (3, 3)
-    assert model.alpha_[0] > 10 * model.alpha_[1]
-    np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
-    centred = {"fit_intercept": False, "random_state": 0}
-    one = cv(penalty_groups=[5] * 8, **centred).fit(X, y)
-    plain = cv(**centred).fit(X, y)
-    assert one.alpha_.shape == (1,) and isinstance(plain.alpha_, float)
-    np.testing.assert_array_equal(one.coef_, plain.coef_)
-
-
-def test_bounds_of_alpha():
-    X, y = planted(200, 3)
-    for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
-        model = cv(alpha_bounds=bounds, random_state=0).fit(X, y)
-        assert bounds[0] <= model.alpha_path_.min() and model.alpha_path_.max() <= bounds[1]
-        assert model.privacy_.plan["alpha_bounds"] == list(bounds)
-
-
-@pytest.mark.parametrize("unit", [1e-30, 8.0, 1e30])
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
 def test_units_of_rows(unit):
     X, y = planted(2000, 3)
     model = cv(random_state=0).fit(X, y)
@@ -84,18 +57,6 @@ def test_units_of_rows(unit):
     assert scaled.alpha_ == pytest.approx(unit**2 * model.alpha_, rel=1e-2)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix, np.float32])
-def test_bounds_of_records_are_enforced(container):
-    X, y = planted(200, 3)
-    bounded = X.copy()
-    bounded[::7] /= np.linalg.norm(X[::7], axis=1)[:, None]
-    X[::7] *= 1e30
-    model = cv(random_state=0).fit(container(X), y)
-    expected = cv(random_state=0).fit(bounded, y)
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
 def test_large_budgets_and_tiny_bounds(kind):
     """Few records, huge epsilon, weak penalties: matrices are singular to the last bit."""
@@ -126,9 +87,6 @@ def private_loss(model, seeds, X, y, X_test, y_test):
     ("n", "d", "signal", "shift", "kind"),
     [
         (10000, 10, 1.0, 0.0, "normal"),
-        (10000, 10, 4.0, 0.5, "normal"),
-        (20000, 40, 2.0, 0.0, "normal"),
-        (20000, 10, 1.0, 3.0, "normal"),
         (20000, 20, 2.0, 0.5, "binary"),
     ],
 )
@@ -192,12 +150,3 @@ def test_rare_positives_tend_to_the_optimum(kind):
     gradients = [r.name for r in model.privacy_.releases[1:]]
     assert gradients == [f"gradient {k + 1}" for k in range(len(model.alpha_path_) - 1)]
     assert len(gradients) >= 6
-
-
-def test_groups_do_not_drop_the_intercept():
-    """Its alpha is the best one for all coefficients together: none for it alone is searched."""
-    X, y = planted(9000, 8, signal=2.0)
-    groups = ["a"] * 4 + ["b"] * 4
-    model = cv(3.0, penalty_groups=groups, random_state=0, data_norm=1.0).fit(X, y)
-    plain = cv(3.0, random_state=0, data_norm=1.0).fit(X, y)
-    assert model.alpha_[-1] < 1e-2 and model.alpha_path_[0, -1] == plain.alpha_path_[0]

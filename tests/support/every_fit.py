@@ -1,4 +1,4 @@
-"""One fit of each kind: estimator, method, way of the groups, relation, and kind of delta."""
+"""Fits of each kind: estimator, method, way of the groups, relation, and kind of delta."""
 
 from fit_cases import CASES
 
@@ -13,17 +13,23 @@ def records(name):
 
 
 def kinds_of_fits():
-    """One case for each estimator, method, way of the groups, relation, and kind of delta."""
-    names = {}
+    """Cases that have each method with each estimator, relation, way of the groups and so on."""
+    names, seen = [], set()
     for case in CASES.values():
-        parameters = {"delta": 1e-6, **case.parameters}
-        given = parameters.get("method")
-        own = (bool(getattr(given, name, False)) for name in ("tilt",))
-        groups = str(parameters.get("group_proportions"))
-        options = case.row, parameters.get("neighbouring"), groups, *own
-        key = case.estimator, parameters["delta"] > 0, case.n_classes > 2, *options
         # a slow calibration takes as long as all others; a function has no parameters of estimators
-        is_array = case.place == "dense"
-        if is_array and not case.is_slow and case.estimator.__module__.startswith("skdp."):
-            names.setdefault(key, case.name)
-    return list(names.values())
+        is_package = case.estimator.__module__.startswith("skdp.")
+        if case.place != "dense" or case.is_slow or not is_package:
+            continue
+        parameters = {"delta": 1e-6, **case.parameters}
+        values = (
+            (case.estimator, parameters["delta"] > 0),
+            parameters.get("neighbouring"),
+            str(parameters.get("group_proportions")),
+            case.n_classes > 2,
+            bool(getattr(parameters.get("method"), "tilt", False)),
+        )
+        kinds = {(id(case.row), *pair) for pair in enumerate(values)}
+        if not kinds <= seen:
+            names.append(case.name)
+            seen |= kinds
+    return names

@@ -207,7 +207,7 @@ def neighbour(case: Case, records: Records, rng: np.random.Generator) -> Records
 def outcome(case: Case, records: Records, sparse: bool = False) -> tuple[Any, ...]:
     """What a fit shows besides its model: an error, if there is one, and warnings.
 
-    But for those that follow from releases, which the report repeats: `test_state` compares them
+    But for those that follow from releases, which the report repeats: `test_fits` compares them
     for equal releases.
     """
     X = sp.csr_matrix(records.X) if sparse else records.X

@@ -39,7 +39,7 @@ from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import DPStandardScaler, private_ranges
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -371,7 +371,7 @@ def _linear() -> list[Case]:
     population = {"method": OutputPerturbation(alpha=0.1, population=True)}
     # title, values of delta, losses of the first kind and of the others, what all kinds share
     families: list[tuple[str, Any, Any, Any, dict[str, Any], dict[str, dict[str, Any]]]] = [
-        ("{}, {}, delta {:g}", deltas, losses, ["multinomial", *both], {}, {
+        ("{}, {}, delta {:g}", deltas, losses, both, {}, {
             "output": printed,
             "output, no intercept": printed | no_intercept,
             "output, alpha 0": bounded,
@@ -383,7 +383,7 @@ def _linear() -> list[Case]:
             "objective, no intercept": {"epsilon": 30.0, **no_intercept},
             "objective, add/remove": add_remove,
         }),
-        ("{}, gradient, {}", [0.01], losses, losses, {"method": "gradient"}, {
+        ("{}, gradient, {}", [0.01], losses, both, {"method": "gradient"}, {
             "replace-one": {},
             "no intercept": no_intercept,
             "add/remove": add_remove,
@@ -525,7 +525,7 @@ def _grouped() -> list[Case]:
         for mode, proportions, n_groups in modes:
             for delta in (0.0, 0.01):
                 for weights in (False, True):
-                    if mode == "one group" and weights:
+                    if weights and (mode == "one group" or delta == 0):
                         continue
                     kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
                     others = {
@@ -542,14 +542,14 @@ def _grouped() -> list[Case]:
                         n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
                     ))  # fmt: skip
         for mode, proportions, n_groups in modes[:3]:
-            for weights in (False, True):
-                method = PhasedSaddle(release_group_weights=weights)
-                cases.append(Case(
-                    f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
-                    {"method": method, "group_proportions": proportions, "delta": 0.01,
-                     "epsilon": 100.0},
-                    n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
-                ))  # fmt: skip
+            weights = mode == "public" or (mode == "histogram" and n_classes > 0)
+            method = PhasedSaddle(release_group_weights=weights)
+            cases.append(Case(
+                f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
+                {"method": method, "group_proportions": proportions, "delta": 0.01,
+                 "epsilon": 100.0},
+                n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
+            ))  # fmt: skip
         for method, kind, parameters, n_groups in (
             ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("output", "histogram", {"epsilon": 1e4}, 3),
@@ -677,6 +677,8 @@ def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
         (", minibatch", {"inner": "localized_sgd"}, {}),
     ):
         sampled, method = variant == ", minibatch", Bilevel(as_published=True, **own)
+        if n_classes and variant not in ("", ", noisy steps"):
+            continue
         yield Case(
             f"tuned {name}, published{variant}, delta 0.01", estimator,
             {"method": method, "delta": 0.01, **parameters}, n_classes=n_classes,
@@ -690,26 +692,23 @@ def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
         )  # fmt: skip
 
 
-def supported(row: Any, unit: str, relation: str, place: str) -> bool:
+def supported(row: Any, unit: str, relation: Neighbouring) -> bool:
     """Whether a row of a table of methods says that it covers a kind of fits."""
-    neighbouring = Neighbouring(relation)
-    neighbouring = neighbouring.of_persons if unit == "person" else neighbouring
-    return (
-        neighbouring in row.relations
-        and (unit != "weight" or row.is_weighted)
-        and (place != "chunks" or row.chunked)
-    )
+    neighbouring = relation.of_persons if unit == "person" else relation
+    return neighbouring in row.relations and (unit != "weight" or row.is_weighted)
 
 
-#: Units, relations and places that a row of a table of methods is fitted with.
-KINDS = [
-    *itertools.product(("record", "person", "weight"), ("replace_one", "add_remove"), ("dense",)),
-    ("record", "replace_one", "sparse"),
-    ("record", "add_remove", "chunks"),
-    ("person", "replace_one", "chunks"),
-    ("record", "replace_one", "chunks"),
-    ("weight", "replace_one", "chunks"),
-]
+def _kinds(row: Any, is_table: bool) -> Iterator[tuple[str, str, str]]:
+    """What a row is fitted with: each unit with each relation that it covers, in each place."""
+    places = [place for place in ("dense", "sparse", "chunks") if place != "chunks" or row.chunked]
+    for unit in ("record", "person", "weight"):
+        relations = [each for each in RECORD_RELATIONS if supported(row, unit, each)]
+        has_sparse = unit == "record" and not is_table
+        of_unit = [place for place in places if place != "sparse" or has_sparse]
+        for k in range(max(len(relations), len(of_unit)) if relations else 0):
+            yield unit, relations[k % len(relations)].value, of_unit[k % len(of_unit)]
+
+
 #: Estimators that have all rows of a table between them, with what their cases need.
 ROWS: dict[type, dict[str, Any]] = {
     DPLogisticRegression: {"n_classes": 2},
@@ -724,10 +723,8 @@ def _rows() -> Iterator[Case]:
     """Each row of each table of methods, with all that it says it covers."""
     for estimator, shape in ROWS.items():
         for name, row in METHOD_TABLES[estimator].items():
-            for unit, relation, place in KINDS:
-                is_table = estimator is DPSyntheticData
-                if not supported(row, unit, relation, place) or (is_table and place == "sparse"):
-                    continue
+            is_table = estimator is DPSyntheticData
+            for unit, relation, place in _kinds(row, is_table):
                 given = {"n": 16, **shape}
                 # below 1 / n of 8 persons, and above it if all their wild records are counted
                 delta = 0.06 if unit == "person" else 0.01
@@ -750,7 +747,7 @@ def _rows() -> Iterator[Case]:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        *_linear(), *_descents(), *_special(), *_blocks(), *_grouped(), *_recursive(), *_vertices(),
+        *_linear(), *_special(), *_blocks(), *_grouped(), *_descents(), *_recursive(), *_vertices(),
         *_tuned(), *_tables(), *_tabular(), *_rows(),
     )
 }  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,24 +20,39 @@ from laboratory import Laboratory
 from skdp.algorithms.bilevel.private_solvers import LocalizedGradientDescent, OutputPerturbation
 from skdp.privacy import BudgetAccountant, budget_accountant
 
-__all__ = ["Recorded", "every_case", "record", "recorded"]
+__all__ = ["Recorded", "every_case", "first_cases", "record", "recorded"]
+
+#: What fits told of their steps, since the last one began.
+_TOLD: list[tuple[Any, ...]] = []
 
 
-def _every_case(names: Iterable[str], by_unit: bool) -> Iterator[Any]:
+def _note(*step: Any) -> None:
+    """Note a step: a function with a name, as a model is pickled with it."""
+    _TOLD.append(step)
+
+
+def _every_case() -> Iterator[Any]:
     """Cases; the first of an estimator, and of a method and unit, are for each run of tests."""
     seen: set[Any] = set()
-    for name in names:
-        case = CASES[name]
-        kinds = {case.estimator, (id(case.row), by_unit and case.unit)}
+    for name, case in CASES.items():
+        kinds = {case.estimator, (id(case.row), case.unit)}
         is_next = case.is_slow or kinds <= seen
         seen |= set() if case.is_slow else kinds
         yield pytest.param(name, marks=pytest.mark.slow) if is_next else name
 
 
-def every_case(has: Callable[[Case], bool] = lambda case: True, by_unit: bool = True) -> Any:
-    """For a test of recorded fits: the cases that have a property."""
-    names = [name for name, case in CASES.items() if has(case)]
-    return pytest.mark.parametrize("name", [*_every_case(names, by_unit)])
+def every_case() -> Any:
+    """For a test of recorded fits of all cases."""
+    return pytest.mark.parametrize("name", [*_every_case()])
+
+
+def first_cases(has: Callable[[Case], bool] = lambda case: True) -> list[str]:
+    """The first quick case of each estimator and method that has a property."""
+    names: dict[Any, str] = {}
+    for name, case in CASES.items():
+        if has(case) and not case.is_slow:
+            names.setdefault((case.estimator, id(case.row)), name)
+    return list(names.values())
 
 
 @dataclass
@@ -54,6 +70,8 @@ class Recorded:
         How many of them came before the payment.
     printed : str
     paid : list of PrivacyEvent
+    steps : list of tuple
+        Planned steps that were told of.
     """
 
     model: Any
@@ -62,10 +80,13 @@ class Recorded:
     n_early: int
     printed: str
     paid: list[Any]
+    steps: list[Any]
 
 
-def record(case: Case, records: Records, releases: Any = None) -> Recorded:
+def record(case: Case, records: Records, releases: Any = None, is_told: bool = True) -> Recorded:
     """Fit a case in a laboratory, which may be given what all draws release."""
+    is_told = is_told and "verbose" in inspect.signature(case.estimator).parameters
+    _TOLD.clear()
     accountant, printed, early = BudgetAccountant(math.inf, 0.5), io.StringIO(), []
     original = budget_accountant.charge
     with (
@@ -86,10 +107,11 @@ def record(case: Case, records: Records, releases: Any = None) -> Recorded:
 
         patch.setattr(budget_accountant, "charge", charge)
         _mark_solves(laboratory, patch)
-        model = case.fit(records)
+        model = case.fit(records, **({"verbose": _note} if is_told else {}))
     warned = [(each.category, str(each.message)) for each in caught]
     paid = [entry.event for entry in accountant.entries]
-    return Recorded(model, laboratory, warned, early[0], printed.getvalue(), paid)
+    steps = [step for step in _TOLD if isinstance(step[1], int)]  # others are of solves
+    return Recorded(model, laboratory, warned, early[0], printed.getvalue(), paid, steps)
 
 
 def _mark_solves(laboratory: Laboratory, patch: pytest.MonkeyPatch) -> None:

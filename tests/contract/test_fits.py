@@ -1,26 +1,25 @@
-"""Every draw of a whole fit: the noise that is really added, against the report, record by record.
+"""Every whole fit against its report: noise, costs, payment, state, warnings, order and place.
 
-Fits run in a :class:`laboratory.Laboratory`. What is compared:
-
-- number, dimensions, scales and multipliers of the draws with ``privacy_.releases`` and the plan;
-- the movement of each value before noise, when one record is replaced and all releases are given,
-  with the sensitivity of the mechanism;
-- the sum of what the draws cost that a record moves, with the budget of the fit.
-
-No test here depends on chance.
+Fits run in a :class:`laboratory.Laboratory`: two of very different records with the same releases,
+and some of neighbours. No test here depends on chance.
 """
 
+import itertools
 import json
 import os
+import pickle
+import re
 import warnings
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 import pytest
-from fit_cases import CASES, Case
+from every_fit import kinds_of_fits
+from fit_cases import CASES, Case, Ranges
 from kept_order import modules_with_orders
 from laboratory import Laboratory
-from recorded_fits import every_case, record, recorded
+from recorded_fits import every_case, first_cases, record, recorded
 
 from skdp.algorithms import Plan, Result, dp_localized_gd
 from skdp.algorithms.worst_group import margin_fits
@@ -33,8 +32,8 @@ from skdp.privacy.events import (
     GaussianEvent,
     PoissonSampledSumEvent,
     PureEvent,
-    flatten_event,
 )
+from skdp.privacy.events import flatten_event as leaves
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import (
@@ -49,31 +48,130 @@ from skdp.problems.loss_sums import GradientSum
 from skdp.synthetic import DPSyntheticData
 
 SEED = 0
-#: Records that are replaced, one at a time.
-N_NEIGHBOURS = 4
 
 
-def quiet_fit(case, records, **parameters):
-    """A fit whose warnings do not matter; they have tests of their own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return case.fit(records, **parameters)
+@every_case()
+def test_a_fit_keeps_its_contract(name, monkeypatch):
+    case, fit, other = CASES[name], recorded(name), recorded(name, is_wild=True)
+    check_payment(fit, other)
+    check_state(fit, other)
+    check_progress(fit)
+    method, is_table = case.parameters.get("method"), case.estimator is DPSyntheticData
+    if not is_table:  # a release of all columns; tests/algorithms/queries compares its draws
+        sizes = fit.model.privacy_.plan.get("block_sizes", [0])
+        assert not case.n_phases or len(sizes) == case.n_phases
+        check_draws(fit.model, fit.laboratory)
+    # the cost of objective perturbation is no sum over draws: tests/algorithms/objective
+    if not (is_table or case.draws_vertices or method == "objective"):
+        check_costs(case, fit.model, fit.laboratory)
+    if case.place != "sparse" and may_be_chunked(case):
+        check_place(case, fit)
+    # which records are of one person goes by place here, and Poisson samples have no order
+    if not ("minibatch" in name or "rgda" in name or case.unit == "person"):
+        check_order(case, fit.laboratory, monkeypatch)
 
 
-def first_run(name):
-    """The fitted model of a case and the laboratory that watched."""
-    fit = recorded(name)
-    return fit.model, fit.laboratory
+# --------------------------------------------------------------------------------- what is public
 
 
-def run(case, records, releases):
-    """The same for other records, with given releases."""
-    fit = record(case, records, releases)
-    return fit.model, fit.laboratory
+def check_payment(fit, other):
+    """One payment, the same for any records, of no less than the releases in the report cost."""
+    assert fit.paid == other.paid and len(fit.paid) == 1
+    report = fit.model.privacy_
+    if leaves(fit.paid[0]) != leaves(report.event):
+        delta = max(report.delta, 1e-6)
+        spent, released = (tightest_epsilon(event, delta) for event in (*fit.paid, report.event))
+        assert released <= spent * (1 + 1e-9)
+    claim = report.epsilon * (1 + 1e-6)
+    assert tightest_epsilon(fit.paid[0], report.delta, enough=claim) <= claim
 
 
-def leaves(event):
-    return flatten_event(event)
+def check_state(*fits):
+    """Every attribute of both fits, its parts and its pickle are the same, bit by bit.
+
+    So are warnings, which come before the payment or are in the report, and the planned steps.
+    """
+    for fit in fits:
+        remarks = [f"{text[0].upper()}{text[1:]}." for text in fit.model.privacy_.remarks]
+        assert {text for _, text in fit.warned[fit.n_early :]} <= set(remarks)
+        assert fit.printed == ""
+    assert fits[0].warned == fits[1].warned
+    assert fits[0].steps == fits[1].steps
+    first, second = (
+        [*state(fit.model), *state(pickle.loads(pickle.dumps(fit.model)), "pickle: ")]
+        for fit in fits
+    )
+    assert [path for path, _ in first] == [path for path, _ in second]
+    differences = [mine[0] for mine, its in zip(first, second, strict=True) if mine != its]
+    assert not differences
+
+
+def check_progress(fit):
+    """Planned steps are counted to their end."""
+    planned = set()
+    for what, steps in itertools.groupby(fit.steps, key=lambda step: step[::2]):
+        counts = [step[1:] for step in steps]
+        size = counts[0][1]
+        assert counts == [(k + 1, size) for k in range(size)] * (len(counts) // size), what
+        planned.add(size)
+    if planned and fit.model.privacy_.method == "gradient":
+        assert fit.model.privacy_.plan["n_steps"] in planned
+
+
+def state(value, path="", seen=()):
+    """All parts of an object, private names included, as pairs (path, bits)."""
+    assert id(value) not in seen, f"{path} holds itself"
+    seen = (*seen, id(value))
+    yield path, f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, np.ndarray):
+        yield path, (value.dtype.str, value.shape)
+        if value.dtype.hasobject:
+            for i, part in enumerate(value.ravel().tolist()):
+                yield from state(part, f"{path}[{i}]", seen)
+        else:
+            yield path, value.tobytes()
+    elif isinstance(value, np.generic | float | complex):
+        yield path, np.asarray(value).tobytes()
+    elif value is None or isinstance(value, str | bytes | int | Enum | type):
+        yield path, repr(value)
+    elif isinstance(value, dict):
+        yield path, len(value)
+        for i, (key, part) in enumerate(value.items()):
+            yield from state(key, f"{path} key {i}", seen)
+            yield from state(part, f"{path}[{key!r}]", seen)
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        yield path, len(value)
+        for i, part in enumerate(parts):
+            yield from state(part, f"{path}[{i}]", seen)
+    else:
+        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        parts = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+        parts |= getattr(value, "__dict__", {})
+        assert parts or pickle.dumps(value), path
+        for name, part in parts.items():
+            yield from state(part, f"{path}.{name}", seen)
+
+
+def test_state_finds_what_is_hidden():
+    """The walk sees private names, nested objects and single bits."""
+
+    class Part:
+        __slots__ = ("inner",)
+
+    def thing(number):
+        part = Part()
+        part.inner = {"a": [np.array([number])]}
+        return [part]
+
+    assert list(state(thing(0.0))) == list(state(thing(0.0)))
+    assert list(state(thing(0.0))) != list(state(thing(-0.0)))
+    assert list(state(thing(1.0))) != list(state(thing(np.nextafter(1.0, 2.0))))
+    nan = float("nan")
+    assert list(state(thing(nan))) == list(state(thing(nan)))
+
+
+# --------------------------------------------------------------------- draws, against the report
 
 
 def multiplier_of(leaf):
@@ -151,26 +249,11 @@ def parts_of(fitted, laboratory):
     return pairs
 
 
-def is_table_of_queries(name):
-    """Whether all columns are measured by one release; tests/algorithms/queries compares draws."""
-    return CASES[name].estimator is DPSyntheticData
-
-
-@every_case(lambda case: case.estimator is not DPSyntheticData)
-def test_draws_are_those_of_the_report(name):
-    """Kinds, numbers, dimensions, scales and multipliers of all draws."""
-    case = CASES[name]
-    fitted, laboratory = first_run(name)
-    sizes = fitted.privacy_.plan.get("block_sizes", [0])
-    assert not case.n_phases or len(sizes) == case.n_phases
-    check_draws(fitted, laboratory)
-
-
 def check_draws(fitted, laboratory):
     """All draws of a fit, of any method, against its report."""
     report = fitted.privacy_
     if isinstance(report, PrivacyReport):
-        plain = json.loads(json.dumps(report.to_dict()))
+        plain = json.loads(json.dumps(report.to_dict(), allow_nan=False))
         assert json.loads(json.dumps(PrivacyReport.from_dict(plain).to_dict())) == plain
     for release, draws in parts_of(fitted, laboratory):
         assert draws
@@ -198,22 +281,6 @@ def check_draws(fitted, laboratory):
         if release.mechanism != "exponential":
             check_scales(report, release, draws)
     check_batches(fitted, laboratory)
-
-
-def test_some_descents_take_the_rarer_ways(monkeypatch):
-    """Fits of margins after weighted descents."""
-    seen = set()
-    for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
-
-        def terms(fit, *args, kind=kind, original=kind.terms, **options):
-            seen.add(kind.__name__)
-            return original(fit, *args, **options)
-
-        monkeypatch.setattr(kind, "terms", terms)
-    for name in ("max-group regressor, gradient, histogram",
-                 "max-group classifier, gradient, rescaled"):  # fmt: skip
-        quiet_fit(CASES[name], CASES[name].records(SEED))
-    assert seen == {"MixFit", "ScaleFit"}
 
 
 def check_noise(release, draw):
@@ -344,7 +411,8 @@ def neighbours(case, records):
     """Data sets with one record replaced (or removed): other features, label and group."""
     wild = case.records(SEED + 1, "wild")
     is_public = case.parameters.get("group_proportions") == "public"
-    for i in np.random.default_rng(SEED).permutation(case.n_units)[:N_NEIGHBOURS]:
+    count = 4 if "published" in case.name or case.draws_vertices else 2  # few move all draws
+    for i in np.random.default_rng(SEED).permutation(case.n_units)[:count]:
         if not case.relation.is_replaced:
             yield records.without(i)
             continue
@@ -357,18 +425,6 @@ def neighbours(case, records):
         elif is_public:
             other.y[own] = records.y[first]  # classes are the groups
         yield other
-
-
-def samples_batches(name):
-    """Whether a fit draws Poisson samples of records."""
-    return "minibatch" in name or "rgda" in name
-
-
-def is_other_proof(name):
-    """Whether the cost of a fit is no sum of what its draws cost, or is tested apart."""
-    case = CASES[name]
-    is_objective = case.parameters.get("method") == "objective"
-    return is_objective or case.draws_vertices or is_table_of_queries(name)
 
 
 def squared_mu(draw):
@@ -386,24 +442,12 @@ def pure_loss(draw):
     return draw.mechanism.sensitivity / draw.scale
 
 
-@pytest.mark.mostly("slow", 15)
-@pytest.mark.parametrize("name", [name for name in CASES if not is_other_proof(name)])
-def test_no_record_costs_more_than_the_budget(name):
-    """The draws that a record moves cost the budget at most, and for some record all of it.
-
-    The price of sampled batches is no sum over draws: no draw moves further than planned there.
-    What a record moves under objective perturbation is the linear term that goes with a minimiser
-    (tests/algorithms/objective/test_perturbation.py).
-    """
-    check_costs(CASES[name], *first_run(name))
-
-
 def check_costs(case, fitted, laboratory):
     """The draws of a fit that a record moves, against the budget."""
     report = fitted.privacy_
     plain, costs = case.records(SEED), []
     for records in neighbours(case, plain):
-        other = run(case, records, laboratory.releases)[1]
+        other = record(case, records, laboratory.releases).laboratory
         assert len(other.draws) == len(laboratory.draws)
         cost = 0.0
         for mine, its in zip(laboratory.draws, other.draws, strict=True):
@@ -428,25 +472,15 @@ def check_costs(case, fitted, laboratory):
         assert max(costs) == pytest.approx(budget, rel=1e-7)
 
 
-@pytest.mark.mostly("slow", 15)
-@pytest.mark.parametrize(
-    "name",  # which records are of one person goes by place here, unlike in test_persons.py
-    [
-        name
-        for name, case in CASES.items()
-        if not samples_batches(name) and case.unit != "person" and case.place != "chunks"
-    ],
-)
-def test_no_draw_depends_on_the_order_of_the_table(name, monkeypatch):
-    """Every record one place further, and with it its secret place or label: no exact value moves.
+def check_order(case, first, monkeypatch):
+    """Every record one place further, and with it its secret place: no exact value moves.
 
-    Values may move by the accuracy of a solve, and by rounding. Batches that are Poisson samples
-    have no order.
+    Values may move by the accuracy of a solve, and by rounding.
     """
-    case = CASES[name]
-    first = first_run(name)[1]
+    if case.place == "chunks":
+        return
     turn_orders(monkeypatch, case.n)
-    second = run(case, case.records(SEED).turned(), first.releases)[1]
+    second = record(case, case.records(SEED).turned(), first.releases).laboratory
     assert len(first.draws) == len(second.draws) > 0
     for mine, its in zip(first.draws, second.draws, strict=True):
         if mine.kind == "exponential":
@@ -464,17 +498,17 @@ def turn_orders(patch, n):
 
 
 @pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.draws_vertices])
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("vertices")])
 def test_no_record_moves_scores_further_than_charged(name):
     """Scores of all draws of vertices, against half the range that each draw is charged with.
 
     That the draws follow these scores: tests/algorithms/mirror/test_plain.py enumerates them.
     """
     case = CASES[name]
-    fitted, laboratory = first_run(name)
+    fitted, laboratory = recorded(name).model, recorded(name).laboratory
     plain, ratios = case.records(SEED), [0.0]
     for records in neighbours(case, plain):
-        other = run(case, records, laboratory.releases)[1]
+        other = record(case, records, laboratory.releases).laboratory
         pairs = zip(parts_of(fitted, laboratory), parts_of(fitted, other), strict=True)
         for (release, mine), (_, its) in pairs:
             if release.mechanism != "exponential":
@@ -493,6 +527,48 @@ def local_epsilon(report, draw):
         pair for pair in leaves(report.event) if isinstance(pair[0], ExponentialMechanismEvent)
     )
     return leaf.epsilon
+
+
+# -------------------------------------------------------------------------- in chunks as in memory
+
+
+def needs_all_records(case):
+    """Whether the row of the method says so, or what is asked of it."""
+    method = case.parameters.get("method")
+    is_attacked = "Adversarial" in case.estimator.__name__ and method == "output"
+    is_public = case.parameters.get("group_proportions") == "public"
+    needs = is_attacked or is_public or getattr(method, "tilt", 0.0)
+    return bool(needs or (case.row is not None and not case.row.chunked))
+
+
+def may_be_chunked(case):
+    return not (needs_all_records(case) or case.is_slow or case.estimator is Ranges)
+
+
+def check_place(case, fit):
+    """With the same releases: sums differ in their last bits, solutions by their accuracy.
+
+    The other fit shows no progress, which changes nothing.
+    """
+    place = "chunks" if case.place == "dense" else "dense"
+    records, releases = case.records(SEED), fit.laboratory.releases
+    other = record(replace(case, place=place), records, releases, is_told=False)
+    assert fit.model.privacy_.to_dict() == other.model.privacy_.to_dict()
+    assert (fit.warned, fit.paid, other.printed) == (other.warned, other.paid, "")
+    assert len(fit.laboratory.draws) == len(other.laboratory.draws) > 0
+    for mine, its in zip(fit.laboratory.draws, other.laboratory.draws, strict=True):
+        assert (mine.kind, mine.mechanism) == (its.kind, its.mechanism)
+        error = 0.01 * mine.mechanism.sensitivity if "n_solves" in fit.model.privacy_.plan else 1e-9
+        np.testing.assert_allclose(mine.value, its.value, rtol=1e-9, atol=error)
+
+
+@pytest.mark.parametrize(
+    "name", first_cases(lambda case: case.place == "dense" and needs_all_records(case))
+)
+def test_what_needs_all_records_says_so(name):
+    case = replace(CASES[name], place="chunks")
+    with pytest.raises(ValueError, match="in memory"):
+        case.fit(case.records(0))
 
 
 # -------------------------------------------------------------- methods from outside of the package
@@ -546,7 +622,7 @@ def test_a_method_of_a_user_is_charged_and_reported():
     assert case.row is case.parameters["method"]
     assert report.method == "NoisyStep" and report.plan["alpha"] == fit.model.alpha_ == 0.0
     assert [release.name for release in report.releases] == ["coefficients"]
-    assert [flatten_event(event) for event in fit.paid] == [flatten_event(report.event)]
+    assert [leaves(event) for event in fit.paid] == [leaves(report.event)]
     assert tightest_epsilon(report.event, 0.01) == pytest.approx(report.epsilon, rel=1e-6)
     check_draws(fit.model, fit.laboratory)
     check_costs(case, fit.model, fit.laboratory)
@@ -570,7 +646,23 @@ def test_a_method_of_a_user_that_states_twice_its_noise_is_found():
         check_costs(case, fit.model, fit.laboratory)
 
 
-# ---------------------------------------------------------------------------------- algorithms
+# -------------------------------------------------------------------------------- rarer ways, bits
+
+
+def test_some_descents_take_the_rarer_ways(monkeypatch):
+    """Fits of margins after weighted descents."""
+    seen = set()
+    for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
+
+        def terms(fit, *args, kind=kind, original=kind.terms, **options):
+            seen.add(kind.__name__)
+            return original(fit, *args, **options)
+
+        monkeypatch.setattr(kind, "terms", terms)
+    for name in ("max-group regressor, gradient, histogram",
+                 "max-group classifier, gradient, rescaled"):  # fmt: skip
+        record(CASES[name], CASES[name].records(SEED))
+    assert seen == {"MixFit", "ScaleFit"}
 
 
 def descent(sampling_rate):
@@ -603,14 +695,8 @@ def test_draws_of_noisy_descent_are_those_of_its_events(sampling_rate):
     assert leaf.noise_multiplier == draws[0].mechanism.noise_multiplier
 
 
-# ------------------------------------------------------------------------------------ the bits
-
-
 @pytest.mark.mostly("slow", 15)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * case.is_slow) for name, case in CASES.items()],
-)
+@pytest.mark.parametrize("name", kinds_of_fits())
 def test_no_bits_are_used_twice(name, monkeypatch):
     """No word of 64 random bits reaches two draws of a seeded fit.
 
@@ -628,7 +714,9 @@ def test_no_bits_are_used_twice(name, monkeypatch):
         create(self, recorded)
 
     monkeypatch.setattr(NoiseSource, "__init__", watched)
-    quiet_fit(case, case.records(SEED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        case.fit(case.records(SEED))
     drawn = np.concatenate(words)
     assert len(drawn) and len(np.unique(drawn)) == len(drawn)
 
@@ -640,3 +728,16 @@ def test_a_laboratory_that_cannot_open_changes_nothing(monkeypatch):
     with pytest.raises(AttributeError), Laboratory():
         pass
     assert NoiseSource.standard_normal is original
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_at_most_ten_lines_are_printed(capsys):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (400, 3)), np.arange(400) % 2
+    model = DPLogisticRegression(3.0, classes=[0, 1], random_state=0, verbose=1).fit(X, y)
+    lines, planned = capsys.readouterr().out.splitlines(), model.privacy_.plan["n_steps"]
+    own = [line for line in lines if line.startswith("[skdp] noisy steps: ")]
+    assert own[-1] == f"[skdp] noisy steps: {planned} of {planned} done"
+    assert len(own) == min(planned, 10)
+    done = [int(re.search(r": (\d+) of", line)[1]) for line in own]
+    assert done == [k for k in range(1, planned + 1) if 10 * k // planned > 10 * (k - 1) // planned]
