@@ -2,16 +2,27 @@
 
 import doctest
 import importlib
-import pkgutil
+from pathlib import Path
 
 import pytest
 
 import skdp
 
-MODULES = ["skdp", *(m.name for m in pkgutil.walk_packages(skdp.__path__, "skdp."))]
+FOLDER = Path(skdp.__file__).parent
+#: Modules with examples, by their files.
+MODULES = sorted(
+    ".".join(("skdp", *path.relative_to(FOLDER).with_suffix("").parts)).removesuffix(".__init__")
+    for path in FOLDER.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+#: An audit of many fits.
+AUDITED = "skdp.audit.distinguishing"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.audit] * (name == AUDITED)) for name in MODULES],
+)
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 

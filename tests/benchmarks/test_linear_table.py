@@ -1,6 +1,5 @@
 """The comparison of linear models: peers as published, scores, pairing, files."""
 
-import argparse
 import importlib
 import math
 
@@ -179,67 +178,6 @@ def test_other_sets_setting_is_chosen_for_each_cell(modules):
         assert [float(v) for v in row["scores"].split()] == pytest.approx([value] * 3)
 
 
-def test_tasks_have_their_own_settings_and_other_sets(modules, monkeypatch, tmp_path):
-    """Two sets of each task; ours are not fitted again."""
-    case, data, peers = modules["case"], modules["data"], modules["linear_peers"]
-    seen, X = [], np.zeros((10, 2))
-    made = [data.Dataset(f"c{i}", X, np.arange(10) % 2, classes=(0, 1)) for i in range(2)]
-    made += [data.Dataset(f"r{i}", X, X[:, 0], target_range=(-1.0, 1.0)) for i in range(2)]
-    monkeypatch.setattr(case.data, "load", lambda *_: made)
-
-    def add_peers(scores, dataset, seeds, settings, epsilons):
-        seen.append((dataset.name, settings))
-        metric = "accuracy" if dataset.is_classification else "R2"
-        values = np.zeros((2, len(epsilons), len(settings), 2))
-        values[:, :, 1 if dataset.is_classification else 2] = 1.0
-        for relation in modules["linear_protocol"].RELATIONS:
-            for epsilon in epsilons:
-                scores.add(dataset, relation, epsilon, peers.DP_SGD_BEST, metric, [1.0, 1.0])
-        return {metric: values}
-
-    monkeypatch.setattr(case.linear_peers, "add_peers", add_peers)
-    ours = modules["linear_protocol"].Scores()
-    ours.add(made[0], "add_remove", 1.0, "skdp", "accuracy", [0.5, 0.7])
-    ours.write(tmp_path / "linear_table_skdp.csv.gz")
-    options = argparse.Namespace(out=tmp_path, quick=False, adult=None, california=None)
-    options.only, options.redraw = "peers", False
-    rows = pd.DataFrame(case.run(options))
-    assert [name for name, _ in seen] == ["c0", "c1", "r0", "r1"]
-    assert dict(seen) == {
-        **dict.fromkeys(("c0", "c1"), peers.SETTINGS["classification"]),
-        **dict.fromkeys(("r0", "r1"), peers.SETTINGS["regression"]),
-    }
-    others = rows[rows["method"] == peers.DP_SGD_OTHERS]
-    assert len(others) == 4 * 2 * 5
-    expected = {"c": str(peers.SETTINGS["classification"][1])}
-    expected["r"] = str(peers.SETTINGS["regression"][2])
-    assert all(row["setting"] == expected[row["dataset"][0]] for _, row in others.iterrows())
-
-
-def test_cells_of_the_other_sets_setting_are_counted(modules, tmp_path):
-    """Below its best setting: a clear loss, not one within two standard errors."""
-    peers, protocol, report = (modules[f"linear_{k}"] for k in ("peers", "protocol", "report"))
-    scores, data = protocol.Scores(), (modules["data"].wine(), modules["data"].breast_cancer())
-    for dataset, lost in zip(data, (0.1, 0.001), strict=True):
-        for relation in protocol.RELATIONS:
-            cell = dataset, relation, 1.0
-            best = np.array([0.7, 0.8, 0.9])
-            scores.add(*cell, report.OURS, "accuracy", best - 0.05 * (relation == "add_remove"))
-            scores.add(*cell, peers.DP_SGD_BEST, "accuracy", best)
-            other = best - lost - [0.01, 0.0, -0.01]
-            scores.add(*cell, peers.DP_SGD_OTHERS, "accuracy", other)
-    scores.write(tmp_path / "scores.csv.gz")
-    found = protocol.read(tmp_path / "scores.csv.gz")
-    mine = found["method"] == report.OURS
-    table = report.compare(found[mine], found[~mine])
-    rows = table[table["method"] == peers.DP_SGD_OTHERS].set_index(["dataset", "relation"])
-    assert rows.loc[("wine", "add_remove"), "over_best"] == pytest.approx(-0.1)
-    error = rows.loc[("wine", "add_remove"), "over_best_se"]
-    assert error == pytest.approx(0.01 / math.sqrt(3))
-    text = modules["linear_page"].summary(table)
-    assert "DP-SGD without a choice in 2 of 4 cells, and ours in 2 of 4." in text
-
-
 def table_of(modules, tmp_path, ours, theirs, metric="accuracy", method=None):
     protocol, report = modules["linear_protocol"], modules["linear_report"]
     dataset = modules["data"].wine()
@@ -269,13 +207,3 @@ def test_differences_are_paired(modules, tmp_path):
     # a small log loss is good; more seeds of one side do not count
     table = table_of(modules, tmp_path / "more", ours, [*(ours + 0.1), 0.3], metric="log loss")
     assert table[table["verdict"] != ""].iloc[0]["verdict"] == "above"
-
-
-def test_scores_of_other_cells_stay_in_the_file(modules, tmp_path):
-    protocol, dataset = modules["linear_protocol"], modules["data"].wine()
-    for method, value in (("a", 1.0), ("b", 2.0), ("a", 3.0)):
-        scores = protocol.Scores()
-        scores.add(dataset, "add_remove", 1.0, method, "accuracy", [value, value])
-        scores.write(tmp_path / "scores.csv.gz")
-    found = protocol.read(tmp_path / "scores.csv.gz").set_index("method")["scores"]
-    assert {key: list(value) for key, value in found.items()} == {"a": [3.0, 3.0], "b": [2.0, 2.0]}

@@ -1,5 +1,6 @@
 """Effects of models of tables: they sum to the margin, and are functions of what was released."""
 
+import functools
 from itertools import combinations
 
 import matplotlib as mpl
@@ -92,6 +93,7 @@ def test_effects_have_mean_zero_on_the_grid():
             np.testing.assert_allclose(values.mean(axis=1), 0.0, atol=1e-12)
 
 
+@functools.cache
 def fitted(kind="binary", n=3000):
     X = table(n)
     score = (X["pay"] > 2e4).astype(int) + (X["job"] == "cook")
@@ -147,7 +149,7 @@ def test_classes():
     assert up[-1] > up[0]
     default = PartialEffectDisplay.from_estimator(model, ["pay"])
     np.testing.assert_array_equal(default.effects_[0].values, up)
-    _, several = fitted("several")
+    _, several = fitted("several", 200)
     with pytest.raises(ValueError, match=r"class_ must be one of \[0, 1, 2\]"):
         feature_importance(several)
     assert list(feature_importance(several, class_=2))

@@ -75,8 +75,7 @@ def with_true_moments(known, X):
     return replace(known, moments=(A * short[:, None]).T @ A / len(A), moment_error=1e-9)
 
 
-@pytest.mark.parametrize("root", ["correlated", "square mixing"])
-@pytest.mark.parametrize("n_classes", [0, 2])
+@pytest.mark.parametrize(("n_classes", "root"), [(0, "square mixing"), (2, "correlated")])
 def test_stated_noise_is_that_of_fits_on_the_same_records(n_classes, root):
     """With the true moments, also where a release hides some of them."""
     roots = {"correlated": ROOT, "square mixing": np.random.default_rng(0).normal(size=(6, 6)) / 2}

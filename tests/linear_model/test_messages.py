@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import itertools
 import warnings
 
 import numpy as np
@@ -107,16 +108,48 @@ def test_missing_numbers_name_a_private_remedy(kind):
     assert "fill_value of BoundedScaler" in message_of(declared(kind), X, y)
 
 
-def test_groups_are_not_quoted():
-    X, y = records(DPMaxGroupLossClassifier, n=10)
-    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"])
-    groups = np.resize(["a", "top secret"], 10)
-    assert "not in `group_names`" in message_of(model, X, y, groups=groups)
+def grouped(**parameters):
+    return declared(DPMaxGroupLossClassifier, group_names=["a", "b"], **parameters)
+
+
+def sized(**parameters):
+    public = {"neighbouring": "add_remove", "n_public": 10}
+    return declared(DPLinearClassifier, **public | parameters)
+
+
+NAMED = {"groups": np.resize(["a", "b"], 10)}
+#: Models, arguments of fit that differ from good ones, and a part of the message.
+REFUSED = [
+    (grouped(), {"groups": np.resize(["a", "top secret"], 10)}, "not in `group_names`"),
+    (grouped(), {"groups": ["sex", "race"]}, "inconsistent numbers"),
+    (grouped(group_proportions=[0.0, 1.0]), NAMED, "must be finite and > 0"),
+    (grouped(group_proportions={"a": 1.0, "b": 0.0}), NAMED, "must be finite and > 0"),
+    (grouped(method=PhasedSaddle(calibration=np.array(["analytic", "paper"]))), NAMED,
+     "calibration =="),
+    (declared(DPRidge), {"y": np.full(10, np.nan)},
+     "Input y contains NaN. Leave such records out."),
+    (declared(DPLogisticRegression), {"y": np.array([0, "top secret"] * 5, dtype=object)},
+     "Unknown label type"),
+    (sized(alpha=-1.0), {}, "alpha == -1.0, must be in [0, 1e+60]."),
+    (sized(alpha=np.nan), {}, "alpha == nan, must be in [0, 1e+60]."),
+    (sized(data_norm=0.0), {}, "data_norm == 0.0, must be in [1e-30, 1e+30]."),
+    # no double holds them, and those of more than 4300 digits have no decimal form
+    *((sized(**{name: 10**exponent}), {}, name) for name, exponent in zip(
+        ("epsilon", "alpha", "classes", "loss", "method", "solver", "fit_intercept", "n_public"),
+        itertools.cycle([5000, 400]), strict=False,
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "changed", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused_and_why(model, changed, message):
+    X, y = records(type(model), n=10)
+    found = message_of(model, **{"X": X, "y": y} | changed)
+    assert message in found and "4300" not in found
 
 
 @every_estimator
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", ["X", "y"])
+@pytest.mark.parametrize(("bad", "where"), [(np.nan, "X"), (-np.inf, "X"), (np.inf, "y")])
 def test_missing_numbers_are_refused_in_any_configuration(kind, bad, where):
     X, y = records(kind, n=10)
     if where == "y" and kind in CLASSIFIERS:
@@ -145,12 +178,6 @@ def test_many_inferred_labels_say_nothing_about_the_records():
         warnings.simplefilter("always")
         model.fit(X, np.arange(30) % 20)
     assert not [warning for warning in caught if "unique classes" in str(warning.message)]
-
-
-def test_labels_of_mixed_types_are_refused():
-    X, _ = records(DPLogisticRegression, n=10)
-    y = np.array([0, "top secret"] * 5, dtype=object)
-    assert "Unknown label type" in message_of(declared(DPLogisticRegression), X, y)
 
 
 @every_estimator
@@ -192,14 +219,6 @@ def test_too_many_declared_classes_are_not_blamed_on_the_labels(model, limit):
     assert limit in message
 
 
-@pytest.mark.parametrize("shares", [[0.0, 1.0], {"a": 1.0, "b": 0.0}])
-def test_a_group_without_a_share_is_refused(shares):
-    X, y = records(DPMaxGroupLossClassifier, n=10)
-    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], group_proportions=shares)
-    message = message_of(model, X, y, groups=np.resize(["a", "b"], 10))
-    assert "must be finite and > 0" in message
-
-
 def test_a_nominal_size_that_is_too_small():
     X, y = records(DPRidge, n=200)
     message = message_of(declared(DPRidge, neighbouring="add_remove", n_public=10), X, y)
@@ -220,55 +239,9 @@ def test_sizes_that_add_remove_covers(kind, delta):
         assert np.isfinite(model.fit(X[:n], y[:n]).coef_).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({"alpha": -1.0}, "alpha == -1.0, must be in [0, 1e+60]."),
-        ({"alpha": np.nan}, "alpha == nan, must be in [0, 1e+60]."),
-        ({"alpha": 1e200}, "alpha == 1e+200, must be in [0, 1e+60]."),
-        ({"data_norm": 0.0}, "data_norm == 0.0, must be in [1e-30, 1e+30]."),
-    ],
-)
-def test_numbers_out_of_range(parameters, expected):
-    X, y = records(DPLinearClassifier, n=10)
-    assert message_of(declared(DPLinearClassifier, **parameters), X, y) == expected
-
-
-@pytest.mark.parametrize("exponent", [400, 5000])
-@pytest.mark.parametrize(
-    "name", ["epsilon", "alpha", "classes", "loss", "method", "solver", "fit_intercept", "n_public"]
-)
-def test_integers_that_are_too_long(name, exponent):
-    """No double holds them, and those of more than 4300 digits have no decimal form."""
-    X, y = records(DPLinearClassifier, n=10)
-    model = declared(DPLinearClassifier, neighbouring="add_remove", n_public=10)
-    model.set_params(**{name: 10**exponent})
-    message = message_of(model, X, y)
-    assert name in message and "4300" not in message
-
-
-def test_a_calibration_that_is_an_array():
-    X, y = records(DPMaxGroupLossClassifier, n=10)
-    method = PhasedSaddle(calibration=np.array(["analytic", "paper"]))
-    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], method=method)
-    assert "calibration ==" in message_of(model, X, y, groups=np.resize(["a", "b"], 10))
-
-
 def test_a_relation_that_is_an_array():
     with pytest.raises(ValueError, match="neighbouring =="):
         DPStandardScaler(neighbouring=np.array([1.0, 2.0])).fit(np.zeros((4, 1)))
-
-
-def test_targets_with_nan_are_not_to_be_filled():
-    X, y = np.full((20, 2), 0.1), np.full(20, np.nan)
-    message = message_of(DPRidge(target_range=(0, 1), data_norm=1.0), X, y)
-    assert message == "Input y contains NaN. Leave such records out."
-
-
-def test_groups_need_one_name_per_record():
-    X, y = np.full((20, 2), 0.1), np.arange(20) % 2
-    model = DPMaxGroupLossClassifier(data_norm=1.0, group_names=["a", "b"], classes=[0, 1])
-    assert "inconsistent numbers" in message_of(model, X, y, groups=["sex", "race"])
 
 
 def frames(rows, names):
@@ -321,11 +294,15 @@ def test_kinds_of_labels_that_differ_are_said(kind):
     assert "fractional numbers" in message_of(declared(kind), X, y + 0.25)
 
 
-@pytest.mark.mostly("slow", 6)
 @pytest.mark.filterwarnings("ignore:Parts around a private fit")
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature", "cross_val_predict"])
-@pytest.mark.parametrize("ensemble", [True, False])
-@pytest.mark.parametrize("names", [["no", "yes"], ["a", "b", "c"], [3, 7]])
+@pytest.mark.parametrize(
+    ("method", "ensemble", "names"),
+    [
+        ("sigmoid", True, ["no", "yes"]), ("isotonic", False, ["a", "b", "c"]),
+        ("temperature", True, [3, 7]), ("temperature", False, ["a", "b", "c"]),
+        ("cross_val_predict", False, ["no", "yes"]),
+    ],
+)  # fmt: skip
 def test_labels_in_meta_estimators_work_or_name_what_works(names, ensemble, method):
     """Labels as they are are fitted or refused with the remedy; so are their codes for them."""
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))

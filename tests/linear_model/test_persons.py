@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from laboratory import Laboratory, contents
 from sklearn.base import clone
 
@@ -420,33 +419,6 @@ def test_no_release_of_chunks_moves_by_more(name, relation, monkeypatch, on_file
     assert model.privacy_.neighbouring is RELATIONS[relation]
 
 
-@pytest.fixture
-def on_cluster(client):
-    """Fit on partitions of a cluster between persons, of which one is empty."""
-    array = pytest.importorskip("dask.array")
-    cluster = pytest.importorskip("skdp.data.dask")
-
-    def fit(model, X, y, user_ids, sample_weight):
-        sizes = np.diff([0, *np.searchsorted(user_ids, [100, 100, 101, 300, 999])]).tolist()
-        columns = {"y": y, "user_ids": user_ids, "sample_weight": sample_weight, "X": X}
-        parts = {
-            name: array.from_array(column, chunks=(tuple(sizes), D)[: column.ndim])
-            for name, column in columns.items()
-        }
-        return model.fit(cluster.DaskRecords(**parts, client=client))
-
-    return fit
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "relation"), [("two classes", "replace_one"), ("squares", "add_remove")]
-)
-def test_no_release_of_partitions_moves_by_more(name, relation, monkeypatch, on_cluster):
-    model, tables = declared(name, relation), neighbours(np.random.default_rng(5), relation, True)
-    assert 0.25 < max(moves(model, tables, monkeypatch, fit=on_cluster)) <= 1.0
-
-
 def test_phases_have_persons(monkeypatch):
     """One phase changes, by one person; phases by the rank of the id all change."""
     method = PhasedOutputPerturbation(coef_norm=0.01)
@@ -458,34 +430,6 @@ def test_phases_have_persons(monkeypatch):
     assert len(model.privacy_.plan["block_sizes"]) > 2
     shifted = moves(model, tables[0], monkeypatch, follow=False)
     assert np.count_nonzero(np.array(shifted) > 1e-3) > 1
-
-
-@pytest.mark.parametrize(
-    ("name", "mutant"),
-    [
-        ("two classes", "weight 1"), ("squares", "weights by block"), ("output", "mean weight"),
-        ("attacked", "weights by block"),
-    ],
-)  # fmt: skip
-def test_other_weights_are_found(name, mutant, monkeypatch):
-    of_persons = Records.of_persons
-
-    def wrong(records, codes, max_records=None):
-        right = of_persons(records, codes, max_records)
-        numbers = np.bincount(right.persons)
-        right.shares = {
-            "weight 1": np.ones(len(codes)),
-            "mean weight": np.full(len(codes), 1.0 / numbers.mean()),
-            "weights by block": np.minimum(1.0, 4.0 / numbers[right.persons]),
-        }[mutant]
-        return right
-
-    monkeypatch.setattr(Records, "of_persons", wrong)
-    rng = np.random.default_rng(0)
-    assert any(
-        max(moves(declared(name), neighbours(rng, "replace_one"), monkeypatch)) > 1.5
-        for _ in range(8)
-    )
 
 
 @pytest.mark.parametrize(
@@ -505,18 +449,6 @@ def test_persons_of_one_record_are_records(name):
         model = declared(name).fit(*repeated[:2], user_ids=repeated[2])
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["two classes", "squares"])
-def test_order_and_names_of_ids_do_not_matter(name):
-    rng = np.random.default_rng(2)
-    X, y, ids = persons(rng, 200)
-    first = declared(name).fit(X, y, user_ids=ids)
-    order = rng.permutation(len(y))
-    named = np.array([f"p{i:04d}" for i in ids])
-    for rows, kind in itertools.product((X, sp.csr_matrix(X)), (ids, named, named.astype(object))):
-        model = declared(name).fit(rows[order], y[order], user_ids=kind[order].tolist())
-        np.testing.assert_allclose(model.coef_, first.coef_, rtol=1e-7)
 
 
 def test_rounding_of_the_sizes_of_groups_of_persons():
@@ -596,13 +528,6 @@ def test_a_plan_of_persons_is_that_of_a_fit(relation):
     plans = [plan_fit(model, 5000, D, n_users=n) for n in (None, 150)]
     assert plans[0].free_from is not None and plans[0].free_from == plans[1].free_from
     assert f"from {plans[1].free_from} persons on" in str(plans[1])
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.str_, int, str])
-def test_ids_in_a_list(kind):
-    X, y, ids = persons(np.random.default_rng(9), 40)
-    model = declared("squares").fit(X, y, user_ids=[kind(each) for each in ids])
-    assert model.privacy_.releases[0].n_records == 40
 
 
 def test_a_limit_for_persons_needs_ids():

@@ -131,8 +131,7 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 OF_STEPS = {"alpha", "n_steps", "step_size", "momentum", "clip_norm", "class_shares"}
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("alpha", ["auto", 1e-3, 10.0])
+@pytest.mark.parametrize(("alpha", "delta"), [("auto", 1e-6), (1e-3, 1e-6), (10.0, 0.0)])
 @every_model
 def test_statement_does_not_depend_on_the_number_of_rows(model, alpha, delta):
     """add_remove with `n_public`: one statement for every number of rows."""
@@ -162,15 +161,14 @@ def test_statement_does_not_depend_on_the_number_of_rows(model, alpha, delta):
 @pytest.mark.parametrize(
     ("alpha", "coef_norm"), [(1e-6, 1e-3), (1e-8, 1.0), (1e-10, None), (1e-12, 1e3), (1e-16, None)]
 )
-@pytest.mark.parametrize("ratio", [2, int(MAX_SIZE_RATIO)])
 @every_model
-def test_more_rows_than_declared_never_raise(model, ratio, alpha, coef_norm):
+def test_more_rows_than_declared_never_raise(model, alpha, coef_norm):
     """add_remove: the planned accuracy can be certified for every number of rows allowed.
 
     An error that appears when records are added would be an output that depends on them.
     """
     params = {"alpha": alpha, "coef_norm": coef_norm, "neighbouring": "add_remove", "n_public": 100}
-    fitted_on("one class", np.asarray, model, 100 * ratio, 1, 0, params)
+    fitted_on("one class", np.asarray, model, 100 * int(MAX_SIZE_RATIO), 1, 0, params)
 
 
 def test_undisclosed_size_is_not_in_the_report():
@@ -212,11 +210,3 @@ def test_no_reference_to_records_or_solution_survives(model, monkeypatch, secret
     assert len(references) == 4
     assert [reference() for reference in references] == [None] * 4
     assert np.isfinite(fitted.coef_).all()
-
-
-@every_model
-def test_statement_is_made_of_plain_finite_numbers(model, secret_data):
-    """``to_dict()`` survives a round trip through strict JSON: no array, NaN or infinity."""
-    y = random_targets(model, np.random.default_rng(9), 30)
-    report = estimator(model).fit(secret_data, y).privacy_.to_dict()
-    assert json.loads(json.dumps(report, allow_nan=False)) == report

@@ -1,10 +1,11 @@
 """Warnings of what was not declared, of a large delta and of noise: whatever the records are."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
-from every_estimator import ESTIMATORS, REGRESSORS, declared, records
+from every_estimator import ESTIMATORS, declared, records
 from fit_cases import METHOD_TABLES
 
 from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
@@ -28,19 +29,6 @@ def seen(model, X, y):
     return [(warning.category, str(warning.message)) for warning in found]
 
 
-@pytest.mark.mostly("slow", 4)
-@every_estimator
-def test_a_norm_that_was_not_declared_warns(kind):
-    X, y = records(kind, n=1_000)
-    assert not [text for _, text in seen(declared(kind), X, y) if "data_norm" in text]
-    for rows in (X, 1e6 * X, 0.0 * X):  # short, long and empty rows alike
-        found = [text for _, text in seen(declared(kind, data_norm=None), rows, y)]
-        found = [text for text in found if "data_norm" in text]
-        assert len(found) == 1
-        assert found[0].startswith("data_norm was not declared")
-        assert "BoundedScaler(ranges) and Normalizer()" in found[0]
-
-
 @every_estimator
 def test_the_default_norm_is_one(kind):
     X, y = records(kind, norm=5.0)
@@ -52,13 +40,6 @@ def test_the_default_norm_is_one(kind):
     assert default.data_norm_ == one.data_norm_ == 1.0
 
 
-@pytest.mark.parametrize("kind", REGRESSORS)
-def test_a_range_that_was_not_declared_warns(kind):
-    X, y = records(kind)
-    found = [text for _, text in seen(declared(kind, target_range=None), X, y)]
-    assert any(text.startswith("target_range was not declared") for text in found)
-
-
 @every_estimator
 def test_the_report_states_the_bound(kind):
     X, y = records(kind)
@@ -67,8 +48,7 @@ def test_the_report_states_the_bound(kind):
     assert "rows are shortened to Euclidean norm 0.25" in str(report)
 
 
-@pytest.mark.mostly("slow", 4)
-@every_estimator
+@pytest.mark.parametrize("kind", ESTIMATORS[::4])
 def test_a_large_delta_warns(kind):
     X, y = records(kind, n=100)
     for delta, expected in ((0.009, False), (0.01, True), (0.3, True)):
@@ -79,8 +59,9 @@ def test_a_large_delta_warns(kind):
         assert any(caveat.startswith("delta ==") for caveat in report.caveats) is expected
 
 
-@every_estimator
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("kind", "delta"), list(zip(ESTIMATORS, itertools.cycle([0.0, 1e-6]), strict=False))
+)
 def test_a_result_that_is_mostly_noise_warns(kind, delta):
     """With the plan alone: fits of very different records warn alike."""
     options = {"delta": delta}

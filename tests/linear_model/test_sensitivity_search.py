@@ -10,9 +10,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from plain_noise import Silent
 
 from skdp.algorithms import plan_output_perturbation
@@ -121,65 +118,6 @@ def test_fit_on_duplicate_entries_is_fit_on_their_sums(estimator):
     for container in (duplicated_csr, mislabelled_csr):
         sparse = estimator.fit(container(X), y).coef_
         np.testing.assert_allclose(sparse, dense, rtol=0, atol=2 * tau)
-
-
-@st.composite
-def neighbours(draw):
-    """A problem and two neighbouring data sets, with records inside and outside the bounds."""
-    kind = draw(st.sampled_from(sorted(LOSSES)))
-    relation = draw(st.sampled_from(RELATIONS))
-    n, d = draw(st.integers(1 + (relation == "add_remove"), 6)), draw(st.integers(1, 3))
-    data_norm = 10.0 ** draw(st.floats(-2, 2))
-    alpha = data_norm**2 * 10.0 ** draw(st.floats(-3, 2))
-    scaling = draw(st.sampled_from([0.0, 0.1, 1.0]))
-    radius = LOSSES[kind].solution_radius(math.hypot(1, scaling) * data_norm, alpha)
-    coef_norm = draw(st.sampled_from([None, 0.01, 0.5, 2.0]))
-    elements = st.one_of(st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-3, 3))
-    X = data_norm * draw(hnp.arrays(np.float64, (n + 1, d), elements=elements))
-    labels = st.sampled_from(LABELS[kind])
-    if kind == "ridge":
-        labels = st.one_of(labels, st.floats(-TARGET_BOUND, TARGET_BOUND))
-    targets = np.array(draw(st.lists(labels, min_size=n + 1, max_size=n + 1)))
-    first, second = np.r_[:n], np.r_[: n - 1, n]
-    if relation == "add_remove":
-        first, second = np.r_[:n], np.r_[: n - 1]
-    n_public = draw(st.integers(1, 2 * n)) if relation == "add_remove" else n
-    public = {
-        "alpha": alpha,
-        "data_norm": data_norm,
-        "intercept": scaling * data_norm,
-        "relation": relation,
-        "coef_norm": None if coef_norm is None else coef_norm * radius,
-        "n_public": n_public,
-    }
-    container = draw(st.sampled_from([np.asarray, single, sp.csr_matrix]))
-    return kind, container, X, targets, first, second, public
-
-
-@pytest.mark.search
-@settings(max_examples=100)
-@given(neighbours())
-def test_no_random_neighbours_move_too_far(case):
-    """Delta of both relations on random neighbours, public numbers over five orders."""
-    kind, container, X, targets, first, second, public = case
-    plan, here = certified(kind, container(X[first]), targets[first], **public)
-    other, there = certified(kind, container(X[second]), targets[second], **public)
-    assert other == plan
-    assert np.linalg.norm(here - there) <= plan.exact_sensitivity + 2 * plan.accuracy
-    assert max(np.linalg.norm(here), np.linalg.norm(there)) <= plan.constants.radius
-
-
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("kind", LOSSES)
-def test_empty_data_set_is_a_neighbour(kind, container):
-    """Without records the solution is 0; adding one moves it by at most ``L / (alpha N)``."""
-    X, targets = np.array([[0.6, -0.8]]), np.array([LABELS[kind][0]])
-    public = {"alpha": 5.0, "relation": "add_remove", "n_public": 1}
-    plan, one = certified(kind, container(X), targets, **public)
-    other, none = certified(kind, container(X[:0]), targets[:0], **public)
-    assert other == plan
-    assert np.linalg.norm(none) <= plan.accuracy
-    assert 0.5 * plan.exact_sensitivity < np.linalg.norm(one) <= plan.exact_sensitivity
 
 
 # ------------------------------------------------------------------------- the solver's share

@@ -60,12 +60,12 @@ def test_a_broken_format_is_refused_before_the_charge(kind):
         assert accountant.total().epsilon == 0, name
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_predictions_refuse_it_too(name):
+def test_predictions_refuse_it_too():
     X, y = records(DPRidge, n=20)
     model = declared(DPRidge).fit(X, y)
-    with pytest.raises(ValueError, match=r"inconsistent|out of range|index"):
-        model.predict(BROKEN[name])
+    for broken_one in BROKEN.values():
+        with pytest.raises(ValueError, match=r"inconsistent|out of range|index"):
+            model.predict(broken_one)
 
 
 def test_records_below_the_estimators_refuse_it():
@@ -94,8 +94,8 @@ def test_valid_matrices_stay_as_they_are():
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("width", [10**9, MOST_NUMBERS + 1])
-def test_absurd_numbers_of_columns_are_refused_before_the_charge(kind, width):
+def test_absurd_numbers_of_columns_are_refused_before_the_charge(kind):
+    width = 10**9 if kind is DPRidge else MOST_NUMBERS + 1
     accountant = BudgetAccountant(5.0, 1e-5)
     y = records(kind, n=20)[1]
     with pytest.raises(ValueError, match="columns, which are too many"):

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPLogisticRegressionCV, DPRidge
-from skdp.algorithms.core.means import plan_means
 from skdp.methods import Output, OutputPerturbation
 from skdp.privacy.events import RECORD_RELATIONS
 
@@ -102,16 +100,6 @@ def test_means_have_a_larger_part_with_weights(name):
         squares = [(each.sensitivity / each.noise_scale) ** 2 for each in report.releases]
         shares.append(squares[0] / sum(squares))
     assert shares == pytest.approx([0.02, 0.12], rel=1e-6)
-
-
-def test_a_sensitivity_that_is_too_small_is_found(monkeypatch):
-    def small(*args):
-        plan = plan_means(*args)
-        return replace(plan, sensitivity=0.5 * plan.sensitivity)
-
-    monkeypatch.setattr("skdp.algorithms.core.plan.plan_means", small)
-    rng, model = np.random.default_rng(0), declared("two classes")
-    assert any(max(moves(model, neighbours(rng, "replace_one"))) > 1.3 for _ in range(12))
 
 
 @pytest.mark.parametrize("name", ["two classes", "squares"])
