@@ -67,6 +67,8 @@ Told = tuple[np.ndarray, np.ndarray, float]
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows; least curvature of a direction over the average one.
 _LEAST_TRACE, _FLATTEST = 0.1, 1e-6
+#: Part of the margins of the steps so far that the constant of log odds follows.
+_FOLLOWED = 0.85
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +284,7 @@ class CorePlan(PlannedCore):
     ) -> np.ndarray:
         """Release 2: the mean iterate, shape (n_outputs, width), in the basis.
 
+        The constant of log odds follows the size of the margins, or an offset is given.
         Start, offsets beside rows, and factors of the clipped gradients of each group's records are
         public or released. Sums are of factors over the largest one. Points, noisy gradients and
         deviations of their noise are appended to `kept`.
@@ -290,18 +293,25 @@ class CorePlan(PlannedCore):
         if not isinstance(steps, Steps):
             return solved(self, rows, found, run, start, factors, offsets)
         clip, scale = self.clip(found), self.unit / self.spread(found.means)
+        balance = found.balance if rows.has_intercept and offsets is None else None
         offsets = rows.centering.offsets if offsets is None else offsets
         size = clip * (rows.amplification + bool(self.attack))
         sums = replace(self.sum_of_steps(found), size=size)
         shape = (loss.n_outputs, self.objective.design.width)
         weights, change, total = (np.zeros(shape) for _ in range(3))
+        base, variances = found.start, steps.variances_before()
         if start is not None:
             weights = start
         if factors is not None:
             scale, factors = scale * float(factors.max()), factors / factors.max()
         run.noise.reserve(steps.n_steps * total.size)
         for step in run.counted(name)(steps.n_steps):
-            own = self.scale(found.means) * weights
+            at = weights
+            if balance is not None:
+                root = _FOLLOWED * root_of(weights[:, :d], variances[step])
+                base, at = balance.base(root, base), weights.copy()
+                at[:, d] += (base - found.start) / rows.constant
+            own = self.scale(found.means) * at
             gradients = ClippedGradients(
                 loss=loss,
                 weights=rows.weights(own),
@@ -326,7 +336,7 @@ class CorePlan(PlannedCore):
             gradient = np.nan_to_num(noisy).reshape(shape) * (scale / found.means.n_records)
             if kept is not None and (d <= WIDEST or self.has_intervals):
                 deviation = mechanism.noise_scale * scale / found.means.n_records
-                kept.append((weights, gradient, deviation))
+                kept.append((at, gradient, deviation))
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
             length = float(np.linalg.norm(weights))
@@ -351,7 +361,7 @@ class CorePlan(PlannedCore):
             return theta, found.start, np.zeros(k)
         width, scale = self.objective.design.width, self.scale(means)
         length = float(np.linalg.norm(weights))
-        sums = self.sum_of_round(means.n_records)
+        sums = self.sum_of_round(means)
         bend = np.eye(k)
         if self.n_classes:
             of_classes, p = basis(self.n_classes), means.shares

@@ -313,14 +313,16 @@ class PlannedCore(Plan):
         """Describe the releases for size and shift, the rounds of derivatives as one."""
         if not self.size_share:
             return ()
-        sums = self.sum_of_round(self.numbers.means.n_records)
+        sums = self.sum_of_round(self.numbers.means)
         rounds = replace(sums, mu=self.mu_round * math.sqrt(ROUNDS)).describe()
         return (self.squares.describe(), rounds) if self.has_square else (rounds,)
 
-    def sum_of_round(self, n: float) -> NoisySum:
-        """Sum of derivatives in size and shift, clipped for n records."""
-        top = max(_TOP * n * self.mu_round / self.changes, 1.0)
-        top = min(top, _TOP_OF_ODDS if self.n_classes else _TOP_OF_NUMBERS)
+    def sum_of_round(self, means: Means) -> NoisySum:
+        """Sum of derivatives in size and shift, of a length that noise and range allow."""
+        longest = _TOP_OF_ODDS
+        if not self.n_classes:
+            longest = min((1.0 + abs(means.mean)) / means.deviation, _TOP_OF_NUMBERS)
+        top = min(max(_TOP * means.n_records * self.mu_round / self.changes, 1.0), longest)
         name, entries = f"size and shift, {ROUNDS} rounds as one", 2 * self.loss.n_outputs + 3
         return self._sum(name, "Lemma 3", top, self.mu_round, entries)
 

@@ -15,7 +15,7 @@ from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.margin_laws import CLASSES, Balance, Law, normal_law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.penalty import Spectrum
-from skdp.algorithms.core.size import Corrected, Size
+from skdp.algorithms.core.size import Corrected, Size, shortening
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.core.weight_functions import margin_noise, of_rows
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
@@ -123,15 +123,18 @@ def expected_bends(
         classes = z @ balance.basis.T
         wz = (p * (classes - (p * classes).sum(axis=1, keepdims=True))) @ balance.basis
     vectors = np.column_stack([(z * wz).sum(axis=1), wz, trace])
-    vectors /= np.maximum(1.0, (z * z).sum(axis=1) / k)[:, None]
+    vectors /= shortening(z)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(weights @ (vectors * np.minimum(1.0, top / np.maximum(lengths, 1e-300))))
 
 
-def root_of(weights: np.ndarray) -> np.ndarray:
-    """Return the root of the covariance of margins on rows of equal variances, shape (k, k)."""
+def root_of(weights: np.ndarray, noise: float = 0.0) -> np.ndarray:
+    """Return the root of the covariance of margins on rows of equal variances, shape (k, k).
+
+    It is less a variance of noise in each weight.
+    """
     values, vectors = np.linalg.eigh(weights @ weights.T / weights.shape[1])
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    return np.asarray((vectors * np.sqrt(np.maximum(values - noise, 0.0))) @ vectors.T)
 
 
 def step_curvatures(

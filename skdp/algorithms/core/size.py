@@ -26,8 +26,9 @@ _DAMPED = 0.25
 _LEVELS, _RATIOS = 200, (-14.0, 14.0)
 #: Mean of the exponential prior of the true deviation of log odds, and the chance that it is 0.
 _PRIOR, _NONE = 2.5, 0.1
-#: Largest change of size and shift in a round.
-_LONGEST = 1.0
+#: Root mean square margin of a record from which on a round counts it less; largest change of size
+#: and shift in a round.
+_FAR, _LONGEST = 2.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class ShortenedSquares:
 class Derivatives:
     """Sum derivatives of the loss in size and shift of margins, each record's clipped to `top`.
 
-    The vector of a record is ``(r'z, r, z'Wz, Wz, tr W / k)`` over ``max(1, |z|^2 / k)``.
+    The vector of a record is ``(r'z, r, z'Wz, Wz, tr W / k)`` over its :func:`shortening`.
 
     Attributes
     ----------
@@ -221,18 +222,23 @@ class Derivatives:
             trace[:, None],
         )
         vectors = np.concatenate(columns, axis=1)
-        vectors /= np.maximum(1.0, np.einsum("ij,ij->i", z, z) / k)[:, None]
+        vectors /= shortening(z)
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         return block.weighted(self.top / np.maximum(lengths, self.top)) @ vectors
 
     @property
     def steepness(self) -> float:
         """Bound the change of a vector per change of z (docs/theory/core.md, Lemma 4)."""
-        k = len(self.weights)
         residual = math.sqrt(2.0)
         if not self.loss.has_odds:
             residual = (self.loss.target_bound + float(np.abs(self.shift).max())) / self.spread
-        return 4.0 * (1.0 + residual + self.size) * (1.0 + math.sqrt(k) + k)
+        return 3.0 * (1.0 + residual + self.size) * (1.0 + self.top)
+
+
+def shortening(z: np.ndarray) -> np.ndarray:
+    """Return ``max(1, |z| / (2 sqrt(k)))`` of the margins of records, shape (m, 1)."""
+    squares = np.einsum("ij,ij->i", z, z) / (_FAR**2 * z.shape[1])
+    return np.sqrt(np.maximum(1.0, squares))[:, None]
 
 
 @dataclass(frozen=True)
