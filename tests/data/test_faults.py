@@ -341,7 +341,7 @@ class Unread(RecordSource):
 LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
 
 
-@pytest.mark.parametrize(  # all cases of the tables: tests/contract/test_places.py
+@pytest.mark.parametrize(  # all cases of the tables: tests/contract/test_fits.py
     ("model", "message"),
     [
         (

@@ -19,7 +19,7 @@ PERSONS = 1200
 SHARED = {"data_norm": 1.0, "random_state": 0, "epsilon": 0.1}
 TWO, NUMBERS = {"classes": [0, 1]}, {"target_range": (-2, 3)}
 GROUPS = {"group_names": ["east", "west"]}
-#: Of all cases on chunks: tests/contract/test_places.py.
+#: Of all cases on chunks: tests/contract/test_fits.py.
 MODELS = {
     "logistic": (DPLogisticRegression, TWO),
     "squares": (DPRidge, NUMBERS),

@@ -1,15 +1,20 @@
 """Laws of normal margins, planned steps, and models of odd tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, softmax
+from sklearn.linear_model import LogisticRegression
 
 from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms.core import post
+from skdp.algorithms.core.fit import plan_core_of
 from skdp.algorithms.core.margin_laws import ROW, Balance, odds, squares
 from skdp.algorithms.core.steps import Steps, plan_steps
-from skdp.problems import SoftmaxLoss
+from skdp.privacy import Neighbouring
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, SoftmaxLoss
 
 SHARES = {"equal": [0.5, 0.5], "rare": [0.97, 0.03], "three": [0.5, 0.3, 0.2]}
 
@@ -94,6 +99,45 @@ def test_noise_in_the_mean_iterate_is_exact(momentum):
     assert steps.responses(np.array([curvature]))[:, 0] == pytest.approx(found, rel=1e-12)
     assert steps.parts.sum() == pytest.approx(1.0, rel=1e-12)
     assert (steps.parts > 0.0).all()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
+def test_noise_before_each_step_is_exact(momentum):
+    steps = Steps(0.6, 3.0, 10, 0.5, 0.2, 12, 0.7, momentum)
+    found = np.zeros(12)
+    for j, part in enumerate(steps.parts):
+        weight = change = 0.0
+        for step in range(12):
+            found[step] += (0.5 * weight) ** 2 / part
+            change = momentum * change - 0.7 * (0.3 * weight - (step == j))
+            weight += change
+    assert steps.variances_before() == pytest.approx(found, rel=1e-12)
+
+
+def test_the_constant_follows_the_margins_of_rare_classes():
+    """Margins of 7 % positives are on average at least 1 / 1.6 of the best ones."""
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((20_000, 10)), rng.standard_normal(10)
+    y = rng.random(20_000) < expit(4.0 * X @ w / np.linalg.norm(w) - 6.5)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    factors = []
+    for seed in range(6):
+        fit = models(2, epsilon=1.0, random_state=seed).fit(X[:8_000], y[:8_000].astype(int))
+        margins = fit.decision_function(X[8_000:])[:, None]
+        factors.append(LogisticRegression(C=1e6).fit(margins, y[8_000:]).coef_[0, 0])
+    assert 1.0 < np.mean(factors) < 1.6
+
+
+def test_rounds_of_numbers_are_as_long_as_their_range_allows():
+    objective = Objective(
+        risk=EmpiricalRisk(HalfSquaredLoss(1.0)),
+        design=Design(feature_norm=1.0, width=3, n_records=10**6),
+        neighbouring=Neighbouring.REPLACE_ONE,
+    )
+    plan, means = plan_core_of(objective, 1.0), []
+    for deviation in (0.01, 0.5):
+        means.append(replace(plan.numbers.means, mean=0.2, deviation=deviation))
+    assert [plan.sum_of_round(each).size for each in means] == [10.0, pytest.approx(2.4)]
 
 
 @pytest.mark.parametrize("n", [10, 1_000, 10**9])

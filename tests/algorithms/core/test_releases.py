@@ -48,7 +48,7 @@ def derivatives(loss, rng, k):
         shift=rng.standard_normal(k) * (0.3 if is_number else 2.0),
         unit=math.sqrt(2.0) if isinstance(loss, LogisticLoss) else 1.0,
         spread=0.3 if is_number else 1.0,
-        top=1e9,
+        top=float(rng.choice([0.5, 2.0, 10.0])),
     )
 
 
