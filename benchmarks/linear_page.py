@@ -166,8 +166,9 @@ def losses(table: pd.DataFrame) -> str:
     text = (
         "Cells below the best linear peer: the four largest differences of each score; the tables "
         f"below have all in bold. In {(gain > 0.0).sum()} of these {len(rows)} cells the peer also "
-        "beats scikit-learn without privacy: with gradients clipped to 0.1, for example, DP-SGD has "
-        "a different optimum from the log loss, and on some data that optimum classifies more records correctly.\n"
+        "beats scikit-learn without privacy: with gradients clipped to 0.1, for example, DP-SGD "
+        "has a different optimum from the log loss, and on some data that optimum classifies more "
+        "records correctly.\n"
     )
     head = ["score", "data set", "relation", "epsilon", "ours", "peer", "difference", "no privacy"]
     cells = [
