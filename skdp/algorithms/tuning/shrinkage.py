@@ -69,8 +69,12 @@ class ShrinkagePlan(CorePlan):
             alphas = np.atleast_1d(alphas)
             chosen = self.penalties.clipped(alphas)
             kept = np.minimum((done.curvature + alphas) / (done.curvature + chosen), 1.0)
+            length = max(float(np.linalg.norm(weights[:, :d])), 1e-300)
             weights[:, :d] *= kept[groups]
             balance, root = found.balance if rows.has_intercept else None, root_of(weights[:, :d])
+            if balance is not None:  # a shift from the base is that of margins of their size
+                left = (float(np.linalg.norm(weights[:, :d])) / length) ** 2
+                theta = replace(theta, theta=theta.theta * np.append(1.0, np.full(k, left)))
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
             mix, scale = np.asarray(self.loss.class_weights(np.eye(k))), self.scale(found.means)
