@@ -20,7 +20,7 @@ from skdp._runtime import without_warnings
 from skdp._sources import LabelCodes
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
-from skdp.algorithms.core.levels import Level
+from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.data.collections import as_source, over_chunks

@@ -19,6 +19,7 @@ from skdp._runtime import Threads
 from skdp.algorithms.core.margin_laws import CONSTANT
 from skdp.problems import Design, Loss, Records
 from skdp.problems.block import Block
+from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
@@ -276,3 +277,40 @@ class ClippedGradients:
             own = self.group_factors[block.groups]
             residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
         return residuals
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenteredTotal:
+    """Sum a statistic of centered rows over the records of a chunk."""
+
+    centering: Centering
+    statistic: Callable[[Block, np.ndarray], np.ndarray]
+
+    def __call__(self, records: Records) -> np.ndarray:
+        rows = CenteredRows(records, self.centering, has_threads=False)
+        return rows.full_total(self.statistic)
+
+
+class CenteredChunks(CenteredRecords):
+    """View records of a source as centered rows.
+
+    Parameters
+    ----------
+    records : ChunkedRecords
+    centering : Centering
+    """
+
+    def __init__(self, records: ChunkedRecords, centering: Centering) -> None:
+        super().__init__(records.data_norm, records.intercept > 0.0, centering)
+        self.records = records
+
+    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> Any:
+        total = CenteredTotal(centering=self.centering, statistic=statistic)
+        return self.records.chunk_total(total)
+
+
+def centered(records: Records | ChunkedRecords, centering: Centering) -> CenteredRecords:
+    """View records as centered rows."""
+    if isinstance(records, ChunkedRecords):
+        return CenteredChunks(records, centering)
+    return CenteredRows(records, centering)

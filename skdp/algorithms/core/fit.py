@@ -13,12 +13,16 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
-from skdp.algorithms.core.centered_chunks import centered
-from skdp.algorithms.core.centered_rows import CenteredRecords, CenteringMap, ClippedGradients
+from skdp.algorithms.core.centered_rows import (
+    CenteredRecords,
+    CenteringMap,
+    ClippedGradients,
+    centered,
+)
 from skdp.algorithms.core.intervals import MOMENTS_SHARE, Transcript
-from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import basis
 from skdp.algorithms.core.means import release_means
+from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
 from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, Found, PlannedCore
 from skdp.algorithms.core.post import (

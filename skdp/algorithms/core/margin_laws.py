@@ -187,7 +187,7 @@ class Balance:
 
     def __init__(self, shares: np.ndarray, n_draws: int = _MANY) -> None:
         self.basis = basis(len(shares))
-        self.start = self.basis.T @ np.log(shares)
+        self.start = self.basis.T @ np.log(np.maximum(shares, 1e-300))
         self._shares = shares
         self._nodes, self._weights = normal_law(len(shares) - 1, n_draws)
 
@@ -204,6 +204,12 @@ class Balance:
             if np.abs(first).max() < _EXACT:
                 break
         return np.asarray(np.clip(at, -_FAR, _FAR))
+
+    def curvature(self, root: np.ndarray, base: np.ndarray) -> np.ndarray:
+        """Return the mean second derivative of the log loss, shape (k, k)."""
+        p = softmax((base + self._nodes @ root.T) @ self.basis.T, axis=1)
+        weighted = self._weights[:, None] * p
+        return np.asarray(self.basis.T @ (np.diag(weighted.sum(0)) - weighted.T @ p) @ self.basis)
 
 
 def _left(fitted: np.ndarray, clip: float) -> np.ndarray:

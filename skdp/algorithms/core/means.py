@@ -14,9 +14,8 @@ import numpy as np
 from scipy.stats import norm
 
 from skdp.algorithms.core.centered_rows import Centering, squared_norms
-from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import CONSTANT
-from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, Records

@@ -1,18 +1,61 @@
-"""Noisy sums over the records: noise for what one record changes, rounding included."""
+"""Levels of privacy, and noisy sums over the records, with noise for what one record changes."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from skdp.algorithms.core.centered_rows import sum_rounding
-from skdp.algorithms.core.levels import Level
-from skdp.mechanisms import AdditiveMechanism, NoiseSource
+from skdp.mechanisms import (
+    AdditiveMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    SphericalLaplaceMechanism,
+)
+from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a release, or several of them together, may cost.
+
+    Attributes
+    ----------
+    mu : float
+        Of Gaussian differential privacy; if it `is_pure`, epsilon.
+    is_pure : bool, default=False
+    """
+
+    mu: float
+    is_pure: bool = False
+
+    @classmethod
+    def of(cls, budget: PrivacyBudget) -> Level:
+        """Return that of a whole budget."""
+        if budget.is_pure:
+            return cls(budget.epsilon, True)
+        return cls(gaussian_mu(budget.epsilon, budget.delta))
+
+    def part(self, share: float) -> Level:
+        """Return a part: the squares of mu add up to that of the whole, and so do epsilons."""
+        return Level(self.mu * (share if self.is_pure else math.sqrt(share)), self.is_pure)
+
+    def mechanism(self, sensitivity: float) -> AdditiveMechanism:
+        """Return the noise of a release: normal, or spherical Laplace noise."""
+        if self.is_pure:
+            return SphericalLaplaceMechanism(sensitivity, self.mu)
+        return GaussianMechanism(sensitivity, 1.0 / self.mu)
+
+    def deviation(self, dimension: int) -> float:
+        """Return the standard deviation of a coordinate of the noise for the sensitivity 1."""
+        return (math.sqrt(dimension + 1.0) if self.is_pure else 1.0) / self.mu
 
 
 @dataclass(frozen=True, kw_only=True)

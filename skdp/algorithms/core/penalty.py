@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
-from skdp.algorithms.core.constant_model import ConstantModel
+from skdp.algorithms.core.margin_laws import Balance, basis
 from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
@@ -25,8 +26,8 @@ _SHRUNK, PENALTY_NOISE = 0.05, 0.2
 AFTER_RELEASES = "alpha enters after the releases, as if the solution had had it"
 #: Steps to the fixed point of curvature and weights, and the change that is none.
 _STEPS, _NO_CHANGE = 100, 1e-9
-#: Least curvature.
-_FLATTEST = 1e-12
+#: Least curvature; draws of a normal law in several directions.
+_FLATTEST, _DRAWS = 1e-12, 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +192,12 @@ class _Shrinkage:
         self.loss, self.moments, self.offsets = loss, moments, first
         self.first_curvature, k = 1.0, len(weights)
         if loss.has_odds:
-            self._constant = ConstantModel(loss, first)
-            curvature = float(np.trace(self._constant.curvature)) / k
-            self.first_curvature = max(curvature, _FLATTEST)
+            self._unit = math.sqrt(2.0) if loss.link == "logit" else 1.0
+            self._balance = Balance(softmax(basis(k + 1) @ first / self._unit), _DRAWS)
+            curvature = float(
+                np.trace(self._balance.curvature(np.zeros((k, k)), first / self._unit))
+            )
+            self.first_curvature = max(curvature / (k * self._unit**2), _FLATTEST)
             self.offsets, self._curvature = self._calibrated(offsets, weights)
         else:
             self._curvature = typical_curvature(loss, spread) * np.eye(k)
@@ -213,8 +217,10 @@ class _Shrinkage:
         self, offsets: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return offsets that leave the mean probabilities, and the curvature there."""
-        covariance = (weights * self.moments) @ weights.T
-        return self._constant.offsets(covariance, offsets)
+        values, vectors = np.linalg.eigh((weights * self.moments) @ weights.T)
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) / self._unit
+        base = self._balance.base(root, offsets / self._unit)
+        return self._unit * base, self._balance.curvature(root, base) / self._unit**2
 
     def _solved(self, curvature: np.ndarray, alpha: float) -> np.ndarray:
         """Solve ``C w h + alpha w = score`` direction by direction."""

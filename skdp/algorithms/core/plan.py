@@ -15,10 +15,9 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.intervals import MOMENTS_SHARE
-from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
-from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import AFTER_RELEASES
 from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_variances
 from skdp.algorithms.core.second_moments import RowMomentsPlan

@@ -17,9 +17,8 @@ from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size, shortening
 from skdp.algorithms.core.steps import Path
-from skdp.algorithms.core.weight_functions import margin_noise, of_rows
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
-from skdp.algorithms.weight_noise import WeightNoise
+from skdp.algorithms.weight_noise import MarginNoise, WeightNoise, spectral_norm
 from skdp.problems import Loss
 
 #: Least part of a constant that steps count as learnt.
@@ -267,4 +266,44 @@ def weight_noise(
         mix=mix @ axes,
         mixed=of_rows(rows, mixed),
         margins=margin_noise(functions, dense, plain, mix @ axes, mixed, shown, rows.unit),
+    )
+
+
+def of_rows(rows: CenteredRecords, functions: np.ndarray) -> np.ndarray:
+    """Turn functions of the features of A and of 1, shape (..., d + 1), into those of (x, 1)."""
+    out, d = functions.copy(), functions.shape[-1] - 1
+    out[..., :d] /= rows.unit
+    out[..., d] -= functions[..., :d] @ rows.shift
+    return out
+
+
+def margin_noise(
+    functions: np.ndarray,
+    variances: np.ndarray,
+    plain: np.ndarray,
+    mix: np.ndarray,
+    mixed: np.ndarray,
+    spectrum: Spectrum,
+    unit: float,
+) -> MarginNoise:
+    """Noise of the coefficients and of the margins of an average and of a rare unit row.
+
+    Parameters
+    ----------
+    functions, variances, plain, mix, mixed
+        As of :class:`WeightNoise`, but of the features of A and of 1.
+    spectrum : Spectrum
+    unit : float
+        Of the features of A.
+    """
+    d, shares = functions.shape[1] - 1, (mix**2).mean(axis=0)
+    rows = np.sqrt(shares @ variances)[:, None] * functions
+    rows = np.concatenate([rows, mixed.reshape(-1, d + 1) / math.sqrt(len(mix))])
+    isotropic = float(shares @ plain)
+    average = float((spectrum.turned(rows[:, :d]) ** 2 @ spectrum.moments).sum())
+    average += float((rows[:, d] ** 2).sum())
+    return MarginNoise(
+        coef=math.sqrt(float((rows[:, :d] ** 2).sum()) / d + isotropic) / unit,
+        average_row=math.sqrt(average + isotropic * float(spectrum.moments.sum())),
+        rare_row=math.sqrt(spectral_norm(rows[:, :d]) ** 2 + isotropic),
     )

@@ -19,8 +19,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.fit import CorePlan, plan_core, plan_core_of
-from skdp.algorithms.core.levels import Level
-from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
     SaddlePhase,

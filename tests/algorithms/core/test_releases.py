@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.algorithms.core.levels import Level
 from skdp.algorithms.core.means import MeansSum, plan_means
+from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.size import Derivatives, ShortenedSquares
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
