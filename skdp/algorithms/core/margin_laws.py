@@ -19,14 +19,15 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import erf, softmax
 
+from skdp.algorithms.statistics.margins import normal_law
+
 #: Value of the constant feature beside rows whose mean square is 1, and norm of an average row.
 CONSTANT = 0.2
 ROW = math.hypot(1.0, CONSTANT)
 #: Grid of fitted deviations, over true ones, but those of log odds that are smaller than this.
 _RATIOS, _SMALL = np.linspace(0.0, 3.0, 16), math.sqrt(2.0)
-#: Nodes of a normal law in one direction; draws in several, with their opposites: of tables, and
-#: of a base.
-_NODES, _FEW, _MANY = 61, 40, 150
+#: Draws of a normal law in several directions: of tables, and of a base.
+_FEW, DRAWS = 40, 150
 #: Most classes of a table, and for which the noise of each output is told apart.
 CLASSES = 12
 #: Logarithms of shares are rounded to multiples of it, for a cache of tables.
@@ -35,18 +36,6 @@ _ROUNDED = 0.25
 _CENTERED, _NEAR = 8, 1e-5
 #: The same for the base without clipping, and the largest margin of the mean record.
 _NEWTON, _EXACT, _FAR = 50, 1e-8, 50.0
-
-
-@lru_cache(maxsize=64)
-def normal_law(k: int, n_draws: int = _MANY) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes of a standard normal law in k directions, shape (m, k), and their weights."""
-    if k == 1:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        return nodes[:, None], weights / weights.sum()
-    n = max(n_draws, 3 * k)
-    draws = np.random.default_rng(0).standard_normal((n, k))  # public
-    draws = math.sqrt(n) * np.linalg.qr(draws)[0]
-    return np.concatenate([draws, -draws]), np.full(2 * n, 0.5 / n)
 
 
 @dataclass(frozen=True)
@@ -185,7 +174,7 @@ class Balance:
         Of a normal law in several directions.
     """
 
-    def __init__(self, shares: np.ndarray, n_draws: int = _MANY) -> None:
+    def __init__(self, shares: np.ndarray, n_draws: int = DRAWS) -> None:
         self.basis = basis(len(shares))
         self.start = self.basis.T @ np.log(np.maximum(shares, 1e-300))
         self._shares = shares

@@ -12,12 +12,13 @@ import numpy as np
 from scipy.special import softmax
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
-from skdp.algorithms.core.margin_laws import CLASSES, Balance, Law, normal_law
+from skdp.algorithms.core.margin_laws import CLASSES, DRAWS, Balance, Law
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size, shortening
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
+from skdp.algorithms.statistics.margins import normal_law
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise, spectral_norm
 from skdp.problems import Loss
 
@@ -112,7 +113,7 @@ def expected_bends(
     That is ``(z'Wz, Wz, tr W / k)``, weighted as in a round.
     """
     k = len(root)
-    nodes, weights = normal_law(k)
+    nodes, weights = normal_law(k, DRAWS)
     z = nodes @ root.T
     if balance is None:
         trace, wz = np.ones(len(z)), z

@@ -13,21 +13,23 @@ from skdp.problems.multiclass_losses import OneVsRestLoss
 
 #: Mean of the prior of the variance of targets, in units of the squared bound on them.
 PRIOR_VARIANCE = 0.15
-#: Nodes and weights of a normal law, and the number of draws of several margins, with their
-#: opposites.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_DRAWS = 500
+#: Nodes of a normal law in one direction.
+_NODES = 61
 
 
-@lru_cache
-def normal_law(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes of a normal law of k margins, shape (m, k), and their weights."""
+@lru_cache(maxsize=64)
+def normal_law(k: int, n_draws: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes of a standard normal law in k directions, shape (m, k), and their weights.
+
+    Several directions have draws, with their opposites.
+    """
     if k == 1:
-        return _NODES[:, None], _WEIGHTS
-    draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((_DRAWS, k)))  # public
-    nodes = math.sqrt(_DRAWS) * np.concatenate([draws, -draws])
-    return read_only_view(nodes), read_only_view(np.full(2 * _DRAWS, 0.5 / _DRAWS))
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        return read_only_view(nodes[:, None]), read_only_view(weights / weights.sum())
+    n = max(n_draws, 3 * k)
+    draws, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k)))  # public
+    nodes = math.sqrt(n) * np.concatenate([draws, -draws])
+    return read_only_view(nodes), read_only_view(np.full(2 * n, 0.5 / n))
 
 
 def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -> float:
