@@ -25,18 +25,6 @@ class Silent(PlainNoise):
         return np.zeros(size)
 
 
-class Scales(Silent):
-    """No normal noise; remembers the scales that it should have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[float] = []
-
-    def add_normal(self, value: Any, scale: float) -> np.ndarray:
-        self.seen.append(scale)
-        return super().add_normal(value, scale)
-
-
 def seeded(seed: int = 0) -> NoiseSource:
     """Return the noise of a seed."""
     return NoiseSource(np.random.default_rng(seed).bytes)
