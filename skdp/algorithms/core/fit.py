@@ -71,8 +71,8 @@ Told = tuple[np.ndarray, np.ndarray, float]
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows; least curvature of a direction over the average one.
 _LEAST_TRACE, _FLATTEST = 0.1, 1e-6
-#: Part of the margins of the steps so far that the constant of log odds follows.
-_FOLLOWED = 0.85
+#: Part of the margins of the steps so far that the constant of log odds follows, and how often.
+_FOLLOWED, _EVERY = 0.85, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,8 +312,10 @@ class CorePlan(PlannedCore):
         for step in run.counted(name)(steps.n_steps):
             at = weights
             if balance is not None:
-                root = _FOLLOWED * root_of(weights[:, :d], variances[step])
-                base, at = balance.base(root, base), weights.copy()
+                if step % _EVERY == 0:
+                    root = _FOLLOWED * root_of(weights[:, :d], variances[step])
+                    base = balance.base(root, base)
+                at = weights.copy()
                 at[:, d] += (base - found.start) / rows.constant
             own = self.scale(found.means) * at
             gradients = ClippedGradients(
