@@ -20,7 +20,6 @@ from skdp.algorithms.core.centered_rows import (
     centered,
 )
 from skdp.algorithms.core.intervals import MOMENTS_SHARE, Transcript
-from skdp.algorithms.core.margin_laws import basis
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
@@ -369,9 +368,8 @@ class CorePlan(PlannedCore):
         length = float(np.linalg.norm(weights))
         sums = self.sum_of_round(means)
         bend = np.eye(k)
-        if self.n_classes:
-            of_classes, p = basis(self.n_classes), means.shares
-            bend = of_classes.T @ (np.diag(p) - np.outer(p, p)) @ of_classes
+        if found.balance is not None:
+            bend = found.balance.curvature(np.zeros((k, k)), found.start)
             bend *= k / np.trace(bend)
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
