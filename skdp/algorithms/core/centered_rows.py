@@ -81,7 +81,7 @@ def squared_norms(block: Block) -> np.ndarray:
 
 
 class CenteringMap:
-    """Rows ``A = ((u - mean) / scale, 0.2)`` of bounded rows, u in units of their bound.
+    """Rows ``A = ((u - mean) / scale, constant)`` of bounded rows, u in units of their bound.
 
     The constant is missing without an intercept. Weights and sums are moved between A and the rows
     ``(x, 1)``.

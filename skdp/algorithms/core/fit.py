@@ -295,7 +295,7 @@ class CorePlan(PlannedCore):
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         if not isinstance(steps, Steps):
             return solved(self, rows, found, run, start, factors, offsets)
-        clip, scale = self.clip(found), self.unit / self.spread(found.means)
+        clip, per_record = self.clip(found), self.unit / self.spread(found.means)
         balance = found.balance if rows.has_intercept and offsets is None else None
         offsets = rows.centering.offsets if offsets is None else offsets
         size = clip * (rows.amplification + bool(self.attack))
@@ -306,7 +306,8 @@ class CorePlan(PlannedCore):
         if start is not None:
             weights = start
         if factors is not None:
-            scale, factors = scale * float(factors.max()), factors / factors.max()
+            per_record, factors = per_record * float(factors.max()), factors / factors.max()
+        per_record /= found.means.n_records
         run.noise.reserve(steps.n_steps * total.size)
         for step in run.counted(name)(steps.n_steps):
             at = weights
@@ -338,10 +339,9 @@ class CorePlan(PlannedCore):
             multiplier = 1.0 / (self.mu_steps * math.sqrt(steps.parts[step]))
             mechanism = GaussianMechanism(sums.bound(moved), multiplier)
             noisy = mechanism.release(exact.ravel(), run.noise)
-            gradient = np.nan_to_num(noisy).reshape(shape) * (scale / found.means.n_records)
+            gradient = np.nan_to_num(noisy).reshape(shape) * per_record
             if kept is not None and (d <= WIDEST or self.has_intervals):
-                deviation = mechanism.noise_scale * scale / found.means.n_records
-                kept.append((at, gradient, deviation))
+                kept.append((at, gradient, mechanism.noise_scale * per_record))
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
             length = float(np.linalg.norm(weights))
