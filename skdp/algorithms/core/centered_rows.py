@@ -23,7 +23,7 @@ from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.rounding import EPS, MOST_ROWS, tree_sum, two_norms, two_sums
 
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
-_LONGER = 4
+LONGER = 4
 #: For statistics with a false attribute `needs_norms`.
 _NO_NORMS = np.empty(0)
 
@@ -69,7 +69,7 @@ class Centering:
 def sum_rounding(design: Design, bound: float) -> float:
     """Bound the rounding of two sums over records of vectors of a bounded norm."""
     n = design.n_records * design.size_ratio
-    return float(two_sums(design.n_terms, _LONGER * MOST_ROWS) * n * bound)
+    return float(two_sums(design.n_terms, LONGER * MOST_ROWS) * n * bound)
 
 
 def squared_norms(block: Block) -> np.ndarray:
@@ -192,7 +192,7 @@ class CenteredRows(CenteredRecords):
 
     def _slices(self, n: int) -> list[slice]:
         """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
-        size = _LONGER * self.records.block_size
+        size = LONGER * self.records.block_size
         if self._threads is not None and n > self.records.block_size:
             size = -(-n // (4 * -(-n // size)))
         return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]

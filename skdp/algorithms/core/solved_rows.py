@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.core.centered_rows import (
+    LONGER,
     CenteredRecords,
     CenteredRows,
     Centering,
@@ -30,8 +31,6 @@ from skdp.problems.slope_clipped import ClippedLoss, clipped
 
 #: Least norm that slopes are clipped for, where rows have no constant.
 _LEAST_NORM = 1e-3
-#: Blocks of records in one part.
-_LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class SolvedRecords(Records):
         rows = CenteredRows(records, centering, has_threads=False)
         self.__dict__.update(rows.records.__dict__)
         self.map = CenteringMap(records.data_norm, rows.has_intercept, centering)
-        self.block_size = min(_LONGER * records.block_size, MOST_ROWS)
+        self.block_size = min(LONGER * records.block_size, MOST_ROWS)
         columns = np.empty((self.n_records, 2), order="F")
         columns[:, 0] = self.targets
         columns[:, 1] = clip / np.maximum(np.concatenate(rows.norms), least_norm(self.map))
