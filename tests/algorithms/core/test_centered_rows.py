@@ -111,7 +111,7 @@ def test_parts_are_as_long_as_the_bound_on_rounding_says(dtype):
     records = Records(np.ones((5000, 3), dtype=dtype), 2.0, 1.0, targets=np.arange(5000.0))
     records.block_size = 64
     rows = CenteredRows(records, Centering.unknown(3, 1))
-    longest = module._LONGER * records.block_size
+    longest = module.LONGER * records.block_size
     sizes = [len(block.targets) for block in blocks_of(rows)]
     assert len(sizes) > 1 and max(sizes) == longest
     assert sizes == [len(norms) for norms in rows.norms]
