@@ -20,6 +20,7 @@ from skdp.algorithms.core.centered_rows import (
     centered,
 )
 from skdp.algorithms.core.intervals import MOMENTS_SHARE, Transcript
+from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
@@ -70,8 +71,9 @@ Told = tuple[np.ndarray, np.ndarray, float]
 _MEANS_NOISE, _MEANS_SHARES = 0.05, (0.02, 0.12)
 #: Least mean square of centered rows; least curvature of a direction over the average one.
 _LEAST_TRACE, _FLATTEST = 0.1, 1e-6
-#: Part of the margins of the steps so far that the constant of log odds follows, and how often.
-_FOLLOWED, _EVERY = 0.85, 4
+#: Power of the part of a constant that steps reach, which the constant of log odds need not follow;
+#: at which steps it is found again.
+_FOLLOWED, _EVERY = 4.0, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,12 +299,15 @@ class CorePlan(PlannedCore):
             return solved(self, rows, found, run, start, factors, offsets)
         clip, per_record = self.clip(found), self.unit / self.spread(found.means)
         balance = found.balance if rows.has_intercept and offsets is None else None
+        if loss.n_outputs >= CLASSES:  # it would take longer than the steps
+            balance = None
         offsets = rows.centering.offsets if offsets is None else offsets
         size = clip * (rows.amplification + bool(self.attack))
         sums = replace(self.sum_of_steps(found), size=size)
         shape = (loss.n_outputs, self.objective.design.width)
         weights, change, total = (np.zeros(shape) for _ in range(3))
-        base, variances = found.start, steps.variances_before()
+        base, reached = found.start, steps.reached(steps.constant**2 * steps.bend)
+        followed = 1.0 - min(reached, 1.0) ** _FOLLOWED
         if start is not None:
             weights = start
         if factors is not None:
@@ -313,8 +318,7 @@ class CorePlan(PlannedCore):
             at = weights
             if balance is not None:
                 if step % _EVERY == 0:
-                    root = _FOLLOWED * root_of(weights[:, :d], variances[step])
-                    base = balance.base(root, base)
+                    base = balance.base(followed * root_of(weights[:, :d]), base)
                 at = weights.copy()
                 at[:, d] += (base - found.start) / rows.constant
             own = self.scale(found.means) * at

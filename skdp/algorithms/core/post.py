@@ -128,13 +128,10 @@ def expected_bends(
     return np.asarray(weights @ (vectors * np.minimum(1.0, top / np.maximum(lengths, 1e-300))))
 
 
-def root_of(weights: np.ndarray, noise: float = 0.0) -> np.ndarray:
-    """Return the root of the covariance of margins on rows of equal variances, shape (k, k).
-
-    It is less a variance of noise in each weight.
-    """
+def root_of(weights: np.ndarray) -> np.ndarray:
+    """Return the root of the covariance of margins on rows of equal variances, shape (k, k)."""
     values, vectors = np.linalg.eigh(weights @ weights.T / weights.shape[1])
-    return np.asarray((vectors * np.sqrt(np.maximum(values - noise, 0.0))) @ vectors.T)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def step_curvatures(

@@ -149,16 +149,6 @@ class Steps(Path):
             weight = weight + change
         return out / self.n_steps
 
-    def variances_before(self) -> list[float]:
-        """Return the variance of the noise of an average weight before each step."""
-        bend, covariance, out = self.average_curvature, np.zeros((2, 2)), []
-        turn = np.array([[1.0, self.momentum], [0.0, self.momentum]])
-        turn[:, 0] -= self.size * bend
-        for part in self.parts:
-            out.append(float(covariance[0, 0]))
-            covariance = turn @ covariance @ turn.T + (self.size * self.unit) ** 2 / part
-        return out
-
     def reached(self, curvature: float) -> float:
         return curvature * float(self.responses(np.array([curvature])).sum())
 

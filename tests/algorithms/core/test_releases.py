@@ -8,7 +8,7 @@ import pytest
 
 from skdp.algorithms.core.means import MeansSum, plan_means
 from skdp.algorithms.core.noisy_sums import Level
-from skdp.algorithms.core.size import Derivatives, ShortenedSquares
+from skdp.algorithms.core.size import Derivatives, ShortenedSquares, shortening
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
@@ -85,6 +85,12 @@ def test_vectors_of_rounds_are_shortened(name):
     records = Records(rng.standard_normal((50, 2)), 100.0, 1.0, targets=y)
     lengths = [np.linalg.norm(statistic(records.block(slice(i, i + 1)), None)) for i in range(50)]
     assert 0.7 - 1e-12 < max(lengths) <= 0.7 + 1e-12
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_far_margins_count_less_by_their_root_mean_square(k):
+    z = np.array([[0.5], [2.0], [4.0]]) * np.ones(k)
+    assert shortening(z)[:, 0] == pytest.approx([1.0, 1.0, 2.0])
 
 
 @pytest.mark.parametrize("k", [1, 3])

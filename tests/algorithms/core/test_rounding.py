@@ -88,6 +88,26 @@ def test_steps_pay_for_margins_and_norms_of_records_that_are_elsewhere(loss, rad
     assert reached == pytest.approx(longest * weights + np.linalg.norm(offsets), rel=1e-9)
 
 
+@pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
+def test_steps_pay_for_and_keep_the_points_at_which_the_constant_follows(loss, monkeypatch):
+    plan, rows, found = prepared(loss)
+    found = replace(found, steps=replace(found.steps, n_steps=6, size=0.2))
+    sizes, seen, kept = [], [], []
+    gradients = fit.ClippedGradients
+    monkeypatch.setattr(fit, "two_margins", lambda d, size: sizes.append(size) or 0.0)
+    monkeypatch.setattr(
+        fit, "ClippedGradients", lambda **given: seen.append(given["weights"]) or gradients(**given)
+    )
+    start, scale = np.full((loss.n_outputs, 4), 5.0), plan.scale(found.means)
+    plan.stepped(rows, found, Run(noise=seeded()), start=start, kept=kept)
+    assert np.abs(kept[0][0] - start)[:, 3].max() > 0.1
+    for size, weights, (at, *_) in zip(sizes, seen, kept, strict=True):
+        np.testing.assert_allclose(rows.weights(scale * at), weights, rtol=1e-12)
+        offset = np.linalg.norm(rows.centering.offsets)
+        reached = rows.norm_bound * np.linalg.norm(scale * at) + offset
+        assert size == pytest.approx(reached, rel=1e-12)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_rounds_pay_for_margins_of_records_that_are_elsewhere(loss, monkeypatch):
     plan, rows, found = prepared(loss)
