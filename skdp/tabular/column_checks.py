@@ -249,7 +249,7 @@ def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
         yield from _of_levels(declared, present, len(values))
     elif not isinstance(declared, Text):
         yield from _of_unread(declared, present, len(values))
-        if isinstance(declared, Number):
+        if isinstance(declared, Number) and not declared.is_open:
             yield from _of_number(declared, numbers_of(present))
         elif isinstance(declared, Date):
             read = declared.read(present[declared.is_read(present)], "")

@@ -136,8 +136,10 @@ class Number(Declaration):
 
     Parameters
     ----------
-    low, high : float
+    low, high : float or None, default=None
         Public range in the column's own units, with low < high. What is possible, not what occurs.
+        Neither: a :class:`DPTabularClassifier` or :class:`DPTabularRegressor` spends a part of its
+        budget on limits. Other models need declared ones.
     log : bool or float, default=False
         For ranges over powers of ten: True replaces x by asinh(x), and a number s > 0 by
         asinh(x / s), which is linear below s and logarithmic above, also for negative numbers.
@@ -151,8 +153,8 @@ class Number(Declaration):
     Number(18, 90, missing=True)
     """
 
-    low: Any
-    high: Any
+    low: Any = None
+    high: Any = None
     log: bool | float = field(default=False, kw_only=True)
     missing: bool = field(default=False, kw_only=True)
 
@@ -160,7 +162,7 @@ class Number(Declaration):
         self._set_options("missing")
         if not isinstance(self.log, (bool, np.bool_)):
             check_real("log", self.log, 1e-100, 1e100)
-        if self.low is ... or self.high is ...:
+        if self.low is ... or self.high is ... or (self.is_open and not self.log):
             return
         is_pair = all(_is_real(end) for end in (self.low, self.high))
         if not (is_pair and -math.inf < self.low < self.high < math.inf and self._ends[1] > 0):
@@ -169,7 +171,13 @@ class Number(Declaration):
             )
 
     def __repr__(self) -> str:
-        return _show(self, self.low, self.high, log=self.log, missing=self.missing)
+        limits = () if self.is_open else (self.low, self.high)
+        return _show(self, *limits, log=self.log, missing=self.missing)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether limits are still to be found, by a release."""
+        return self.low is None and self.high is None
 
     @property
     def _ends(self) -> tuple[np.ndarray, float]:

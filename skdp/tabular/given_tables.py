@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from skdp.data.collections import chunk_sizes, first_rows
 from skdp.data.sources import RecordSource
 from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.tabular.frames import Table
-from skdp.tabular.matching import matched
+from skdp.tabular.matching import matched, parts_of
 from skdp.tabular.rank_maps import N_BINS, bins_of
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
@@ -34,7 +34,6 @@ class TableInMemory:
     user_ids: Any
     sample_weight: Any
     persons: np.ndarray | None
-    _bins: Any = None
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, user_ids: Any, sample_weight: Any) -> TableInMemory:
@@ -62,6 +61,10 @@ class TableInMemory:
     def is_of_persons(self) -> bool:
         return self.persons is not None
 
+    def fitted(self, encoder: TableEncoder) -> None:
+        """Fit an encoder."""
+        encoder._fit_table(self.first)
+
     def encoded(self, encoder: TableEncoder) -> Any:
         """Fit an encoder and return the features of the rows."""
         return encoder._fit_transform_table(self.first)
@@ -69,19 +72,15 @@ class TableInMemory:
     def blank(self, encoder: TableEncoder) -> Any:
         """Read all values, for errors, and return rows of as many features without any."""
         encoder._fit_table(self.first)
-        numbers = encoder.row_features.numbers
-        self._bins = np.empty((self.first.n_rows, len(numbers)), dtype=np.int8)
-        for rows, values in encoder._read(self.first, in_fit=True):
-            _write_bins(self._bins[rows], values, numbers)
+        for _ in encoder._read(self.first, in_fit=True):
+            pass
         return sp.csr_matrix((self.first.n_rows, encoder.row_features.n_features))
 
-    def bins(
-        self, encoder: TableEncoder, labels: LabelCodes | None
-    ) -> AbstractContextManager[Columns]:
-        """Open the bins of the numbers that were read, and the labels."""
-        found = self._bins
+    def bins(self, bins: Bins, labels: LabelCodes | None) -> AbstractContextManager[Columns]:
+        """Open the bins of numbers, and the labels."""
+        found = bins.of(self.first)
         if labels is not None:
-            codes = np.minimum(labels(np.asarray(self.y)), N_BINS).astype(np.int8)
+            codes = np.minimum(labels(np.asarray(self.y)), N_BINS).astype(np.int16)
             found = np.column_stack([found, codes])
         return nullcontext((found, self.persons))
 
@@ -113,7 +112,7 @@ class TableInChunks:
         first = next((k for k, size in enumerate(self.sizes) if size), 0)
         return self.source.read(first).user_ids is not None
 
-    def _fitted(self, encoder: TableEncoder) -> None:
+    def fitted(self, encoder: TableEncoder) -> None:
         least = int(not self.model._may_be_empty)
         with staged(encoder) as fitted:
             rows = first_rows(self.source, not least)
@@ -125,22 +124,22 @@ class TableInChunks:
         return rows
 
     def encoded(self, encoder: TableEncoder) -> RecordSource:
-        self._fitted(encoder)
+        self.fitted(encoder)
         return self._mapped(encoder)
 
     def blank(self, encoder: TableEncoder) -> RecordSource:
-        self._fitted(encoder)
+        self.fitted(encoder)
         return self._mapped(_Blank(encoder))
 
     @contextmanager
-    def bins(self, encoder: TableEncoder, labels: LabelCodes | None) -> Iterator[Columns]:
-        rows, name = self._mapped(_Bins(encoder)), type(self.model).__name__
+    def bins(self, bins: Bins, labels: LabelCodes | None) -> Iterator[Columns]:
+        rows, name = self._mapped(bins), type(self.model).__name__
         options = {
             "units": ("user_ids", "sample_weight"),
             "may_be_empty": self.model._may_be_empty,
             "last": None if labels is None else _LabelPlaces(labels),
         }
-        with unit_columns(_Columns(), rows, None, name, **options) as (columns, _):
+        with unit_columns(_Columns(bins.n_bins), rows, None, name, **options) as (columns, _):
             yield columns
 
     def arguments(self, rows: Any) -> tuple[Any, ...]:
@@ -150,7 +149,8 @@ class TableInChunks:
 class _Columns(BaseEstimator):
     """Ranges of bins."""
 
-    ranges = (0.0, float(N_BINS))
+    def __init__(self, n_bins: int) -> None:
+        self.ranges = (0.0, float(n_bins))
 
 
 @dataclass(frozen=True)
@@ -177,19 +177,28 @@ class _Blank(_Reader):
         return np.zeros((table.n_rows, self.encoder.row_features.n_features), np.float32)
 
 
-class _Bins(_Reader):
-    """Return the bins of the numbers of a chunk."""
+@dataclass(frozen=True)
+class Bins(_Reader):
+    """The bins of numbers of a table, of some columns."""
+
+    columns: Container[Any]
+    n_bins: int = N_BINS
 
     def get_feature_names_out(self) -> list[int]:
-        return self.encoder.row_features.numbers
+        given = self.encoder.schema_.items()
+        parts = parts_of({name: each for name, each in given if name in self.columns})
+        return [k for k, part in enumerate(parts) if part.kind == "number"]
+
+    def of(self, table: Table) -> np.ndarray:
+        numbers = self.get_feature_names_out()
+        found = np.empty((table.n_rows, len(numbers)), dtype=np.int16)
+        for rows, values in self.encoder._read(table, only=self.columns):
+            for j, k in enumerate(numbers):
+                found[rows, j] = bins_of(values[k], self.n_bins)
+        return found
 
     def transform(self, X: Any) -> np.ndarray:
-        table = table_of(self.encoder, X, reset=False)
-        numbers = self.encoder.row_features.numbers
-        found = np.empty((table.n_rows, len(numbers)), dtype=np.float32)
-        for rows, values in self.encoder._read(table):
-            _write_bins(found[rows], values, numbers)
-        return found
+        return self.of(table_of(self.encoder, X, reset=False)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -201,8 +210,3 @@ class _LabelPlaces:
     def __call__(self, y: Any) -> np.ndarray:
         codes = np.minimum(self.labels(y), N_BINS)
         return np.asarray(2.0 * codes / N_BINS - 1.0)
-
-
-def _write_bins(out: np.ndarray, values: Sequence[Any], numbers: Sequence[int]) -> None:
-    for j, k in enumerate(numbers):
-        out[:, j] = bins_of(values[k])

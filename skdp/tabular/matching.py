@@ -114,6 +114,12 @@ def parts_of(given: Mapping[Any, Declaration]) -> list[Part]:
     return [part for name, each in given.items() for part in each.expand(str(name))]
 
 
+def without_limits(given: Mapping[Any, Declaration]) -> dict[Any, Number]:
+    """Return the numbers whose limits are still to be found."""
+    pairs = given.items()
+    return {name: each for name, each in pairs if isinstance(each, Number) and each.is_open}
+
+
 def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:
     """Return the positions of the parts that are multiplied.
 

@@ -1,22 +1,25 @@
-"""Maps of numbers by released histograms: a range that is too wide costs little.
+"""Maps of numbers by released histograms: a range that is too wide, or unknown, costs little.
 
 A histogram of the places of a number in its range tells where the records are. Where that is
 visible above the noise the number is replaced by a mixture of its rank and of its place in the
 range; else it stays as it is. The map is a function of one record, given what was
-released (docs/theory/tabular.md, Theorem 4).
+released (docs/theory/tabular.md, Theorem 4). Numbers without limits get them from histograms of
+their own before.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.privacy.events import Neighbouring
-from skdp.tabular.columns import Part
+from skdp.privacy.gaussian_dp import gaussian_budget
+from skdp.tabular.columns import Number, Part
 
 #: Bins of a declared range; one more counts missing values.
 N_BINS = 64
@@ -27,6 +30,11 @@ GATE, AIMED, LEAST, MOST = 16.0, 50.0, 0.02, 0.1
 VISIBLE, RANK = 3.0, 0.7
 #: A column is constant if all but one of its bins hold at most this part of the records.
 CONSTANT = 0.02
+#: Where numbers without limits are looked for, at the share `MOST`, if there are `LIMIT_GATE`
+#: records for each deviation. Nodes are occupied by `OCCUPIED` of these, of which noise makes one
+#: in the 511 nodes of a column once in 600 times.
+SCALE = Number(-1e12, 1e12, log=1e-4)
+LIMIT_BINS, LIMIT_GATE, OCCUPIED = 256, 60.0, 4.5
 
 
 def planned_histograms(
@@ -60,16 +68,68 @@ def planned_histograms(
     )
 
 
+def planned_limits(
+    n_records: int, names: Sequence[Any], mu: float, delta: float, neighbouring: Neighbouring
+) -> HistogramsPlan:
+    """Plan the release that finds limits, by public numbers.
+
+    Raises
+    ------
+    ValueError
+        If it would tell too little.
+    """
+    least = LIMIT_GATE * math.sqrt(neighbouring.n_changes * len(names) / MOST)
+    if n_records * mu < least:
+        epsilon = gaussian_budget(least / n_records, delta).epsilon
+        raise ValueError(
+            f"The budget is too small to find limits of {', '.join(map(repr, names))}: declare "
+            f"Number(low, high), or use epsilon >= {math.ceil(100.0 * epsilon) / 100.0:g} or "
+            f"n >= {math.ceil(least / mu)}."
+        )
+    return HistogramsPlan(
+        n_records=n_records,
+        scales=(1.0,) * len(names),
+        n_bins=LIMIT_BINS + 1,
+        mu=mu * math.sqrt(MOST),
+        neighbouring=neighbouring,
+        of="columns without limits",
+    )
+
+
+def found_limits(counts: np.ndarray, deviation: float, searched: Number) -> Number:
+    """Return a number with the limits that released counts in bins of a wider range show.
+
+    It has the logarithm of that range if the counts are more even by it: if even records would be
+    more likely. The range stays where no bin is visibly occupied.
+    """
+    n, occupied = LIMIT_BINS, np.zeros(LIMIT_BINS, dtype=bool)
+    for size in 2 ** np.arange(n.bit_length()):  # nodes of a dyadic tree, none of them in another
+        sums = counts[:n].reshape(-1, size).sum(axis=1)
+        is_new = ~occupied.reshape(-1, size).any(axis=1)
+        is_new &= sums > OCCUPIED * deviation * math.sqrt(size)
+        occupied |= np.repeat(is_new, size)
+    places = np.flatnonzero(occupied) if occupied.any() else np.array([0, n - 1])
+    first, last = max(int(places[0]) - 1, 0), min(int(places[-1]) + 2, n)
+    edges = searched.value(np.arange(first, last + 1) * (2.0 / n) - 1.0)
+    found = [
+        replace(searched, low=float(edges[0]), high=float(edges[-1]), log=log)
+        for log in (False, searched.log)
+    ]
+    widths = (np.maximum(np.diff(each.position(edges)), 1e-18) for each in found)
+    plain, log = (counts[first:last] @ np.log(each) for each in widths)
+    return found[int(log > plain)]
+
+
 def rarer_class(counts: np.ndarray, n_classes: int) -> float:
     """Return the released number of records of the rarer class, or of all but the largest."""
     counts = np.maximum(counts[:n_classes], 0.0)
     return max(float(counts.min() if n_classes == 2 else counts.sum() - counts.max()), 1.0)
 
 
-def bins_of(positions: np.ndarray) -> np.ndarray:
+def bins_of(positions: np.ndarray, n: int = N_BINS) -> np.ndarray:
     """Return the bin of each position in [-1, 1]; missing ones have a bin of their own."""
-    places = np.minimum(np.floor((positions + 1.0) * (0.5 * N_BINS)), N_BINS - 1)
-    return np.where(np.isnan(places), N_BINS, places).astype(np.int8)
+    places = np.minimum(np.floor((positions + 1.0) * (0.5 * n)), n - 1)
+    return np.where(np.isnan(places), n, places).astype(np.int16)
 
 
 @dataclass(frozen=True, eq=False)

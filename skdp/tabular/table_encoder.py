@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -24,6 +24,7 @@ from skdp.tabular.matching import (
     matched,
     paired_parts,
     parts_of,
+    without_limits,
 )
 from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.row_features import RowFeatures
@@ -177,6 +178,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"dtype == {shown(self.dtype)}, must be float64 or float32.")
         found = matched(self.columns, table, self.columns_left)
         self.schema_ = {column.name: column.declaration for column in found}
+        for name in without_limits(self.schema_):
+            raise ValueError(
+                f"Column {name!r} was declared Number() without limits, which models of tables "
+                "alone find: declare Number(low, high)."
+            )
         paired_parts(self.pairs, self.schema_)
         if self.maps is not None:
             kinds = dict(enumerate(part.kind for part in parts_of(self.schema_)))
@@ -229,8 +235,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 features.dense(values, out)
                 yield out
 
-    def _read(self, table: Table, *, in_fit: bool = False) -> Iterator[tuple[slice, list[Any]]]:
-        """Read some rows after the other: for each part of the columns one array.
+    def _read(
+        self, table: Table, *, in_fit: bool = False, only: Container[Any] | None = None
+    ) -> Iterator[tuple[slice, list[Any]]]:
+        """Read some rows after the other: for each part of the columns, or of some, one array.
 
         In a fit a column of which no value is one of the declared categories is refused.
 
@@ -239,7 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For values that declarations do not allow, with the names of all such columns.
         """
-        columns = self._columns(table)
+        columns = [each for each in self._columns(table) if only is None or each.name in only]
         for start in range(0, max(table.n_rows, 1), _SLAB):
             rows = slice(start, min(start + _SLAB, table.n_rows))
             values: list[Any] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, get_args
@@ -21,20 +21,20 @@ from skdp._sources import LabelCodes
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
 from skdp.algorithms.core.noisy_sums import Level
-from skdp.algorithms.plan import Plan
+from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.data.collections import as_source, over_chunks
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods.choice import Choice
 from skdp.privacy.budget_accountant import spend
 from skdp.privacy.charges import Prepaid, Rehearsed
-from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
+from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.gaussian_dp import gaussian_budget
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
 from skdp.tabular.columns import Declaration
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
-from skdp.tabular.given_tables import TableInChunks, TableInMemory
+from skdp.tabular.given_tables import Bins, TableInChunks, TableInMemory
 from skdp.tabular.matching import (
     as_declaration,
     categories_of_frame,
@@ -43,8 +43,16 @@ from skdp.tabular.matching import (
     matched,
     paired_parts,
     parts_of,
+    without_limits,
 )
-from skdp.tabular.rank_maps import ColumnMaps, planned_histograms, rarer_class
+from skdp.tabular.rank_maps import (
+    SCALE,
+    ColumnMaps,
+    found_limits,
+    planned_histograms,
+    planned_limits,
+    rarer_class,
+)
 from skdp.tabular.row_features import MOST_DIRECTIONS, RowFeatures, capped_plan
 from skdp.tabular.table_encoder import TableEncoder, table_of
 
@@ -64,10 +72,10 @@ def _paid_for(mu: float, relation: Neighbouring, is_rehearsal: bool = False) -> 
 class MappedPlan:
     """The plan of a linear model after histograms of the columns."""
 
-    def __init__(self, histograms: HistogramsPlan, plan: Plan) -> None:
+    def __init__(self, histograms: Sequence[HistogramsPlan], plan: Plan) -> None:
         self._plan = plan
-        self.releases = (*histograms.releases, *plan.releases)
-        self.event = ComposedEvent((histograms.event, plan.event))
+        self.releases = tuple(release for each in (*histograms, plan) for release in each.releases)
+        self.event = ComposedEvent([each.event for each in (*histograms, plan)])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # of a copy that is not made yet
@@ -159,7 +167,7 @@ class TabularModel(PrivateEstimator):
     def _stages(
         self, linear: PrivateModel, table: TableInMemory | TableInChunks
     ) -> Iterator[tuple[PrivateModel, Any, AbstractContextManager[None]]]:
-        """Plan the features, release what their maps need, and yield models that are to be fitted.
+        """Release limits and maps of numbers, plan features, yield models that are to be fitted.
 
         Before histograms are paid for comes a copy that stops where it would pay: its checks and
         its warnings are those of the fit.
@@ -167,39 +175,69 @@ class TabularModel(PrivateEstimator):
         found = matched(self.columns, table.first, self.columns_left)
         self._own_types = tuple(categories_of_frame(self.columns, found, table.first))
         schema = {column.name: column.declaration for column in found}
-        plan = self._planned_histograms(schema, table.n_units, table.is_of_persons)
-        self._set_encoder(schema, table.n_units)
-        self._histograms = () if plan is None else plan.releases
+        limits, maps = self._planned_histograms(schema, table.n_units, table.is_of_persons)
+        plans = [plan for plan in (limits, maps) if plan is not None]
+        searched = without_limits(schema)
+        searched = {name: replace(SCALE, missing=each.missing) for name, each in searched.items()}
+        schema |= searched
+        self._set_encoder(schema, table.n_units, bool(searched))
+        self._histograms = tuple(release for plan in plans for release in plan.releases)
         self.column_maps_, self.columns_dropped_ = {}, ()
-        if plan is None:
+        if not plans:
             yield linear, table.arguments(table.encoded(self.encoder_)), nullcontext()
             return
-        run, mu, relation = self._run(), self._leave(linear, plan), plan.neighbouring
+        run, mu, relation = self._run(), self._leave(linear, plans), plans[0].neighbouring
         if self.random_state is not None:  # noise of its own
             linear.random_state = int.from_bytes(run.rng.bytes(32), "little")
         rehearsed = copy.copy(linear)
         blank = table.arguments(table.blank(self.encoder_))
         yield rehearsed, blank, _paid_for(mu, relation, is_rehearsal=True)
-        parts = parts_of(schema)
-        numbers = [k for k, part in enumerate(parts) if part.kind == "number"]
-        labels = LabelCodes(rehearsed.classes_) if len(plan.scales) > len(numbers) else None
-        with table.bins(self.encoder_, labels) as columns:
-            event = ComposedEvent((plan.event, GaussianEvent(1.0 / mu, relation)))
-            name = type(self).__name__  # not `_spend`: the rehearsal has warned
-            spend(event, self.accountant, label=name, carried=self._sent_from)
-            counts = plan.run(columns, run).point.reshape(-1, plan.n_bins)
-        maps = ColumnMaps.of(counts, plan, numbers)
-        if self.features != "auto":
-            maps = replace(maps, constant=frozenset())
-        self.column_maps_ = {parts[k].name: each for k, each in maps.values.items()}
-        self.columns_dropped_ = tuple(parts[k].name for k in sorted(maps.constant))
-        rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
-        self._set_encoder(schema, table.n_units, maps, rarer)
+        events = [*(plan.event for plan in plans), GaussianEvent(1.0 / mu, relation)]
+        if limits is not None:
+            counts = self._counts(table, limits, run, searched, None, events)
+            deviation = float(limits.deviations[0])
+            for name, found_ in zip(searched, counts, strict=True):
+                schema[name] = found_limits(found_, deviation, searched[name])
+            self._set_encoder(schema, table.n_units, True)
+            table.fitted(self.encoder_)
+        released, rarer = None, None
+        if maps is not None:
+            numbers = self.encoder_.row_features.numbers
+            labels = LabelCodes(rehearsed.classes_) if len(maps.scales) > len(numbers) else None
+            counts = self._counts(table, maps, run, schema, labels, events)
+            released = ColumnMaps.of(counts, maps, numbers)
+            names = [part.name for part in parts_of(schema)]
+            # one bin may hold all of a number whose limits were found
+            kept = {k for k in numbers if names[k] in map(str, searched)}
+            kept = kept if self.features == "auto" else {*numbers}
+            released = replace(released, constant=released.constant - kept)
+            self.column_maps_ = {names[k]: each for k, each in released.values.items()}
+            self.columns_dropped_ = tuple(names[k] for k in sorted(released.constant))
+            rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
+        self._set_encoder(schema, table.n_units, bool(searched), released, rarer)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
-    def _leave(self, linear: PrivateModel, plan: HistogramsPlan) -> float:
+    def _counts(
+        self,
+        table: TableInMemory | TableInChunks,
+        plan: HistogramsPlan,
+        run: Run,
+        columns: Container[Any],
+        labels: LabelCodes | None,
+        events: list[PrivacyEvent],
+    ) -> np.ndarray:
+        """Release counts of some columns; all events are paid for before the first of them."""
+        with table.bins(Bins(self.encoder_, columns, plan.n_bins - 1), labels) as bins:
+            if events:
+                event, name = ComposedEvent(events), type(self).__name__
+                # not `_spend`: the rehearsal has warned
+                spend(event, self.accountant, label=name, carried=self._sent_from)
+                events.clear()
+            return plan.run(bins, run).point.reshape(-1, plan.n_bins)
+
+    def _leave(self, linear: PrivateModel, plans: Sequence[HistogramsPlan]) -> float:
         """Set the budget of the linear model to what histograms leave; return its mu."""
-        mu = math.sqrt(self._level.mu**2 - plan.mu**2)
+        mu = math.sqrt(self._level.mu**2 - math.fsum(plan.mu**2 for plan in plans))
         budget = gaussian_budget(mu, self.delta)
         linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
         return mu
@@ -210,22 +248,32 @@ class TabularModel(PrivateEstimator):
 
     def _planned_histograms(
         self, schema: dict[Any, Declaration], n_units: int, is_of_persons: bool
-    ) -> HistogramsPlan | None:
-        """Plan what is released for maps of numbers."""
+    ) -> tuple[HistogramsPlan | None, HistogramsPlan | None]:
+        """Plan what is released for limits and for maps of numbers."""
+        searched = [*without_limits(schema)]
         if self.maps is None or self.delta == 0:
-            return None
+            if searched:
+                raise ValueError(
+                    f"Column {searched[0]!r} was declared Number() without limits, which are found "
+                    'with maps="auto" and delta > 0 alone: declare Number(low, high).'
+                )
+            return None, None
         relation = Neighbouring(self.neighbouring)
+        relation = relation.of_persons if is_of_persons else relation
         n, parts = self._nominal(n_units), parts_of(schema)
         pairs = paired_parts(self.pairs, schema)
         features = RowFeatures(parts, self._planned_features(schema, n_units), pairs)
-        return planned_histograms(
+        mu = self._level.mu
+        limits = planned_limits(n, searched, mu, self.delta, relation) if searched else None
+        maps = planned_histograms(
             n,
             len(features.numbers),
-            self._level.mu,
-            relation.of_persons if is_of_persons else relation,
+            mu,
+            relation,
             # where a class of a twentieth of the records could be too rare for the features
             is_classifier(self) and features.directions > MOST_DIRECTIONS * n / 20,
         )
+        return limits, maps
 
     def _nominal(self, n_units: int) -> int:
         """The public number of records or persons."""
@@ -235,13 +283,18 @@ class TabularModel(PrivateEstimator):
         self,
         schema: dict[Any, Declaration],
         n_units: int,
+        is_changed: bool,
         maps: ColumnMaps | None = None,
         rarer: float | None = None,
     ) -> None:
-        """Set the plan of the features and the encoder, which is still to be fitted."""
+        """Set the plan of the features and the encoder, which is still to be fitted.
+
+        Its declarations are those of the model unless limits were found.
+        """
+        columns = schema if is_by_name(self.columns) else [*schema.values()]
         self.feature_plan_ = self._planned_features(schema, n_units, maps, rarer)
         self.encoder_ = TableEncoder(
-            self.columns,
+            columns if is_changed else self.columns,
             features=self.feature_plan_,
             pairs=self.pairs,
             columns_left=self.columns_left,
@@ -318,12 +371,13 @@ class TabularModel(PrivateEstimator):
             )
         plan = self._planned_features(given, n_users or n_samples)
         features = RowFeatures(parts_of(given), plan, paired_parts(self.pairs, given))
-        histograms = self._planned_histograms(given, n_users or n_samples, n_users is not None)
-        if histograms is not None:
+        plans = self._planned_histograms(given, n_users or n_samples, n_users is not None)
+        histograms = [plan for plan in plans if plan is not None]
+        if histograms:
             self._leave(linear, histograms)
         shape = n_samples, features.n_features, n_classes, n_groups, n_users
         choice, design = linear._plan_of_shape(*shape)
-        if histograms is not None:
+        if histograms:
             mapped: Any = MappedPlan(histograms, choice.plan)
             choice = replace(choice, plan=mapped)
         return choice, design

@@ -48,7 +48,7 @@ from skdp.robust import (
     DPMaxGroupLossRegressor,
 )
 from skdp.synthetic import DPSyntheticData
-from skdp.tabular import DPTabularClassifier, DPTabularRegressor
+from skdp.tabular import DPTabularClassifier, DPTabularRegressor, Number
 
 #: The declared range of targets.
 TARGETS = (-2.0, 3.0)
@@ -326,6 +326,8 @@ def _tabular() -> list[Case]:
         TabularCase("tabular classifier, maps of labels, persons", DPTabularClassifier,
                     {"delta": 0.01, "epsilon": 1e4, **apart, "features": "auto"}, n=16,
                     n_classes=2, unit="person", place="chunks"),
+        TabularCase("tabular regressor, limits", DPTabularRegressor, {"delta": 0.01,
+                    "epsilon": 1e4, **apart, "columns": Number()}),
         TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":
                     "auto", "epsilon": 1e3}),
     ]  # fmt: skip

@@ -60,6 +60,8 @@ class HistogramsPlan(Plan):
     mu : float
         Of the Gaussian differential privacy of the release.
     neighbouring : Neighbouring
+    of : str, default="columns"
+        What the columns are, for the report.
     """
 
     n_records: int
@@ -67,6 +69,7 @@ class HistogramsPlan(Plan):
     n_bins: int
     mu: float
     neighbouring: Neighbouring
+    of: str = "columns"
 
     def __post_init__(self) -> None:
         if any(math.frexp(each)[0] != 0.5 for each in self.scales):  # products are exact
@@ -89,9 +92,8 @@ class HistogramsPlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         reference = "docs/theory/tabular.md, Lemma 3"
         shape = len(self.scales) * self.n_bins, self.n_records
-        return (
-            self.mechanism.describe("histograms of columns", *shape, reference, self.neighbouring),
-        )
+        name = f"histograms of {self.of}"
+        return (self.mechanism.describe(name, *shape, reference, self.neighbouring),)
 
     def to_dict(self) -> dict[str, Any]:
         return {"n_bins": self.n_bins, "scales": list(self.scales)}
