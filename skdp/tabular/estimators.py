@@ -31,7 +31,8 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`. Limits of
+        ``Number()`` are found, for 5 % more noise in the rest.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
         indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
@@ -82,6 +83,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     columns_dropped_ : tuple of str
         Numbers that are visibly constant, at least for all but 2 % of the records.
     encoder_ : TableEncoder
+        Its ``schema_`` has the limits that were found.
     model_ : estimator
         The linear model of the encoded rows.
     n_features_in_ : int
@@ -218,7 +220,8 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`. Limits of
+        ``Number()`` are found, for 5 % more noise in the rest.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
         indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
@@ -265,6 +268,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     columns_dropped_ : tuple of str
         Numbers that are visibly constant, at least for all but 2 % of the records.
     encoder_ : TableEncoder
+        Its ``schema_`` has the limits that were found.
     model_ : estimator
         The linear model of the encoded rows.
     n_features_in_ : int

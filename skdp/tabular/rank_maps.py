@@ -32,9 +32,9 @@ VISIBLE, RANK = 3.0, 0.7
 CONSTANT = 0.02
 #: Where numbers without limits are looked for, at the share `MOST`, if there are `LIMIT_GATE`
 #: records for each deviation. Nodes are occupied by `OCCUPIED` of these, of which noise makes one
-#: in the 511 nodes of a column once in 600 times.
+#: in the 511 nodes of a column once in 600 times; tails next to them by `TAIL`.
 SCALE = Number(-1e12, 1e12, log=1e-4)
-LIMIT_BINS, LIMIT_GATE, OCCUPIED = 256, 60.0, 4.5
+LIMIT_BINS, LIMIT_GATE, OCCUPIED, TAIL = 256, 60.0, 4.5, 2.5
 
 
 def planned_histograms(
@@ -103,13 +103,15 @@ def found_limits(counts: np.ndarray, deviation: float, searched: Number) -> Numb
     more likely. The range stays where no bin is visibly occupied.
     """
     n, occupied = LIMIT_BINS, np.zeros(LIMIT_BINS, dtype=bool)
+    counts = counts[:n]
     for size in 2 ** np.arange(n.bit_length()):  # nodes of a dyadic tree, none of them in another
-        sums = counts[:n].reshape(-1, size).sum(axis=1)
+        sums = counts.reshape(-1, size).sum(axis=1)
         is_new = ~occupied.reshape(-1, size).any(axis=1)
         is_new &= sums > OCCUPIED * deviation * math.sqrt(size)
         occupied |= np.repeat(is_new, size)
     places = np.flatnonzero(occupied) if occupied.any() else np.array([0, n - 1])
-    first, last = max(int(places[0]) - 1, 0), min(int(places[-1]) + 2, n)
+    first = _first_bin(counts, int(places[0]), deviation)
+    last = n - _first_bin(counts[::-1], n - 1 - int(places[-1]), deviation)
     edges = searched.value(np.arange(first, last + 1) * (2.0 / n) - 1.0)
     found = [
         replace(searched, low=float(edges[0]), high=float(edges[-1]), log=log)
@@ -118,6 +120,17 @@ def found_limits(counts: np.ndarray, deviation: float, searched: Number) -> Numb
     widths = (np.maximum(np.diff(each.position(edges)), 1e-18) for each in found)
     plain, log = (counts[first:last] @ np.log(each) for each in widths)
     return found[int(log > plain)]
+
+
+def _first_bin(counts: np.ndarray, first: int, deviation: float) -> int:
+    """Go down from an occupied bin while the next ones hold records together; and one further."""
+    size = 1
+    while size <= min(first, 8):
+        if counts[first - size : first].sum() > TAIL * deviation * math.sqrt(size):
+            first, size = first - size, 1
+        else:
+            size *= 2
+    return max(first - 1, 0)
 
 
 def rarer_class(counts: np.ndarray, n_classes: int) -> float:
