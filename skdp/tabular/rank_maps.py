@@ -113,10 +113,8 @@ def found_limits(counts: np.ndarray, deviation: float, searched: Number) -> Numb
     first = _first_bin(counts, int(places[0]), deviation)
     last = n - _first_bin(counts[::-1], n - 1 - int(places[-1]), deviation)
     edges = searched.value(np.arange(first, last + 1) * (2.0 / n) - 1.0)
-    found = [
-        replace(searched, low=float(edges[0]), high=float(edges[-1]), log=log)
-        for log in (False, searched.log)
-    ]
+    low, high = (float(f"{edges[k]:.3g}") for k in (0, -1))
+    found = [replace(searched, low=low, high=high, log=log) for log in (False, searched.log)]
     widths = (np.maximum(np.diff(each.position(edges)), 1e-18) for each in found)
     plain, log = (counts[first:last] @ np.log(each) for each in widths)
     return found[int(log > plain)]
