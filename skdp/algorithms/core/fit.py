@@ -298,9 +298,9 @@ class CorePlan(PlannedCore):
         if not isinstance(steps, Steps):
             return solved(self, rows, found, run, start, factors, offsets)
         clip, per_record = self.clip(found), self.unit / self.spread(found.means)
-        balance = found.balance if rows.has_intercept and offsets is None else None
-        if loss.n_outputs >= CLASSES:  # it would take longer than the steps
-            balance = None
+        # of more classes finding a base would take longer than the steps
+        follows = rows.has_intercept and offsets is None and loss.n_outputs < CLASSES
+        balance = found.balance if follows else None
         offsets = rows.centering.offsets if offsets is None else offsets
         size = clip * (rows.amplification + bool(self.attack))
         sums = replace(self.sum_of_steps(found), size=size)
