@@ -34,8 +34,7 @@ EXTENSIONS = frozenset({
     *("Attempt", "Certificate", "SaddlePoint", "SaddleSolver", "Solution", "CallableSaddleSolver"),
     *("certifiable_saddle_accuracy", "certify", "certify_saddle", "resolve_solver"),
     *("Solver", "solve_certified"),
-    *("GDA", "LSVRE", "AcceleratedSaddleSVRG", "BestResponse", "Catalyst", "Extragradient"),
-    *("MaximinAG2", "SaddleSAGA", "SaddleSVRG"),
+    *("LSVRE", "BestResponse", "Extragradient"),
 })  # fmt: skip
 #: Public, but in a module that needs an optional package.
 OPTIONAL = {"skdp.data": ("skdp.data.dask.DaskRecords",)}

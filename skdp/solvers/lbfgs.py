@@ -8,9 +8,9 @@ from scipy.optimize import Bounds, brentq, minimize
 
 from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
+from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
-from skdp.solvers.gradient_descent import AcceleratedGradient
 
 _TINY = float(np.finfo(np.float64).tiny)
 #: Multipliers that are tried.

@@ -1,6 +1,7 @@
 """Solvers by name, the public rules of "auto", and the trusted solvers.
 
-This module stands above the solvers: a new one is a module and a row here.
+This module stands above the solvers: a new one is a module and a row here. Those of Lowy and
+Razaviyayn (2021), Alg. 2, 3 and 5, are not among them: privacy comes from the certified solution.
 """
 
 from __future__ import annotations
@@ -14,25 +15,16 @@ from numpy.random import Generator
 from skdp._types import Verbose
 from skdp.problems import Problem
 from skdp.problems.saddle import SaddleProblem
+from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import BaseSolver, SaddleSolver, Solver
 from skdp.solvers.gate import MINIMISATION, SADDLE, certified_solve
-from skdp.solvers.gradient_descent import AcceleratedGradient, GradientDescent
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
 from skdp.solvers.resolve import SADDLE_SOLVERS, SOLVERS, resolve_solver
 from skdp.solvers.saddle.best_response import BestResponse, is_linear
-from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
-from skdp.solvers.saddle.gda import GDA
-from skdp.solvers.saddle.maximin import MaximinAG2
-from skdp.solvers.saddle.variance_reduced import (
-    LSVRE,
-    AcceleratedSaddleSVRG,
-    SaddleSAGA,
-    SaddleSVRG,
-)
-from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
-from skdp.solvers.variance_reduced import SAGA, SARAH, SVRG, Katyusha
+from skdp.solvers.saddle.lsvre import LSVRE
+from skdp.solvers.svrg import SVRG
 
 #: Cost of a Hessian per coefficient, in units of the passes of L-BFGS as estimated below.
 _HESSIAN_WEIGHT = 0.4
@@ -90,26 +82,14 @@ SOLVERS.update(
     auto=Auto,
     newton=Newton,
     lbfgs=LBFGS,
-    gradient_descent=GradientDescent,
     accelerated_gradient=AcceleratedGradient,
     svrg=SVRG,
-    sarah=SARAH,
-    saga=SAGA,
-    katyusha=Katyusha,
-    subgradient=Subgradient,
-    stochastic_subgradient=StochasticSubgradient,
 )
 SADDLE_SOLVERS.update(
     auto=AutoSaddle,
     best_response=BestResponse,
     extragradient=Extragradient,
-    gda=GDA,
-    maximin_ag2=MaximinAG2,
-    svrg=SaddleSVRG,
-    saga=SaddleSAGA,
     lsvre=LSVRE,
-    accelerated_svrg=AcceleratedSaddleSVRG,
-    catalyst=Catalyst,
 )
 #: Our own classes, whatever is registered later: they read no records but those of their problem.
 OWN_SOLVERS = frozenset(SOLVERS.values())

@@ -258,7 +258,7 @@ def test_strong_convexity_of_the_loss_itself():
 @pytest.mark.parametrize(
     ("domain", "solver"),
     [(None, "lbfgs"), (Ball(0.8), "auto"),
-     (Box(np.full(2, -0.3), np.full(2, 0.4)), "gradient_descent")],
+     (Box(np.full(2, -0.3), np.full(2, 0.4)), "accelerated_gradient")],
 )  # fmt: skip
 def test_solvers_that_need_no_hessian(domain, solver):
     X = np.random.default_rng(1).standard_normal((15, 2))

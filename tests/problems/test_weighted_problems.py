@@ -91,10 +91,9 @@ def test_solvers_with_batches_need_no_help(loss, container):
     for weighted in (records.with_weights(weights), records.of_persons(persons)):
         problem = PROBLEMS["mean"](weighted, loss)
         exact = solve_certified(problem, 1e-8, "newton").point
-        for solver in ("svrg", "sarah", "saga", "katyusha"):
-            found = solve_certified(problem, 1e-5, solver, rng=np.random.default_rng(0))
-            assert len(found.attempts) == 1
-            assert np.linalg.norm(found.point - exact) <= 1e-5
+        found = solve_certified(problem, 1e-5, "svrg", rng=np.random.default_rng(0))
+        assert len(found.attempts) == 1
+        assert np.linalg.norm(found.point - exact) <= 1e-5
 
 
 def test_scikit_learn_solves_weighted_problems():

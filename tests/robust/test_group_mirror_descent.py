@@ -223,7 +223,7 @@ def test_entries_are_clipped_in_fit_and_prediction():
         (classifier(**ADDED, group_proportions="public"), "replace_one"),
         (classifier({"variant": "boosted"}, **ADDED), "replace_one"),
         (classifier({"variant": "bias_reduced"}, **ADDED), "replace_one"),
-        (classifier(solver="gda"), "has no solver"),
+        (classifier(solver="lsvre"), "has no solver"),
         (classifier(alpha=0.1), "has no penalty"),
         (classifier(loss="hinge"), "smooth losses"),
         (classifier({"feature_bound": 0.0}), "feature_bound == 0"),

@@ -115,7 +115,7 @@ def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():
     [
         ({"method": "saddle"}, [0.6, 0.4]),
         ({"method": "phased"}, "private"),
-        ({"method": "saddle", "solver": "saga"}, "private"),
+        ({"method": "saddle", "solver": "lsvre"}, "private"),
         ({"delta": 0.0}, "private"),
         ({"method": SaddleOutputPerturbation(max_group_weight=2.0)}, "private"),
     ],

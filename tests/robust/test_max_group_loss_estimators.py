@@ -53,7 +53,7 @@ REFUSED = [
         ],
     ),
     *one_at_a_time("newton", method__solver=["newton"]),
-    *one_at_a_time("has a solver of its own", solver=["saga"]),
+    *one_at_a_time("has a solver of its own", solver=["lsvre"]),
     *one_at_a_time("penalty of its own", alpha=[0.1]),
     *one_at_a_time("twice", group_names=[["most", "few", "most"]]),
     *one_at_a_time(
@@ -304,7 +304,7 @@ def test_what_replaces_the_default_method_warns_and_names_both():
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(-0.3, 0.3, (300, 2)), np.arange(300) % 2
     shared = {"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1], "random_state": 0}
-    model = DPMaxGroupLossClassifier(**shared, solver="gda")
+    model = DPMaxGroupLossClassifier(**shared, solver="extragradient")
     text = "'phased', since a solver was given. It is expected to predict worse than 'gradient'"
     with pytest.warns(UserWarning, match=text):
         model.fit(X, groups, groups=groups)

@@ -96,7 +96,9 @@ def test_sklearn_estimators_solve_the_same_problem(sparse):
         (LogisticRegression(tol=1e-10, max_iter=10_000), LogisticLoss(), BINARY),
         (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(3), counts),
         (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(2), counts > 0),
+        (LogisticRegression(solver="saga", max_iter=10_000), LogisticLoss(), BINARY),
         (Ridge(tol=1e-12), HalfSquaredLoss(4.0), X[:, 1] + 0.1),
+        (Ridge(solver="saga", max_iter=10_000), HalfSquaredLoss(4.0), X[:, 1] + 0.1),
     ]
     for estimator, loss, targets in cases:
         problem = problem_of(

@@ -40,9 +40,9 @@ from skdp.solvers import (
     resolve_solver,
     solve_certified,
 )
+from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
 from skdp.solvers.certificates import forward_backward_distance
 from skdp.solvers.gate import MINIMISATION
-from skdp.solvers.gradient_descent import accelerated_gradient_iterations
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 
@@ -511,7 +511,7 @@ def test_resolve_solver():
             resolve_solver(bad)
     for bad, hint in (
         ("newtn", "Did you mean 'newton'"),
-        ("Katyusha", "Did you mean 'katyusha'"),
+        ("LBFGS", "Did you mean 'lbfgs'"),
         (Newton, "Newton\\(\\), not the class"),
         (LogisticRegression(), "Wrap an estimator"),
     ):

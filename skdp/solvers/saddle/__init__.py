@@ -6,25 +6,7 @@ regulariser of one block does not spoil the condition of the other: steps ``eta 
 """
 
 from skdp.solvers.saddle.best_response import BestResponse
-from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
-from skdp.solvers.saddle.gda import GDA
-from skdp.solvers.saddle.maximin import MaximinAG2
-from skdp.solvers.saddle.variance_reduced import (
-    LSVRE,
-    AcceleratedSaddleSVRG,
-    SaddleSAGA,
-    SaddleSVRG,
-)
+from skdp.solvers.saddle.lsvre import LSVRE
 
-__all__ = [
-    "GDA",
-    "LSVRE",
-    "AcceleratedSaddleSVRG",
-    "BestResponse",
-    "Catalyst",
-    "Extragradient",
-    "MaximinAG2",
-    "SaddleSAGA",
-    "SaddleSVRG",
-]
+__all__ = ["LSVRE", "BestResponse", "Extragradient"]

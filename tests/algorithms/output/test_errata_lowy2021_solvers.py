@@ -14,15 +14,8 @@ from skdp.algorithms.output.published import lowy_gap, lowy_noise_factor, lowy_r
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import AbsoluteLoss, Ball, FiniteSumProblem, HalfSquaredLoss, Records
-from skdp.solvers import (
-    AcceleratedGradient,
-    CallableSolver,
-    Katyusha,
-    Solver,
-    Subgradient,
-    solve_certified,
-)
-from skdp.solvers.gradient_descent import accelerated_gradient_iterations
+from skdp.solvers import SVRG, AcceleratedGradient, CallableSolver, Solver, solve_certified
+from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
 
 # --- erratum L4 -----------------------------------------------------------------------------------
 
@@ -70,7 +63,7 @@ class TestE4SubgradientListings:
     )
     @pytest.mark.parametrize("listing", ["ours", "printed"])
     def test_e4_ours_moves_as_little_as_assumed(self, loss, listing):
-        """Subgradient, and the printed listing too, behind the gate: same data, same accuracy."""
+        """Our solver, and the printed listing too, behind the gate: same data, same accuracy."""
         budget, mu = PrivacyBudget(10.0, 1e-6), 0.5
         lipschitz = loss.lipschitz(1.0, 1.0)
         gap = lowy_gap(budget, 1, self.n, lipschitz, math.inf, strong_convexity=mu)
@@ -93,7 +86,7 @@ class TestE4SubgradientListings:
             x[0] = value
             rows = Records(np.ones((self.n, 1)), 1.0)
             problem = FiniteSumProblem(rows.with_targets(x), loss, mu, Ball(1.0))
-            solver = Subgradient() if listing == "ours" else CallableSolver(single_record)
+            solver = AcceleratedGradient() if listing == "ours" else CallableSolver(single_record)
             points.append(solve_certified(problem, tolerance, solver).point)
         moved = float(np.linalg.norm(points[0] - points[1]))
         assert moved <= sensitivity
@@ -276,7 +269,7 @@ class TestE6Katyusha:
         _, _, _, tolerance, sensitivity = self.setting()
         points = []
         for problem, solution, start in self.neighbours():
-            solver = Katyusha(batch_size=batch_size)
+            solver = SVRG(batch_size=batch_size)
             found = solve_certified(problem, tolerance, solver, start, np.random.default_rng(1))
             assert len(found.attempts) == 1  # its own work, not that of a fallback
             assert np.linalg.norm(found.point - solution) <= tolerance

@@ -26,7 +26,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import BestResponse, Catalyst, SaddleSolver, solve_certified
+from skdp.solvers import BestResponse, SaddleSolver, solve_certified
 
 
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
@@ -185,7 +185,7 @@ def test_functions_with_memory_are_refused():
         kept.append(problem.mean_x[0])
         return problem.start()
 
-    for solver in (remembers, Catalyst(remembers), BestResponse(lambda p, a: kept.append(p))):
+    for solver in (remembers, BestResponse(lambda p, a: kept.append(p))):
         with pytest.raises(ValueError, match="'kept', a list that it refers to"):
             run(problem_of(), solver=solver, n_phases=2)
     assert kept == []

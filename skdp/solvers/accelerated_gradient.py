@@ -1,4 +1,4 @@
-"""Proximal gradient descent, plain and accelerated."""
+"""Accelerated projected gradient descent."""
 
 from __future__ import annotations
 
@@ -10,36 +10,6 @@ from numpy.random import Generator
 from skdp.problems import Problem
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
-
-
-class GradientDescent(Solver):
-    """Gradient steps on the losses, the regulariser and the domain by their prox.
-
-    A step ``w <- prox(w - grad f(w) / l)`` with l the smoothness of the mean loss f contracts
-    the distance to the solution by ``1 / (1 + mu / l)``: the forward step expands nothing
-    and the prox of a mu-strongly convex function contracts. It makes `max_iterations` at most.
-    """
-
-    def __init__(self, max_iterations: int = 10_000) -> None:
-        self.max_iterations = max_iterations
-
-    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
-        step = 1.0 / (problem.smoothness - problem.strong_convexity)
-        w = start
-        for _ in range(self.max_iterations):
-            penalty = problem.penalty_gradient(w)
-            gradient = problem.gradient(w)
-            if certify(problem, w, gradient).distance <= accuracy:
-                break
-            w = problem.prox(w - step * (gradient - penalty), step)
-        return w
-
-    def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        mu = problem.strong_convexity
-        rate = math.log1p(mu / (problem.smoothness - mu))
-        distance = problem.constants.localisation
-        needed = math.log(max(1.0, 2.0 * problem.smoothness * distance / (mu * accuracy))) / rate
-        return min(self.max_iterations, 1.0 + math.ceil(needed))
 
 
 def accelerated_gradient_iterations(

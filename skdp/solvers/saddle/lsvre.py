@@ -1,11 +1,8 @@
-"""Batches of records, and the frame of the stochastic saddle solvers."""
+"""Stochastic operators of mini-batches with variance reduction (L-SVRE)."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -16,8 +13,8 @@ from skdp.problems.saddle import Pair
 from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certify_saddle
 
-#: Share of the measured Lipschitz constant. The steps of the theorems are for the worst case; where
-#: these longer ones fail to converge, solvers raise the constant.
+#: Share of the measured Lipschitz constant. The steps of the theorem are for the worst case; where
+#: these longer ones fail to converge, the constant is raised.
 _SHARE = 0.4
 #: A run of steps that leaves more of the certified distance has to be made with shorter steps,
 _SHRINKAGE = 0.9
@@ -89,27 +86,16 @@ class SaddleBatches:
         return min(_SHARE * largest, constants.data_lipschitz)
 
 
-@dataclass
-class SaddleRun:
-    """State of a solve."""
+class LSVRE(SaddleSolver):
+    """L-SVRE (Alacaoglu and Malitsky 2022): ``n + sqrt(n) kappa`` operators without nested loops.
 
-    problem: SaddleProblem
-    batches: SaddleBatches
-    rng: Generator
-    #: l.
-    lipschitz: float
-    #: Where the next steps start, and the most to make.
-    point: Pair
-    limit: int = 0
-    #: Kept by a solver from one run of steps to the next; None at first and after a restart.
-    memory: Any = None
+    In coordinates scaled by the roots of the moduli, with B the operator of the data part, B_j that
+    of batch j, m the number of batches, l the Lipschitz constant of each, ``p = min(1, 2 / m)``,
+    ``t = 0.9 sqrt(p) / l`` and a snapshot w: ``zb = (1 - p) z + p w``, ``zh = prox(zb - t B(w))``,
+    ``z <- prox(zb - t (B(w) + B_j(zh) - B_j(w)))``, and with probability p ``w = z``.
 
-
-class StochasticSaddleSolver(SaddleSolver):
-    """Base of the saddle solvers that work on batches: runs of steps, each certified at its end.
-
-    l, the Lipschitz constant of a batch's operator in scaled coordinates, is measured, and doubled
-    up to its public bound when a run fails to reduce the certificate.
+    l is measured, and doubled up to its public bound when a run of steps fails to reduce the
+    certificate at its end.
 
     Parameters
     ----------
@@ -126,27 +112,34 @@ class StochasticSaddleSolver(SaddleSolver):
     def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
         return self.max_passes
 
-    @abstractmethod
-    def _steps(self, run: SaddleRun) -> tuple[Pair, float]:
-        """Make steps; return where they end, and the passes over the records that they took."""
-
-    def _shrinkage(self, run: SaddleRun) -> float:
-        """Ratio of the certificates after and before a run that need not be exceeded."""
-        return _SHRINKAGE
-
     def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         batches, passes = SaddleBatches(problem, self.batch_size), 0.0
-        run = SaddleRun(problem, batches, rng, batches.lipschitz(start, rng), start)
+        lipschitz, count = batches.lipschitz(start, rng), len(batches)
         best, distance = start, certify_saddle(problem, *start).distance
+        z, snapshot = np.concatenate(start), None
+        p = min(1.0, 2.0 / count)
         while passes < self.max_passes and distance > accuracy:
-            run.limit = int(len(batches) * (self.max_passes - passes) + 1.0)
-            run.point, cost = self._steps(run)
-            passes += 2.0 + cost
-            found, before = certify_saddle(problem, *run.point).distance, distance
+            if snapshot is None:
+                snapshot, full = z, batches.operator(z)
+            step = min(1.0, 0.9 * math.sqrt(p) / max(lipschitz, 1e-12))
+            steps = batches.steps(step)
+            limit = int(count * (self.max_passes - passes) + 1.0)
+            length = int(min(2.0 / min(p, step) + count, limit))
+            draws, uniforms = batches.draws(rng, length), rng.random(length)
+            for j, uniform in zip(draws, uniforms, strict=True):
+                middle = (1.0 - p) * z + p * snapshot - steps * full
+                half = batches.prox(middle, steps)
+                change = batches.operator(half, j) - batches.operator(snapshot, j)
+                z = batches.prox(middle - steps * change, steps)
+                if uniform < p:
+                    snapshot, full = z, batches.operator(z)
+                    passes += 1.0
+            passes += 2.0 + 2.0 * length / count
+            found, before = certify_saddle(problem, *batches.pair(z)).distance, distance
             if found <= distance:
-                best, distance = run.point, found
-            if not found <= self._shrinkage(run) * before:
-                run.lipschitz = min(2.0 * run.lipschitz, problem.constants.data_lipschitz)
+                best, distance = batches.pair(z), found
+            if not found <= _SHRINKAGE * before:
+                lipschitz = min(2.0 * lipschitz, problem.constants.data_lipschitz)
                 if not found <= _DIVERGENCE * before:
-                    run.point, run.memory = best, None
+                    z, snapshot = np.concatenate(best), None
         return best
