@@ -27,10 +27,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-LINEAR = "auto output output_perturbation phased gradient statistics objective"
+LINEAR = "auto output output_perturbation phased gradient objective"
 LINEAR += " exponential mirror_descent"
 GROUPED = "auto phased saddle output gradient rgda mirror_descent"
-TUNED = "auto gradient statistics bilevel"
+TUNED = "auto gradient bilevel"
 #: Of estimators: the kind of targets, the methods ("-": no parameter `method`), and parameters.
 ESTIMATORS = {
     "DPLogisticRegression": ("classes", LINEAR, {}),

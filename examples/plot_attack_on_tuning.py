@@ -56,7 +56,7 @@ def guesses(choose, seed_of_attacker):
 # %%
 # The private penalty of a self-tuning model, whose noise the attacker does not know. Seeds are only
 # for this page.
-model = DPRidgeCV(epsilon=1.0, data_norm=1.0, target_range=(-1, 1), method="statistics")
+model = DPRidgeCV(epsilon=1.0, data_norm=1.0, target_range=(-1, 1))
 
 
 def private(X, y, seed):

@@ -330,7 +330,7 @@ class PrivateModel(PrivateEstimator):
         alarms = (
             *plan.alarms(),
             *self._delta_alarms(size),
-            *noise_alarms(releases, records.norm_bound, radius),
+            *noise_alarms(releases, radius),
         )
         for alarm in alarms:
             warnings.warn(f"{alarm.rstrip('.')}.", UserWarning, stacklevel=5)
@@ -358,7 +358,7 @@ class PrivateModel(PrivateEstimator):
         if not risk.is_smooth:
             numbers["smoothing"] = plan.risk.smoothing
         self._found_alarms = plan.found_alarms()
-        sizes = records.norm_bound, numbers.get("radius", math.inf)
+        radius = numbers.get("radius", math.inf)
         if "feature_bound" not in numbers:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
         is_solved = method in _PHASED and "n_steps" not in numbers
@@ -370,7 +370,7 @@ class PrivateModel(PrivateEstimator):
             alarms + caveats,
             method=method,
             plan=numbers,
-            remarks=(*remarks, *noise_alarms(releases, *sizes)),
+            remarks=(*remarks, *noise_alarms(releases, radius)),
         )
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:

@@ -27,7 +27,6 @@ LinearMethod = Literal[
     Auto,
     "gradient",
     "output",
-    "statistics",
     "objective",
     "output_perturbation",
     "phased",
@@ -37,4 +36,4 @@ LinearMethod = Literal[
 AttackedMethod = Literal["auto", "gradient", "output"]
 GroupMethod = Literal["auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"]
 SyntheticMethod = Literal["auto", "adaptive", "mirror_descent"]
-TuningMethod = Literal["auto", "gradient", "statistics", "bilevel"]
+TuningMethod = Literal["auto", "gradient", "bilevel"]

@@ -32,13 +32,7 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import (
-    BilevelTuningPlan,
-    FinalFitPlan,
-    NewtonPlan,
-    SufficientStatisticsPlan,
-    TuningObjective,
-)
+from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning.blocks import plan_blocks
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
@@ -240,10 +234,6 @@ RUNS = {
             (("logistic", LOGISTIC), ("squared", SQUARED)),
         )
     },
-    "tuned on statistics": lambda X, run: tune(
-        SufficientStatisticsPlan, SQUARED, X, coef_norm=1.0
-    ),
-    "tuned by Newton": lambda X, run: tune(NewtonPlan, LOGISTIC, X),
 }  # fmt: skip
 
 

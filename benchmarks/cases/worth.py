@@ -28,7 +28,7 @@ CONSTANT, PLAIN, GROUPS = "a constant", "a plain model", "groups of Adult"
 #: At most, and of less than 1,000 records.
 SEEDS, SEEDS_OF_FEW = 3, 20
 #: With ``delta=0``, too.
-PURE = ("Output", "Statistics", "ObjectivePerturbation", "OutputPerturbation")
+PURE = ("Output", "ObjectivePerturbation", "OutputPerturbation")
 _MIRROR, _GROUPS = methods.MirrorDescent, methods.GroupMirrorDescent
 MODELS = [*METHODS.values(), methods.OutputPerturbation(calibration="paper")]
 MODELS += [*map(_MIRROR, _MIRROR.variants[1:]), methods.Bilevel(), methods.Bilevel(True), CONSTANT]

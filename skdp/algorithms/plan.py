@@ -64,14 +64,14 @@ MOST_NUMBERS = 1 << 26
 
 
 def check_memory(n_features: int, plan: Plan | None = None) -> None:
-    """Refuse records, or a plan for them, whose vectors or second moments are too much to hold."""
+    """Refuse records, or a plan for them, whose vectors are too much to hold."""
     releases = () if plan is None else plan.releases
     most = max([n_features, *(release.dimension for release in releases)])
     if most > MOST_NUMBERS:
         raise ValueError(
             f"X has {n_features} columns, which are too many: a fit would release up to {most} "
             f"numbers, {MOST_NUMBERS} are allowed. Use fewer features, such as those of "
-            "HashingVectorizer(n_features=2**18), or a method that releases no second moments."
+            "HashingVectorizer(n_features=2**18)."
         )
 
 

@@ -17,7 +17,7 @@ from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Self
-from skdp.algorithms.plan import Run
+from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.weight_noise import WeightNoise
 from skdp.methods import Gradient, Method, Output
 from skdp.methods.choice import METHODS, Choice, choose, resolved
@@ -132,16 +132,20 @@ class DPLinearModel(PrivateModel):
         self._warn_of_solver()
         self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
-        public: dict[str, Any] = {}
-        remarks = (*result.plan.remarks(), *choice.remarks)
-        if choice.bounds:
-            public["method_bounds"] = choice.bounds
+        public, remarks = self._found(choice, result), (*result.plan.remarks(), *choice.remarks)
         caveats += self._caveats()
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
-        self.alpha_ = self.privacy_.plan["alpha"]
+        self._set_alpha(result)
         self._keep_noise(result.noise)
         self._transcript = result.transcript
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+
+    def _found(self, choice: Choice, result: Result) -> dict[str, Any]:
+        """Return what a report says besides the plan."""
+        return {"method_bounds": choice.bounds} if choice.bounds else {}
+
+    def _set_alpha(self, result: Result) -> None:
+        self.alpha_ = self.privacy_.plan["alpha"]
 
     def _check_chunked(self) -> None:
         if not self._method.chunked:
@@ -166,10 +170,15 @@ class DPLinearModel(PrivateModel):
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         """Choose the method and its plan, for records in memory or in chunks."""
+        return self._choice(self._methods, design, risk, in_memory)
+
+    def _choice(
+        self, methods: Mapping[str, Any], design: Design, risk: EmpiricalRisk, in_memory: bool
+    ) -> Choice:
         # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self._solver, str) or is_copyable(resolve_solver(self._solver))
         return choose(
-            self._methods,
+            methods,
             self.method,
             self._objective(design, risk),
             self._budget,

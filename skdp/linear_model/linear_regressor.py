@@ -73,8 +73,8 @@ class DPLinearRegressor(DPLinearRegression):
         Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
-    method : {"auto", "gradient", "output", "statistics", "objective", "output_perturbation", \
-            "phased", "exponential", "mirror_descent"} or Method, default="auto"
+    method : {"auto", "gradient", "output", "objective", "output_perturbation", "phased", \
+            "exponential", "mirror_descent"} or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
         "auto" is "gradient" for delta > 0, and "output" with a `solver` (in some cases another
         that uses it). With delta = 0 it is "output" for squared errors, else mostly "objective".

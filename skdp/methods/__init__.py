@@ -1,8 +1,8 @@
 """Private algorithms as objects, for the parameter `method` of estimators.
 
 A name, such as ``method="mirror_descent"``, is short for the object with its defaults. Ours are
-:class:`Gradient`, the default, :class:`Output` with any solver, and
-:class:`Statistics`; the others are algorithms as published, with errata corrected.
+:class:`Gradient`, the default, and :class:`Output` with any solver; the others are algorithms as
+published, with errata corrected.
 """
 
 from skdp.methods.base import Method
@@ -20,7 +20,6 @@ from skdp.methods.linear import (
     Output,
     OutputPerturbation,
     PhasedOutputPerturbation,
-    Statistics,
 )
 from skdp.methods.tuning import Bilevel
 
@@ -38,5 +37,4 @@ __all__ = [
     "PhasedOutputPerturbation",
     "PhasedSaddle",
     "SaddleOutputPerturbation",
-    "Statistics",
 ]

@@ -24,7 +24,6 @@ from skdp.methods.linear import (
     Output,
     OutputPerturbation,
     PhasedOutputPerturbation,
-    Statistics,
 )
 from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
 from skdp.methods.tuning import Bilevel
@@ -36,7 +35,6 @@ from skdp.problems import Objective
 METHODS: dict[str, Method] = {
     "gradient": Gradient(),
     "output": Output(),
-    "statistics": Statistics(),
     "objective": ObjectivePerturbation(),
     "output_perturbation": OutputPerturbation(),
     "phased": PhasedOutputPerturbation(),
@@ -55,7 +53,6 @@ GROUP_METHODS: dict[str, Method] = {
 #: Methods of models that tune their penalty, whose plans are of a TuningObjective.
 TUNING_METHODS: dict[str, Method] = {
     "gradient": Gradient(),
-    "statistics": Statistics(),
     "bilevel": Bilevel(),
 }
 #: Methods of synthetic tables, whose plans are of a QueryObjective.

@@ -19,7 +19,6 @@ from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_p
 from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.objective import TuningObjective
-from skdp.algorithms.tuning.released_statistics import plan_released_statistics, plan_statistics
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
@@ -131,32 +130,6 @@ class Output(Method):
                 "solver=ScipySolver('L-BFGS-B'), or method=OutputPerturbation(solver=...), which "
                 "has the plain loss."
             )
-
-
-class Statistics(Method):
-    """Released second moments, from which all else is computed. Ours.
-
-    For squared errors and the log loss of two classes, which releases gradients, too. The penalty
-    is chosen on what was released, if the estimator has none. The number of moments grows with the
-    square of that of the features, and so does the noise with ``delta == 0``.
-
-    References
-    ----------
-    docs/theory/tuning.md.
-    """
-
-    relations = tuple(Neighbouring)
-    is_weighted = True
-    chunked = True
-    is_binary = True
-    takes_alpha = True
-    alpha_bounds = 1e-6, 1e6
-
-    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the releases; see :meth:`Method.plan`."""
-        if isinstance(objective, TuningObjective):
-            return plan_statistics(objective, budget)
-        return plan_released_statistics(objective, budget)
 
 
 class OutputPerturbation(Published):

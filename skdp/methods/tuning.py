@@ -49,6 +49,7 @@ class Bilevel(Method):
 
     needs_delta = True
     is_weighted = True
+    intercept_scaling = 0.3
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of candidates: choice and fit are functions of noisy moments and gradients.
+    the number of candidates: choice and fit are functions of noisy means and gradients.
 
     Parameters
     ----------
@@ -24,34 +24,31 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Privacy budget, > 0.
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
-    method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
-        A name, or an object of :mod:`skdp.methods` with parameters of its own.
+    method : {"auto", "gradient", "bilevel"} or Method, default="auto"
+        A name, or an object of :mod:`skdp.methods` with parameters of its own. Both need delta > 0.
 
-        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPLogisticRegression`. The
-          model is shrunk by the noise that is known to be in it, each group of features by its
-          own, which is a penalty that nothing has to be spent on.
-        - "statistics": moments of the records (and gradients, of classes) are released once, with
-          noise; both the choice and the fit are functions of them. No budget is split.
-        - "bilevel" (delta > 0): :class:`skdp.methods.Bilevel`, which spends a part of the budget
-          on which groups of features matter, and shortens the columns of the others: all
-          coefficients have less noise. Where that cannot pay it is "gradient".
-        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 "statistics" if there
-          are `alpha_bounds` or `penalty_groups`, else what DPLogisticRegression takes; with a
-          solver "output", which tunes nothing.
+        - "gradient": that of :class:`~skdp.linear_model.DPLogisticRegression`. The model is shrunk
+          by the noise that is known to be in it, each group of features by its own, which is a
+          penalty that nothing has to be spent on.
+        - "bilevel": :class:`skdp.methods.Bilevel`, which spends a part of the budget on which
+          groups of features matter, and shortens the columns of the others: all coefficients have
+          less noise. Where that cannot pay it is "gradient".
+        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 or a solver what
+          DPLogisticRegression takes, which tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
-        but for "statistics" from 1e-6 to 1e6, and for bilevel tuning as published from 1e-6 to 10
-        times the square of `data_norm`. Beside `penalty_groups` they select "gradient".
+        but for bilevel tuning as published from 1e-6 to 10 times the square of `data_norm`. Beside
+        `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
         alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
-        has no penalty with "gradient" and "bilevel"; released moments give it the best alpha for
-        all coefficients together.
+        has no penalty, but in bilevel tuning as published.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
-        The intercept is free, but with "statistics" that of a penalised constant feature.
+        The intercept is free, but in bilevel tuning as published that of a penalised constant
+        feature.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
@@ -72,8 +69,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
     solver : str, Solver or callable, default="auto"
-        What solves, as in :class:`~skdp.linear_model.DPRidge`; it selects "output", which tunes
-        nothing. An object of `method` has its own.
+        What solves, as in :class:`~skdp.linear_model.DPRidge`; nothing is then tuned. An object of
+        `method` has its own.
     accountant : BudgetAccountant or None, default=None
         What a fit is charged to before it reads a record, besides the open ``with`` blocks of
         :class:`skdp.BudgetAccountant`.
@@ -163,18 +160,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # scikit-learn judges scores on a few hundred records
-        tags.classifier_tags.poor_score = self.delta == 0
-        return tags
-
-    @property
-    def _only_binary(self) -> str | None:
-        if self.delta == 0 and self._candidates:
-            return f"{self._candidates[0]} with delta == 0 is for two"
-        return super()._only_binary
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

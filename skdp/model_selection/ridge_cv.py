@@ -16,7 +16,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
-    candidates: choice and fit are functions of noisy moments and gradients.
+    candidates: choice and fit are functions of noisy means and gradients.
 
     Parameters
     ----------
@@ -24,29 +24,25 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Privacy budget, > 0.
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
-    method : {"auto", "gradient", "statistics", "bilevel"} or Method, default="auto"
-        A name, or an object of :mod:`skdp.methods` with parameters of its own.
+    method : {"auto", "gradient", "bilevel"} or Method, default="auto"
+        A name, or an object of :mod:`skdp.methods` with parameters of its own. Both need delta > 0.
 
-        - "gradient" (delta > 0): that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk
-          by the noise that is known to be in it, each group of features by its own, which is a
-          penalty that nothing has to be spent on.
-        - "statistics": moments of the records (and gradients, of classes) are released once, with
-          noise; both the choice and the fit are functions of them. No budget is split.
-        - "bilevel" (delta > 0): :class:`skdp.methods.Bilevel`, which spends a part of the budget
-          on which groups of features matter, and shortens the columns of the others: all
-          coefficients have less noise. Where that cannot pay it is "gradient".
-        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 "statistics" if there
-          are `alpha_bounds` or `penalty_groups`, else what DPRidge takes; with a solver
-          "output", which tunes nothing.
+        - "gradient": that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk by the
+          noise that is known to be in it, each group of features by its own, which is a penalty
+          that nothing has to be spent on.
+        - "bilevel": :class:`skdp.methods.Bilevel`, which spends a part of the budget on which
+          groups of features matter, and shortens the columns of the others: all coefficients have
+          less noise. Where that cannot pay it is "gradient".
+        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 or a solver what
+          DPRidge takes, which tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
-        but for "statistics" from 1e-6 to 1e6, and for bilevel tuning as published from 1e-6 to 10
-        times the square of `data_norm`. Beside `penalty_groups` they select "gradient".
+        but for bilevel tuning as published from 1e-6 to 10 times the square of `data_norm`. Beside
+        `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
         alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
-        has no penalty with "gradient" and "bilevel"; released moments give it the best alpha for
-        all coefficients together.
+        has no penalty, but in bilevel tuning as published.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -54,7 +50,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Public range of y, in the units of y; targets and predictions are clipped to it. With an
         intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        The intercept is free, but with "statistics" that of a penalised constant feature.
+        The intercept is free, but in bilevel tuning as published that of a penalised constant
+        feature.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed).
@@ -68,8 +65,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         if it is larger. Above 1 for a model of the average record, not of the average person, which
         has more noise. None: 1.
     solver : str, Solver or callable, default="auto"
-        What solves, as in :class:`~skdp.linear_model.DPRidge`; it selects "output", which tunes
-        nothing. An object of `method` has its own.
+        What solves, as in :class:`~skdp.linear_model.DPRidge`; nothing is then tuned. An object of
+        `method` has its own.
     accountant : BudgetAccountant or None, default=None
         What a fit is charged to before it reads a record, besides the open ``with`` blocks of
         :class:`skdp.BudgetAccountant`.

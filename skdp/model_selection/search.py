@@ -128,7 +128,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     >>> X = rng.uniform(-0.5, 0.5, size=(20000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = skdp.DPLogisticRegression(data_norm=1.0, classes=[0, 1])
-    >>> search = DPSearchCV(model, {"method": ["gradient", "statistics"]}, epsilon=1.0)
+    >>> search = DPSearchCV(model, {"method": ["gradient", "output"]}, epsilon=1.0)
     >>> bool(search.fit(X, y).score(X, y) > 0.9)
     True
     """

@@ -8,7 +8,7 @@ alpha = 1 on records whose columns are scaled (:meth:`skdp.problems.Records.scal
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,15 +26,12 @@ class PenaltyGroups:
         ``(s / X)^2``, X the norm bound of the other features: as if the feature had the value X.
     low, high : float
         Public bounds of alpha.
-    common : tuple of int, default=()
-        Groups that keep the best alpha for all groups together where released moments are searched.
     """
 
     groups: tuple[int, ...]
     factors: tuple[float, ...]
     low: float
     high: float
-    common: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.low < self.high < math.inf:
@@ -50,10 +47,6 @@ class PenaltyGroups:
         """Refuse a number of coefficients other than that of the penalties."""
         if len(self.groups) != width:
             raise ValueError(f"{len(self.groups)} penalties for {width} coefficients.")
-
-    def rescaled(self, unit: float) -> PenaltyGroups:
-        """Return the same penalties for rows divided by a unit."""
-        return replace(self, low=self.low / unit / unit, high=self.high / unit / unit)
 
     def clipped(self, alpha: np.ndarray) -> np.ndarray:
         """Clip alpha to the bounds."""

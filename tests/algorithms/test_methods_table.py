@@ -19,7 +19,6 @@ from skdp.problems import Objective
 NAMES = (
     "gradient",
     "output",
-    "statistics",
     "objective",
     "output_perturbation",
     "phased",

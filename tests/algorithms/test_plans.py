@@ -49,9 +49,6 @@ def plans():
     design, pure = Design.of(records()), PrivacyBudget(1.0)
     gradient = Objective(EmpiricalRisk(LOSS), design)
     yield "gradient", METHODS["gradient"].plan(gradient, PrivacyBudget(1.0, 1e-6))
-    for alpha in (0.0, 1.0):
-        objective = Objective(EmpiricalRisk(LOSS), design, alpha=alpha)
-        yield f"statistics, {alpha:g}", METHODS["statistics"].plan(objective, pure)
     for delta in (0.0, 1e-6):
         huber = Objective(EmpiricalRisk(huber_loss(1.0, 0.5)), design)
         plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta))
@@ -64,7 +61,7 @@ def plans():
     public = Objective(
         EmpiricalRisk(LOSS), Design.of(records(), 40), neighbouring=Neighbouring.ADD_REMOVE
     )
-    for name in ("output", "output_perturbation", "statistics"):
+    for name in ("output", "output_perturbation"):
         yield f"{name}, add/remove", METHODS[name].plan(public, pure)
     objective = GroupObjective(EmpiricalRisk(LOSS), design, weights=GroupWeights((2.0, 2.0)))
     for share in (0.0, 0.1):

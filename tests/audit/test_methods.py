@@ -135,9 +135,7 @@ class OnChunks(DPRidge):
 def test_fits_on_chunks_keep_their_epsilon_and_too_little_noise_is_found(monkeypatch):
     X, y = np.full((30, 1), 0.99), np.ones(30)
     pair = (X, y), (X, np.where(np.arange(30) == 20, -1.0, 1.0))
-    model = OnChunks(
-        1.0, 1e-5, method="statistics", data_norm=1.0, target_range=(-1, 1), fit_intercept=False
-    )
+    model = OnChunks(1.0, 1e-5, data_norm=1.0, target_range=(-1, 1), fit_intercept=False)
     assert not audit_estimator(model, *pair, 120, random_state=0).refutes
     scale_noise(monkeypatch, 0.02)
     assert audit_estimator(model, *pair, 120, random_state=0).refutes

@@ -22,7 +22,7 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss
 
 SEED = 0
 #: Methods that release moments, gradients or vertices, not coefficients.
-MOMENTS = ("gradient", "statistics", "bilevel", "rgda")
+MOMENTS = ("gradient", "bilevel", "rgda")
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name

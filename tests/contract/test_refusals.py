@@ -17,7 +17,6 @@ from skdp.methods import (
     OutputPerturbation,
     PhasedOutputPerturbation,
     PhasedSaddle,
-    Statistics,
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
@@ -82,7 +81,7 @@ FAMILIES = {
         [
             *one_at_a_time(
                 alpha=[-1.0, NAN, "best", None, 1e199], solver=["sgd"],
-                method=["phase", None, 1, OutputPerturbation, Statistics],
+                method=["phase", None, 1, OutputPerturbation],
             ),
             *own(OutputPerturbation, PARAMETERS | {"tilt": [-1.0, "much"]}),
             *own(PhasedOutputPerturbation, PARAMETERS),
@@ -168,10 +167,11 @@ FAMILIES = {
             ],
             *[
                 ({"solver": "newton", "method": method}, "solver must be 'auto'")
-                for method in ("gradient", "statistics", "bilevel", Bilevel(inner="localized_gd"))
+                for method in ("gradient", "bilevel", Bilevel(inner="localized_gd"))
             ],
             *[
-                ({"solver": "newton", **given}, "with a solver compares no penalties")
+                ({**untuned, **given}, "tuned with delta > 0 and without a solver")
+                for untuned in ({"solver": "newton"}, {"delta": 0.0})
                 for given in ({"alpha_bounds": (0.1, 1)}, {"penalty_groups": [0, 1, 1]})
             ],
         ],

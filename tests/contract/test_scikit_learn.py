@@ -51,7 +51,7 @@ UNUSUAL = [
     DPLogisticRegression(delta=0),
     DPLogisticRegression(10.0, method=OutputPerturbation(calibration="paper", coef_norm=3.0)),
     DPLogisticRegression(method="objective", delta=0, neighbouring="add_remove", solver="lbfgs"),
-    DPRidge(method="statistics", alpha=0.1, neighbouring="add_remove"),
+    DPRidge(method="output", alpha=0.1, neighbouring="add_remove"),
     DPRidge(method=MirrorDescent(coef_norm_l1=2.0), delta=0, fit_intercept=False),
     DPLinearClassifier(loss="hinge", fit_intercept=False),
     DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
@@ -64,9 +64,8 @@ UNUSUAL = [
         loss="quantile",
         method=SaddleOutputPerturbation(max_group_weight=2.0, release_group_weights=True),
     ),
-    DPLogisticRegressionCV(
-        10.0, delta=0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
-    ),
+    DPLogisticRegressionCV(10.0, delta=0, fit_intercept=False, data_norm=5.0),
+    DPRidgeCV(delta=0),
     DPLogisticRegressionCV(method=Bilevel(as_published=True)),
     DPTabularClassifier(columns=(-10, 10), features="pairs", neighbouring="add_remove"),
     DPSyntheticData(delta=0),
@@ -138,7 +137,7 @@ def test_the_defaults_are_those_of_all_private_estimators():
 #: Those that are checked in each run of the tests. The gate checks DPLogisticRegression() itself.
 EACH_RUN = {
     "BoundedScaler()", "TableEncoder()", "DPLogisticRegression(delta=0)",
-    "DPRidge(method='statistics')",
+    "DPRidge(method='output')",
 }  # fmt: skip
 
 

@@ -40,9 +40,7 @@ FITS = {
     ),
     "queries": ("table of queries", "triples"),
     "tuning": (
-        "ridge, statistics, replace-one, delta 0", "logistic, statistics, little noise, delta 0.01",
-        "tuned ridge, statistics, delta 0.01", "tuned ridge, published, delta 0.01",
-        "tuned logistic, statistics, delta 0",
+        "tuned ridge, published, delta 0.01",
     ),
     "worst_group": ("groups of classes", "groups of numbers"),
 }  # fmt: skip
@@ -56,8 +54,6 @@ SPECIAL = {
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
     "tuning": {
         "tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
-        "pure ridge": "ENOUGH_RECORDS",
-        "chosen pure tuner": "ENOUGH_FOR_NEWTON",
     },
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
@@ -77,8 +73,6 @@ SPECIAL = {
 CHANGES = {
     "triples": ("table of queries", {"queries": "3-way"}),
     "pure tables": ("table of queries", {"delta": 0.0, "epsilon": 1e4}),
-    "pure ridge": ("ridge, statistics, replace-one, delta 0", {"method": "auto"}),
-    "chosen pure tuner": ("tuned logistic, statistics, delta 0", {"method": "auto"}),
     "pure hinge": ("hinge, output, delta 0", {"method": "auto", "epsilon": 0.01}),
     "groups of classes": ("max-group classifier, gradient, histogram", {"epsilon": 1e4}),
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
@@ -91,7 +85,7 @@ CHANGES = {
     "phases of hinges": ("max-group classifier, proportions, delta 0.01", {"loss": "hinge"}),
 }  # fmt: skip
 #: Numbers between 0 and 1, of which the odds are doubled and halved.
-PARTS = re.compile("SHARE|RATE|DECAY|CLIP|TRUST|MOMENTUM")
+PARTS = re.compile("SHARE|RATE|DECAY|CLIP|MOMENTUM")
 
 
 def families():

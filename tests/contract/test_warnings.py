@@ -216,7 +216,6 @@ SINGLE = {
         {},
     ),
     "method='auto' is": (DPLogisticRegression, {"delta": 0.0, "alpha": 0.1}, {}),
-    "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
     "The noise in the gradient ": (
         DPLogisticRegression,

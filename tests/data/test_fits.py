@@ -28,11 +28,9 @@ GROUPS = {"group_names": ["east", "south", "west"]}
 MODELS = {
     "logistic": (DPLogisticRegression, TWO),
     "squares": (DPRidge, NUMBERS),
-    "squares, statistics": (DPRidge, NUMBERS | {"method": "statistics", "delta": 0.0}),
     "log loss, output": (DPLogisticRegression, TWO | {"method": "output"}),
     "tuned squares": (DPRidgeCV, NUMBERS),
     "tuned log loss": (DPLogisticRegressionCV, TWO),
-    "tuned log loss, Newton": (DPLogisticRegressionCV, TWO | {"method": "statistics"}),
     "groups": (DPMaxGroupLossClassifier, TWO | GROUPS),
 }
 MANY = [*range(0, N, 137), N]

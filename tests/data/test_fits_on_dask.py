@@ -31,11 +31,11 @@ from skdp.privacy import BudgetAccountant
 from skdp.robust import DPMaxGroupLossClassifier
 
 N, D = 300, 3
-#: An epsilon with few passes: 16 over labels, 2 of the statistics.
+#: An epsilon with few passes: 16 over labels.
 SHARED = {"epsilon": 0.03, "data_norm": 1.0, "random_state": 0}
 MODELS = {
     "logistic": lambda: DPLogisticRegression(classes=[0, 1], **SHARED),
-    "tuned": lambda: DPRidgeCV(method="statistics", target_range=(-1, 2), **SHARED),
+    "tuned": lambda: DPRidgeCV(target_range=(-1, 2), **SHARED),
     "groups": lambda: DPMaxGroupLossClassifier(classes=[0, 1], group_names=[0, 1, 2], **SHARED),
 }
 

@@ -171,7 +171,7 @@ def test_numbers_of_the_noise():
 def test_draws_have_no_noise_norm_and_gradients_no_prediction_noise():
     draw = plan_fit(declared(DPLogisticRegression, method="exponential", delta=0.0), N, D)
     assert draw.releases[0].noise_norm is draw.prediction_noise is None
-    for method in ("gradient", "objective", "statistics"):
+    for method in ("gradient", "objective"):
         planned = plan_fit(declared(DPLogisticRegression, method=method), N, D)
         assert planned.prediction_noise is None
         assert planned.releases[0].noise_norm > 0
@@ -202,7 +202,7 @@ def test_readable_and_json():
         (DPRidge(), {"n_groups": 2}, "has no groups"),
         (DPRidge(epsilon=-1.0), {}, "epsilon"),
         (DPLogisticRegression(classes=[0, 1]), {"n_classes": 3}, "declares 2 labels"),
-        (DPLogisticRegression(method="statistics"), {"n_classes": 3}, "supports two only"),
+        (DPLogisticRegression(delta=0, method="exponential"), {"n_classes": 3}, "two only"),
         (DPLogisticRegression(), {"n_classes": 1}, "n_classes == 1"),
         (DPMaxGroupLossRegressor(), {"n_groups": 0}, "n_groups == 0"),
     ],
@@ -231,7 +231,6 @@ NOISE_KNOWN = {
     "printed": DPRidge(method="output_perturbation", data_norm=1.0, target_range=(-1, 1)),
     "objective": DPLogisticRegression(method="objective", data_norm=1.0, classes=[0, 1]),
     "tuned": DPRidgeCV(data_norm=1.0, target_range=(-1, 1)),
-    "statistics": DPRidge(method="statistics", alpha=0.02, data_norm=1.0, target_range=(-1, 1)),
 }
 
 

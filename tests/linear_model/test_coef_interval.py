@@ -140,7 +140,6 @@ def test_a_source_has_the_same_intervals():
         ({"alpha": 0.1}, "alpha=0.1"),
         ({"delta": 0.0}, "delta=0"),
         ({"method": "output"}, "method='output'"),
-        ({"method": "statistics"}, "method='statistics'"),
         ({"method": "output_perturbation"}, "method='output_perturbation'"),
         ({"solver": "lbfgs"}, "solver"),
         ({"fit_intercept": False}, "fit_intercept"),

@@ -191,10 +191,6 @@ def test_no_targets(kind):
     ("model", "limit"),
     [
         (
-            DPLogisticRegressionCV(classes=range(3), method="statistics"),
-            "method='statistics' supports two only",
-        ),
-        (
             DPLogisticRegressionCV(classes=range(3), method=Bilevel(as_published=True)),
             "method=Bilevel(as_published=True) supports two only",
         ),
@@ -205,10 +201,6 @@ def test_no_targets(kind):
         (
             DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),
             "method='exponential' supports two only",
-        ),
-        (
-            DPLogisticRegression(classes=range(3), method="statistics"),
-            "method='statistics' supports two only",
         ),
     ],
 )

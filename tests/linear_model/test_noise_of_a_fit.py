@@ -70,7 +70,6 @@ CASES = {
     "logistic, output": (DPLogisticRegression(data_norm=1.0, method="output"), 2, {"d": 40}),
     "output, printed": (DPRidge(method="output_perturbation", **NUMBERS), "numbers", {}),
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
-    "logistic, statistics": (DPLogisticRegression(data_norm=1.0, method="statistics"), 2, {}),
     "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
     "bilevel, published": (
         DPRidgeCV(method=Bilevel(as_published=True), **NUMBERS),

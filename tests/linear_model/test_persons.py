@@ -100,14 +100,9 @@ METHODS = {
         target_range=(-1, 1), group_names=[0, 1], method="output"
     ),
     "gradient, tuned": DPLogisticRegressionCV(classes=[0, 1]),
-    "statistics": DPLogisticRegression(classes=[0, 1], method="statistics"),
-    "statistics, squares": DPRidge(target_range=(0, 1), method="statistics"),
-    "statistics, pure": DPRidge(target_range=(0, 1), method="statistics", delta=0.0),
 }
 #: Proven for persons whose number is public.
 METHODS_IF_REPLACED = {
-    "moments": DPRidgeCV(target_range=(0, 1), method="statistics"),
-    "moments, two classes": DPLogisticRegressionCV(classes=[0, 1], method="statistics"),
     "phased": DPLogisticRegression(
         classes=[0, 1], method=PhasedOutputPerturbation(alpha=10.0, coef_norm=0.1)
     ),
@@ -163,7 +158,6 @@ ON_SOURCES = [
             ("output", "replace_one"),
             ("solved", "add_remove"),
             ("gradient, tuned", "replace_one"),
-            ("statistics, squares", "replace_one"),
         ]
     ),
 ]
@@ -172,11 +166,11 @@ ON_SOURCES = [
 ADDED = {
     "two classes", "squares", "groups, two classes", "output", "attacked",
     "attacked steps, squares", "solved", "solved, squares", "stages, groups",
-    "gradient, tuned", "statistics", "statistics, squares", "statistics, pure",
+    "gradient, tuned",
 }  # fmt: skip
 
 #: Of those above, whose pairs of replaced persons add nothing to pairs of added ones.
-BOTH_COVERED = ADDED - {"squares", "groups, two classes", "statistics, squares", "solved"}
+BOTH_COVERED = ADDED - {"squares", "groups, two classes", "solved"}
 
 #: Modules that draw orders of units.
 ORDERED = [

@@ -68,7 +68,7 @@ def test_a_result_that_is_mostly_noise_warns(kind, delta):
     if "MLP" in kind.__name__:
         options = {"delta": 1e-6 if delta == 0 else 1e-7, "hidden_units": 4, "n_steps": 20}
     elif kind.__name__.endswith("CV"):
-        options["method"] = "statistics"
+        options["method"] = "auto"
     else:
         names = "output_perturbation", "saddle", "output"
         options["method"] = next(name for name in names if name in METHOD_TABLES[kind])

@@ -13,10 +13,9 @@ RELATION = Neighbouring.REPLACE_ONE
 def test_alarms_are_public_arithmetic():
     event = GaussianEvent(1.0, RELATION)
     release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
-    (alarm,) = noise_alarms((release,), 1.0, 5.0)  # 3 sqrt(4) > 5
+    (alarm,) = noise_alarms((release,), 5.0)  # 3 sqrt(4) > 5
     assert "mostly noise" in alarm
-    assert not list(noise_alarms((release,), 1.0, 7.0))
-    assert not list(noise_alarms((release,), 1.0))
+    assert not list(noise_alarms((release,), 7.0))
 
 
 def test_a_report_tells_phases_bounds_and_rows():

@@ -41,8 +41,6 @@ def make(name, kind=0, classes=(0, 1), **parameters):
         ({"epsilon": 0.03, "penalty_groups": list("aabbb")}, "bilevel"),
         ({"penalty_groups": [0] * 5}, "bilevel"),
         ({"solver": "lbfgs"}, "output"),
-        ({"delta": 0.0, "alpha_bounds": (1e-3, 1.0)}, "statistics"),
-        ({"delta": 0.0, "penalty_groups": [0, 0, 1, 1, 1]}, "statistics"),
     ],
 )
 def test_the_method_follows_from_public_numbers(name, parameters, method):
@@ -51,20 +49,24 @@ def test_the_method_follows_from_public_numbers(name, parameters, method):
     assert model.privacy_.method == method
     assert np.isfinite(model.coef_).all()
     text = " ".join(model.privacy_.remarks)
-    assert ("in place of 'gradient', since" in text) == (method == "output")
+    assert ("without, it is 'gradient'" in text) == (method == "output")
     labels = set(parameters.get("penalty_groups", ()))
-    n_penalties = len(labels) + (method == "statistics")  # one of the intercept
-    assert np.shape(model.alpha_) == ((n_penalties,) if labels else ())
+    assert np.shape(model.alpha_) == ((len(labels),) if labels else ())
     np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
     # five columns are too few to gain anything: the plain fit
     assert ("not tuned: " in text) == (method == "bilevel")
 
 
-@pytest.mark.parametrize(("epsilon", "method"), [(1.8, "objective"), (1.9, "statistics")])
-def test_few_records_of_two_classes_have_no_tuner_with_pure_privacy(epsilon, method):
-    X, y = table("logistic")
-    given = {"epsilon": epsilon, "delta": 0.0}
-    assert make("logistic", **given).fit(X, y).privacy_.method == method
+@every_model
+@pytest.mark.parametrize("given", [{}, {"fit_intercept": False}, {"solver": "newton"}])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+def test_pure_privacy_is_the_model_without_a_tuner(name, given, epsilon):
+    X, y = table(name)
+    model, plain = (make(name, k, epsilon=epsilon, delta=0.0, **given).fit(X, y) for k in (0, 1))
+    assert model.privacy_ == plain.privacy_
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    np.testing.assert_array_equal(model.intercept_, plain.intercept_)
+    assert model.alpha_path_.tolist() == [model.alpha_] == [plain.alpha_]
 
 
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
@@ -91,15 +93,10 @@ def test_several_classes_have_groups_but_no_other_tuner():
     assert model.privacy_.method == "bilevel" and model.alpha_.shape == (2,)
     assert "not tuned: several classes" in " ".join(model.privacy_.remarks)
     assert model.__sklearn_tags__().classifier_tags.multi_class
-    for parameters in (
-        {"method": "statistics"},
-        {"method": Bilevel(as_published=True)},
-        {"alpha_bounds": (1e-3, 1.0), "delta": 0.0},
-    ):
-        refused = make("logistic", classes=classes, **parameters)
-        assert not refused.__sklearn_tags__().classifier_tags.multi_class
-        with pytest.raises(ValueError, match=r"supports two only|is for two"):
-            refused.fit(X, y)
+    refused = make("logistic", classes=classes, method=Bilevel(as_published=True))
+    assert not refused.__sklearn_tags__().classifier_tags.multi_class
+    with pytest.raises(ValueError, match="supports two only"):
+        refused.fit(X, y)
 
 
 def test_one_penalty_of_several_classes_is_chosen():
@@ -190,3 +187,47 @@ def test_groups_find_the_features_without_an_effect():
         assert two.alpha_[1] > 10.0 * two.alpha_[0]
         excess = [np.mean((m.predict(X) - 0.7 * X[:, :5].sum(axis=1)) ** 2) for m in (one, two)]
         assert excess[1] < 0.8 * excess[0]
+
+
+@every_model
+def test_groups_are_labels(name):
+    """Labels of any kind, sorted, number the alphas."""
+    X, y = table(name, n=400, d=4)
+    by_name, by_number, swapped = (
+        make(name, epsilon=0.3, penalty_groups=groups).fit(X, y)
+        for groups in (["b", "a", "a", "b"], [7, 3, 3, 7], ["a", "b", "b", "a"])
+    )
+    np.testing.assert_array_equal(by_name.coef_, by_number.coef_)
+    assert by_name.alpha_.shape == (2,) and by_name.alpha_path_.shape[1] == 2
+    assert by_name.privacy_.plan["n_penalty_groups"] == 2
+    np.testing.assert_allclose(swapped.alpha_[::-1], by_name.alpha_, rtol=1e-6)
+
+
+@every_model
+def test_bounds_of_alpha(name):
+    X, y = table(name, n=200, d=3)
+    for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
+        model = make(name, alpha_bounds=bounds).fit(X, y)
+        assert bounds[0] <= model.alpha_path_.min() and model.alpha_path_.max() <= bounds[1]
+        assert model.privacy_.plan["alpha_bounds"] == list(bounds)
+    model = make(name, data_norm=10.0, method=Bilevel(as_published=True)).fit(X, y)
+    np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e3])
+
+
+def test_one_class_of_the_declared():
+    X, y = table("logistic")[0], np.full(4000, "yes")
+    model = make("logistic", epsilon=3.0, classes=["no", "yes"]).fit(X, y)
+    assert (model.predict(X) == "yes").all() and np.isfinite(model.coef_).all()
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+@every_model
+@pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
+def test_large_budgets_and_tiny_bounds(name, kind):
+    """Few records, huge epsilon, weak penalties: matrices are singular to the last bit."""
+    X = np.random.default_rng(0).normal(size=(16, 4))
+    X = {"zero": 0.0 * X, "equal": np.tile(X[0], (16, 1)), "normal": X}[kind]
+    y = (X[:, 0] > 0).astype(int)
+    for given in ({"alpha_bounds": (1e-90, 1e-80)}, {"delta": 0.0, "epsilon": 1e12}):
+        model = make(name, **{"epsilon": 1e6, **given})
+        assert np.isfinite(model.fit(X, y).coef_).all()

@@ -47,7 +47,7 @@ def classification(n=2000, seed=0):
 
 
 MODEL = DPLogisticRegression(data_norm=1.0, classes=[0, 1])
-GRID = {"method": ["gradient", "statistics"]}
+GRID = {"method": ["gradient", "output"]}
 
 
 @pytest.fixture

@@ -86,13 +86,6 @@ def random_case(rng: np.random.Generator) -> Case:
         parameters |= {"solver": "auto", "delta": one(1e-6, 0.1)}
         if rng.random() < 0.3:
             parameters |= {"neighbouring": "add_remove", "n_public": n}
-    if method == "statistics" and rng.random() < 0.9:  # else it is refused
-        parameters["solver"] = "auto"
-        if parameters.get("alpha") == 0:
-            parameters["alpha"] = "auto"
-        n_classes = min(n_classes, 2)
-        if rng.random() < 0.3:
-            parameters |= {"neighbouring": "add_remove", "n_public": n}
     if method == "exponential":
         parameters |= {"delta": 0.0, "epsilon": one(1e-3, 1.0, 30.0)}
         n_classes = min(n_classes, 2)

@@ -402,12 +402,6 @@ def _linear() -> list[Case]:
             "add/remove": add_remove,
             "little noise": little_noise,
         }),
-        ("{}, statistics, {}, delta {:g}", deltas, both, both, {"method": "statistics"}, {
-            "replace-one": {}, "alpha": penalised, "add/remove": add_remove | {"n_public": 6},
-        }),
-        ("{}, statistics, {}, delta {:g}", [0.01], both, both, {"method": "statistics"}, {
-            "little noise": add_remove | {"epsilon": 1e5},
-        }),
     ]  # fmt: skip
     cases = []
     for title, values, first, others, shared, kinds in families:
@@ -646,25 +640,18 @@ def _tuned() -> list[Case]:
         ("ridge", DPRidgeCV, 0),
         ("logistic", DPLogisticRegressionCV, 2),
     ):
-        for method in ("gradient", "statistics"):
-            for delta in (0.0, 0.01):
-                if delta == 0 and method == "gradient":
-                    continue
-                variants: dict[str, dict[str, Any]] = {"": {}}
-                if delta > 0:
-                    variants[", groups"] = {"penalty_groups": [0, 1]}
-                if delta == 0:
-                    variants[", no intercept"] = {"fit_intercept": False}
-                if method == "gradient":
-                    nominal = {"neighbouring": "add_remove", "n_public": 8}
-                    bounds = {"alpha_bounds": (0.01, 1.0)}
-                    variants[", add/remove"] = nominal
-                    variants[", no intercept"] = {"fit_intercept": False, **bounds}
-                    variants[", little noise"] = {"epsilon": 1e4}
-                for variant, parameters in variants.items():
-                    title = f"tuned {name}, {method}{variant}, delta {delta:g}"
-                    parameters = {"method": method, "delta": delta, **parameters}
-                    cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+        for variant, parameters in {
+            "": {},
+            ", groups": {"penalty_groups": [0, 1]},
+            ", add/remove": {"neighbouring": "add_remove", "n_public": 8},
+            ", no intercept": {"fit_intercept": False, "alpha_bounds": (0.01, 1.0)},
+            ", little noise": {"epsilon": 1e4},
+        }.items():
+            title = f"tuned {name}, gradient{variant}, delta 0.01"
+            parameters = {"method": "gradient", "delta": 0.01, **parameters}
+            cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+        title = f"tuned {name}, auto, delta 0"
+        cases.append(Case(title, estimator, {"delta": 0.0}, n_classes=n_classes))
         cases += _published(name, estimator, n_classes)
     return cases
 

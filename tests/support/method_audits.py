@@ -319,8 +319,8 @@ def _listed() -> Iterator[Audited]:
     linear: list[tuple[Any, dict[str, Any], set[str]]] = [
         (DPLogisticRegression, _CLASSES, set()),
         (DPRidge, _TARGETS, {"objective"}),
-        (DPLinearClassifier, {**_CLASSES, "loss": "hinge"}, {"statistics", "mirror_descent"}),
-        (DPLinearRegressor, {**_TARGETS, "loss": "huber"}, {"statistics"}),
+        (DPLinearClassifier, {**_CLASSES, "loss": "hinge"}, {"mirror_descent"}),
+        (DPLinearRegressor, {**_TARGETS, "loss": "huber"}, set()),
     ]
     cells: list[tuple[Any, str, dict[str, Any], str, tuple[float, ...]]] = []
     for estimator, parameters, missing in linear:
@@ -355,8 +355,7 @@ def _listed() -> Iterator[Audited]:
     cells.append((DPMaxGroupLossMLPClassifier, "", network, "groups", (DELTA,)))
     for estimator, parameters in ((DPLogisticRegressionCV, _CLASSES), (DPRidgeCV, _TARGETS)):
         options = {**parameters, "alpha_bounds": (100.0, 101.0)}
-        for method in ("gradient", "statistics"):
-            cells.append((estimator, method, options, "targets", _deltas(method)))
+        cells.append((estimator, "gradient", options, "targets", (DELTA,)))
         for name, inner in (("bilevel", INNER[0]), ("bilevel, batches", "localized_sgd")):
             published = {"method": Bilevel(as_published=True, inner=inner), **options}
             cells.append((estimator, name, published, "targets", (DELTA,)))
@@ -386,8 +385,6 @@ PERSONS = tuple(
         (DPRidge, "output", {**_TARGETS, "alpha": 100.0}, "targets", (DELTA,)),
         (DPRidge, "output_perturbation", _PUBLISHED, "targets", (0.0,)),
         (DPLogisticRegression, "phased", _PHASED, "targets", (0.0, DELTA)),
-        (DPLogisticRegression, "statistics", _CLASSES, "targets", (DELTA,)),
-        (DPRidge, "statistics", _TARGETS, "targets", (0.0,)),
         (DPMaxGroupLossClassifier, "gradient", _PRIVATE, "groups", (DELTA,)),
         (DPStandardScaler, "", {}, "features", (0.0, DELTA)),
         (DPSyntheticData, "adaptive", _TABLE, "categories", (DELTA,)),

@@ -9,7 +9,6 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss
 #: Methods and losses: all plans that there are.
 TUNERS = {
     **{name: (row, HalfSquaredLoss(1.0)) for name, row in TUNING_METHODS.items()},
-    "statistics, log loss": (TUNING_METHODS["statistics"], LogisticLoss()),
     "bilevel, log loss": (TUNING_METHODS["bilevel"], LogisticLoss()),
     "bilevel, as published": (Bilevel(as_published=True), HalfSquaredLoss(1.0)),
 }

@@ -3,29 +3,20 @@
 Every method is a plan of a :class:`TuningObjective` and a budget. Its run
 returns a :class:`TunedResult`: alpha, the private model for it and what was released. The default
 of models that tune their penalty is in `shrinkage`.
-Tuning by the algorithms of Kornowski (2024) is in `bilevel`. `released_statistics` is the method
-"statistics" of models that do not tune.
+Tuning by the algorithms of Kornowski (2024) is in `bilevel`.
 """
 
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.final_fit import FinalFitPlan, SplitPlan
-from skdp.algorithms.tuning.moments import PrivateMoments, plan_private_moments, private_moments
-from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.shrinkage import ShrinkagePlan
-from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 
 __all__ = [
     "BilevelTuningPlan",
     "FinalFitPlan",
-    "NewtonPlan",
-    "PrivateMoments",
     "ShrinkagePlan",
     "SplitPlan",
-    "SufficientStatisticsPlan",
     "TunedResult",
     "TuningObjective",
     "TuningPlan",
-    "plan_private_moments",
-    "private_moments",
 ]

@@ -2,9 +2,8 @@
 
 Section 7 of Kornowski (2024) with the sign, the noise and the norms corrected (errata K1, K2 and
 K5), in the logarithms of alpha, one per group. Works for any smooth loss,
-needs only gradients, and its noise does not grow with the number of groups. For least squares
-:mod:`skdp.algorithms.tuning.sufficient_statistics` needs far less noise where matrices are
-affordable. Proofs: docs/theory/bilevel.md.
+needs only gradients, and its noise does not grow with the number of groups. Proofs:
+docs/theory/bilevel.md.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from skdp.problems import (
     ball_problem,
 )
 from skdp.problems.records import scaled_norm
-from skdp.problems.rounding import chain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +108,6 @@ class TuningObjective:
     def problem(self, records: Records, alpha: np.ndarray) -> FiniteSumProblem:
         """Penalised mean loss of some records in whitened coordinates."""
         return ball_problem(records.scaled(self.whitening(alpha)), self.loss, 1.0)
-
-    @property
-    def additions(self) -> float:
-        """Additions in a chain of sums over the records."""
-        return chain(self.design.n_terms)
 
     def public_alpha(self, budget: PrivacyBudget, coef_norm: float, share: float = 1.0) -> float:
         """Minimise bias plus noise over one alpha for all groups, from public numbers.
