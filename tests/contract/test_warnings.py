@@ -40,7 +40,6 @@ WARNINGS = (
     "The class labels were inferred",
     "The groups were inferred",
     "The categories were inferred",
-    "The noise in the moments",
     "The noise in the gradient ",
     "The noise in the mean of the",
     "The noise is large",
