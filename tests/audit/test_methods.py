@@ -29,7 +29,7 @@ POWER = {
 }
 #: Methods with a way of their own to what they release.
 NAMES = (
-    "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
+    "DPLogisticRegression, objective", "DPRidge, gradient",
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, private",
     "DPMaxGroupLossClassifier, mirror_descent, private",
     "DPLogisticRegressionCV, gradient",

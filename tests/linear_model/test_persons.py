@@ -430,7 +430,7 @@ def test_phases_have_persons(monkeypatch):
     "name",
     [
         *("squares", "squares, no intercept", "three classes", "hinges", "output"),
-        *("solved, squares", "statistics, squares", "gradient, tuned"),
+        *("solved, squares", "gradient, tuned"),
         *("attacked steps", "attacked steps, squares"),
     ],
 )
