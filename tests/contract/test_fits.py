@@ -56,7 +56,7 @@ def test_a_fit_keeps_its_contract(name, monkeypatch):
     check_payment(fit, other)
     check_state(fit, other)
     check_progress(fit)
-    method, is_table = case.parameters.get("method"), case.estimator is DPSyntheticData
+    method, is_table = fit.model.privacy_.method, case.estimator is DPSyntheticData
     if not is_table:  # a release of all columns; tests/algorithms/queries compares its draws
         sizes = fit.model.privacy_.plan.get("block_sizes", [0])
         assert not case.n_phases or len(sizes) == case.n_phases

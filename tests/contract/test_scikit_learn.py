@@ -64,7 +64,7 @@ UNUSUAL = [
         loss="quantile",
         method=SaddleOutputPerturbation(max_group_weight=2.0, release_group_weights=True),
     ),
-    DPLogisticRegressionCV(10.0, delta=0, fit_intercept=False, data_norm=5.0),
+    DPLogisticRegressionCV(delta=0),
     DPRidgeCV(delta=0),
     DPLogisticRegressionCV(method=Bilevel(as_published=True)),
     DPTabularClassifier(columns=(-10, 10), features="pairs", neighbouring="add_remove"),
