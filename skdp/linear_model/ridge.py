@@ -31,54 +31,44 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     alpha : "auto" or float, default="auto"
-        L2 penalty; ``alpha * n_samples`` in the convention of
-        :class:`~sklearn.linear_model.Ridge`. "auto": none but what the
-        noise asks for. It enters after all releases, so that noise does not depend on it; methods
-        as published have their own.
+        L2 penalty, ``1 / n_samples`` of that of :class:`~sklearn.linear_model.Ridge`; it enters
+        after all releases. "auto": none but what the noise asks for.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
+        also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
-        Whether there is an intercept. It is free; in methods as published it is the weight of a
-        constant feature and penalised, since an unpenalised one would have no bounded sensitivity.
+        Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed), which takes down to half the
-        noise in classifiers, and little less in regressors.
+        Neighbouring data sets differ in one record replaced, or in one added or removed, which
+        takes down to half the noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     max_records_per_user : int or None, default=None
-        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
-        if it is larger. Above 1 for a model of the average record, not of the average person, which
-        has more noise. None: 1.
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this if
+        that is larger. None: 1 (docs/guide/persons_and_weights.md).
     method : {"auto", "gradient", "output", "objective", "output_perturbation", "phased", \
             "exponential", "mirror_descent"} or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
         "auto" is "gradient" for delta > 0, and "output" with a `solver` (in some cases another
         that uses it). With delta = 0 it is "output" for squared errors, else mostly "objective".
     solver : str, Solver or callable, default="auto"
-        What solves: "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
-        `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. It selects a method
-        that solves. An object of `method` has its own.
+        What solves, and selects a method that does: a name of `skdp.solvers.SOLVERS` such as
+        "lbfgs", a `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
     intervals : bool, default=False
         Whether :meth:`coef_interval` is to give confidence intervals of the coefficients. Second
         moments of the rows are then released with 0.3 of the squared mu of the budget. By the
         default method, for records of one weight and replace-one neighbours.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
-        That of long solves depends on the records: it is not private.
+        1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
     Attributes
     ----------
@@ -86,8 +76,7 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         Private coefficients, in units of y per unit of X.
     intercept_ : float
     coef_noise_ : ndarray of the shape of `coef_`
-        Standard deviations of what the noise adds to the coefficients, from what was released;
-        missing for methods that do not tell it (docs/guide/noise_of_a_fit.md).
+        Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
     intercept_noise_ : float or ndarray of the shape of `intercept_`
         The same of the intercept.
     target_range_ : tuple of two floats

@@ -45,37 +45,31 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         has no penalty, but in bilevel tuning as published.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
+        also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed).
+        Neighbouring data sets differ in one record replaced, or in one added or removed.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     max_records_per_user : int or None, default=None
-        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this
-        if it is larger. Above 1 for a model of the average record, not of the average person, which
-        has more noise. None: 1.
+        Of `user_ids`: a record weighs 1 over the number of its person's records, or over this if
+        that is larger. None: 1 (docs/guide/persons_and_weights.md).
     solver : str, Solver or callable, default="auto"
         What solves, as in :class:`~skdp.linear_model.DPRidge`; nothing is then tuned. An object of
         `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
-        That of long solves depends on the records: it is not private.
+        1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
     Attributes
     ----------
@@ -83,21 +77,18 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Private coefficients, in units of y per unit of X.
     intercept_ : float
     coef_noise_ : ndarray of the shape of `coef_`
-        Standard deviations of what the noise adds to the coefficients, from what was released;
-        missing for methods that do not tell it (docs/guide/noise_of_a_fit.md).
+        Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
     intercept_noise_ : float or ndarray of the shape of `intercept_`
         The same of the intercept.
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The alpha that was chosen. With "gradient" the penalty that leaves of an average coefficient
-        what the shrinkage by the noise has left of it. If there
+        The penalty that was chosen, or that the shrinkage by the noise is equivalent to. If there
         are groups, one per group, in the order of the sorted labels, and at the end that of the
         intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
-        The penalties on the way to the chosen one, the last of them; functions of what was
-        released. With "gradient" the chosen one alone; with "bilevel" first those of the shrinkage
-        alone, then with those that the factors of the columns stand for.
+        The penalties on the way to the chosen one, which is the last. With "bilevel" first those of
+        the shrinkage alone, then with those that the factors of the columns stand for.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

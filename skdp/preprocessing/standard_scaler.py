@@ -50,8 +50,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         Neighbouring data sets differ in one record replaced; their size is public. With `user_ids`
         in one person, and the number of persons is public.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.

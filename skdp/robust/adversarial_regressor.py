@@ -46,22 +46,19 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         on the expected loss, a function of the shape of X, the budget, the attack and the bounds.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
+        also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed), which takes down to half the
-        noise in classifiers, and little less in regressors.
+        Neighbouring data sets differ in one record replaced, or in one added or removed, which
+        takes down to half the noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output"} or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods`. "gradient" descends along
         noisy sums of clipped gradients, each at the row as the attacker moves it. "output" is
@@ -73,14 +70,12 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         batches of records are refused: the worst cases of all records share a term. An object of
         `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
-        That of long solves depends on the records: it is not private.
+        1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
     Attributes
     ----------

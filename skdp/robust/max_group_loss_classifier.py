@@ -54,10 +54,9 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         none. Methods as published have their own.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
+        also in predictions. None: 1, with a warning.
     fit_intercept : bool, default=True
-        Whether there is an intercept. It is free; in methods as published it is the weight of a
-        constant feature and penalised, since an unpenalised one would have no bounded sensitivity.
+        Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
@@ -66,8 +65,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
@@ -79,14 +77,12 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         "extragradient", or a `skdp.solvers.SaddleSolver`, selects "phased", where a callable is one
         ``(problem, accuracy) -> (x, y)``. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
-        That of long solves depends on the records: it is not private.
+        1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
     Attributes
     ----------

@@ -52,25 +52,22 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         none. Methods as published have their own.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
+        also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
         In (0, 1).
     fit_intercept : bool, default=True
-        Whether there is an intercept. It is free; in methods as published it is the weight of a
-        constant feature and penalised, since an unpenalised one would have no bounded sensitivity.
+        Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or ("gradient", "output" and
         "mirror_descent") in one record added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
@@ -82,14 +79,12 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         "extragradient", or a `skdp.solvers.SaddleSolver`, selects "phased", where a callable is one
         ``(problem, accuracy) -> (x, y)``. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
     verbose : int or callable, default=0
-        1 prints the progress; a callable is called as ``(name, done, planned)`` in place of it.
-        That of long solves depends on the records: it is not private.
+        1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
     Attributes
     ----------

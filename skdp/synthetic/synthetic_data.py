@@ -70,8 +70,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring tables differ in one record replaced; their number is public.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "adaptive", "mirror_descent"}, default="auto"
         "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
         round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
@@ -80,8 +79,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     calibration : {"analytic", "paper"}, default="analytic"
         "paper", for ``method="mirror_descent"``: number of rounds and steps of the theorem.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.

@@ -52,17 +52,14 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         after all releases, which has no price. "balanced" (delta > 0): inverse to the released
         shares of the classes.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed), which takes down to half the
-        noise in classifiers, and little less in regressors.
+        Neighbouring data sets differ in one record replaced, or in one added or removed, which
+        takes down to half the noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
@@ -235,20 +232,16 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         numbers; ranges that are too wide and heavy tails then cost little, and columns that are
         visibly constant are left out. None: numbers are used as they are.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets and predictions are clipped to it. With an
-        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the size assumed), which takes down to half the
-        noise in classifiers, and little less in regressors.
+        Neighbouring data sets differ in one record replaced, or in one added or removed, which
+        takes down to half the noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
-        Public bound on `sample_weight`: weights are divided by it and clipped to 1; the smaller,
-        the less noise. None: 1, with a warning if weights are given.
+        Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     accountant : BudgetAccountant or None, default=None
-        What a fit is charged to before it reads a record, besides the open ``with`` blocks of
-        :class:`skdp.BudgetAccountant`.
+        Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
         None draws noise from the operating system's secure generator. Anything else is for tests:
         who knows the seed can subtract the noise.
