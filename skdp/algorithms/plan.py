@@ -38,7 +38,7 @@ class Run:
         Of the noise and of the secret orders of records. Default: the operating system's secure
         generator.
     verbose : int or callable, default=0
-        1 prints the progress of planned steps and of long solves; a callable is called as
+        1 prints the progress of planned steps and the ends of solves; a callable is called as
         ``(name, done, planned)`` in place of it.
     """
 

@@ -8,7 +8,6 @@ from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProbl
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.categorical import CategoricalRecords, universe_size
 from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
-from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, CappedSimplex, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
@@ -98,7 +97,6 @@ __all__ = [
     "Workload",
     "ball_problem",
     "bounded_problem_radius",
-    "counted",
     "huber_loss",
     "max_group_loss_constants",
     "universe_size",

@@ -45,7 +45,10 @@ class AcceleratedGradient(Solver):
         ratio = math.sqrt(mu / beta)
         momentum = (1.0 - ratio) / (1.0 + ratio)
         previous, point = start, start
-        for _ in range(self._iterations(problem, accuracy, certify(problem, start).distance)):
+        # half the accuracy: the rest is for rounding in the certificate
+        distance, most = certify(problem, start).distance, self.max_iterations
+        proven = accelerated_gradient_iterations(beta, mu, distance, 0.5 * accuracy)
+        for _ in range(proven if most is None else min(proven, most)):
             ahead = point + momentum * (point - previous)
             gradient = problem.gradient(ahead)
             previous, point = point, problem.domain.project(ahead - gradient / beta)
@@ -53,12 +56,3 @@ class AcceleratedGradient(Solver):
             if beta * float(np.linalg.norm(ahead - point)) <= 0.5 * mu * accuracy:
                 break
         return point
-
-    def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        return 2.0 + self._iterations(problem, accuracy, problem.constants.localisation)
-
-    def _iterations(self, problem: Problem, accuracy: float, distance: float) -> int:
-        # half the accuracy: the rest is for rounding in the certificate
-        beta, mu, most = problem.smoothness, problem.strong_convexity, self.max_iterations
-        proven = accelerated_gradient_iterations(beta, mu, distance, 0.5 * accuracy)
-        return proven if most is None else min(proven, most)

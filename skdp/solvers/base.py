@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,10 +104,6 @@ class BaseSolver(ReprMixin, ABC):
                 f"{type(self).__name__} needs {' and '.join(sorted(missing))}, which a "
                 f"{type(problem).__name__} does not offer."
             )
-
-    def pass_limit(self, problem: Any, accuracy: float) -> float:
-        """Estimate the most passes over the records, for progress messages; ``inf`` if unknown."""
-        return math.inf
 
 
 class Solver(BaseSolver):

@@ -21,7 +21,6 @@ from numpy.random import Generator
 from skdp._runtime import without_warnings
 from skdp._types import Verbose
 from skdp.data.sources import DataError
-from skdp.problems.counting import counted
 from skdp.problems.problem import Problem
 from skdp.problems.saddle import Pair, SaddleProblem
 from skdp.solvers.certificates import (
@@ -33,7 +32,7 @@ from skdp.solvers.certificates import (
     certify_saddle,
 )
 from skdp.solvers.copying import private_copy, solver_name
-from skdp.solvers.progress import Progress
+from skdp.solvers.progress import report_attempt
 
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
@@ -173,14 +172,10 @@ def certified_solve(
                 problem = problem.with_moments()  # which certificates use as well
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
-            progress = None
-            if verbose and _in_memory(problem):
-                progress = Progress(name, method, problem, accuracy, verbose=verbose)
-            found, error = _attempt(kind, problem, accuracy, method, begin, rng, progress)
+            found, error = _attempt(kind, problem, accuracy, method, begin, rng)
         reached = math.inf if found is None else found.distance
         attempts.append(Attempt(name, reached, error))
-        if progress is not None:
-            progress.close(reached, error)
+        report_attempt(verbose, name, reached <= accuracy, error)
         if found is not None and (best is None or reached <= best.distance):
             best = found
         if best is not None and best.distance <= accuracy:
@@ -191,20 +186,11 @@ def certified_solve(
 
 
 def _attempt(
-    kind: Any,
-    problem: Any,
-    accuracy: float,
-    solver: BaseSolver,
-    start: Any,
-    rng: Generator,
-    progress: Progress | None,
+    kind: Any, problem: Any, accuracy: float, solver: BaseSolver, start: Any, rng: Generator
 ) -> tuple[Any, str | None]:
     """Return the certified answer of a solver, or its error: errors depend on the records."""
-    private, seen = problem.for_solver(), None
-    if progress is not None:
-        private = counted(private, progress.report)
-    elif solver.ends_at_gradient:
-        seen = kind.observed(problem, private)
+    private = problem.for_solver()
+    seen = kind.observed(problem, private) if solver.ends_at_gradient else None
     try:
         answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
         found = kind.certify(problem, kind.feasible(problem, answer), seen)
@@ -218,7 +204,7 @@ def _attempt(
 
 
 def _in_memory(problem: Any) -> bool:
-    """Whether its evaluations can be counted: sources of chunks tell their own progress."""
+    """Whether the records of a problem, if it has any, are in memory."""
     return bool(getattr(getattr(problem, "records", None), "in_memory", True))
 
 

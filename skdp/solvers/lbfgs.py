@@ -13,6 +13,8 @@ from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
 _TINY = float(np.finfo(np.float64).tiny)
+#: Stored correction pairs, and iterations of one minimisation, and of the last gradient steps.
+_MEMORY, _MAX_ITERATIONS = 10, 2000
 #: Multipliers that are tried.
 _MAX_MULTIPLIERS = 60
 #: Runs on differences of the objective, where values no longer distinguish points.
@@ -40,18 +42,9 @@ class LBFGS(Solver):
     t is found by bracketing, each minimisation starting from the last, until the projected point is
     certified. Rounding ends scipy's line search, which compares values, and the search of t, early:
     then projected accelerated gradient steps follow (:class:`AcceleratedGradient`).
-
-    Parameters
-    ----------
-    memory, max_iterations : int
-        Stored correction pairs; iterations of one minimisation, and of the last gradient steps.
     """
 
     ends_at_gradient = True
-
-    def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
-        self.memory = memory
-        self.max_iterations = max_iterations
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         domain = problem.domain
@@ -66,12 +59,7 @@ class LBFGS(Solver):
             point = _unless_certified(problem, accuracy, point)
         except _AccurateEnough as done:
             return done.point
-        return AcceleratedGradient(self.max_iterations)._solve(problem, accuracy, point, rng)
-
-    def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        searched = isinstance(problem.domain, (Ball, Simplex))
-        runs = 2 * (_MAX_MULTIPLIERS + 2 if searched else 1)
-        return float(self.max_iterations * (runs + 1))
+        return AcceleratedGradient(_MAX_ITERATIONS)._solve(problem, accuracy, point, rng)
 
     def _in_ball(self, problem: Problem, accuracy: float, start: Vector, radius: float) -> Vector:
         point = start
@@ -143,8 +131,8 @@ class LBFGS(Solver):
             return 0.5 * float((gradient + at_start) @ (w - start)), gradient
 
         # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
-        limits = {"maxiter": self.max_iterations, "maxfun": 2 * self.max_iterations}
-        options = {"maxcor": self.memory, "gtol": 0.0, "ftol": 0.0, **limits}
+        limits = {"maxiter": _MAX_ITERATIONS, "maxfun": 2 * _MAX_ITERATIONS}
+        options = {"maxcor": _MEMORY, "gtol": 0.0, "ftol": 0.0, **limits}
         bounds = None if box is None else Bounds(box.lower, box.upper)
         arguments = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
         try:

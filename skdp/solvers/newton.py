@@ -150,9 +150,6 @@ class Newton(Solver):
             sampled = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
         return _newton(problem, accuracy, w, sampled)
 
-    def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        return 2.0 * _MAX_STEPS + 2.0
-
 
 def _newton(
     problem: Problem,

@@ -42,9 +42,6 @@ class _Auto(BaseSolver):
     def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:
         return self.for_problem(problem, accuracy)._solve(problem, accuracy, start, rng)
 
-    def pass_limit(self, problem: Any, accuracy: float) -> float:
-        return self.for_problem(problem, accuracy).pass_limit(problem, accuracy)
-
 
 class Auto(_Auto, Solver):
     """Newton when its Hessians pay, else L-BFGS; decided by public numbers alone.
@@ -139,8 +136,8 @@ def solve_certified(
     rng : numpy.random.Generator, optional
         Randomness for the solver; default: a fresh generator.
     verbose : int or callable, default=0
-        1 prints the progress of long solves; a callable is called as ``(name, done, planned)``. It
-        depends on the records: do not publish it.
+        1 prints whether a solver has reached the accuracy; a callable is called as ``(name, 1.0,
+        1.0)`` after each. It depends on the records: do not publish it.
 
     Returns
     -------

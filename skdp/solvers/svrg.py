@@ -61,8 +61,8 @@ class MiniBatches:
         """Return the gradient (without regulariser) of the batch's function, from its residuals."""
         return batch.pull_back(residuals) * (self.count / self.problem.n_public)
 
-    def smoothness(self, rng: Generator, n_batches: int = 3, power: int = 12) -> float:
-        """Smoothness of a batch's function: measured on a few, with a margin of a quarter.
+    def smoothness(self, rng: Generator) -> float:
+        """Smoothness of a batch's function: measured on three, with a margin of a quarter.
 
         Power iteration on ``curvature * X_b' X_b``; a step size that is wrong costs time only.
         """
@@ -70,9 +70,9 @@ class MiniBatches:
         size = self.count / problem.n_public
         public = problem.loss.smoothness(problem.records.norm_bound)
         weights = rng.standard_normal((1, problem.records.width))
-        for j in rng.integers(self.count, size=n_batches):
+        for j in rng.integers(self.count, size=3):
             block, v = self[j].block, weights / np.linalg.norm(weights)
-            for _ in range(power):
+            for _ in range(12):
                 v = block.pull_back(block.margins(v))
                 eigenvalue = float(np.linalg.norm(v))
                 if eigenvalue == 0.0:
@@ -113,9 +113,6 @@ class SVRG(Solver):
         super().check_supports(problem)
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
-
-    def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
-        return self.max_passes
 
     def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         batches = MiniBatches(problem, self.batch_size)

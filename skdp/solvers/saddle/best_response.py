@@ -71,12 +71,6 @@ class BestResponse(SaddleSolver):
             )
         self._resolved().check_supports(_PrimalProblem(problem, math.inf))
 
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        primal = _PrimalProblem(problem, accuracy)
-        once = self._resolved().pass_limit(primal, primal.sufficient_accuracy)
-        # a response is two operators at most
-        return 2.0 * once * (1.0 + len(_softer(problem)))
-
     def _resolved(self) -> Solver:
         return resolve_solver(self.solver)
 

@@ -84,7 +84,3 @@ class Extragradient(SaddleSolver):
             if _GROWTH**2 * excess <= allowed:
                 eta = min(_LONGEST, _GROWTH * eta)
         return x, y
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        constants = problem.constants
-        return 2.0 * extragradient_iterations(constants, 0.5 * accuracy, constants.localisation)

@@ -58,18 +58,19 @@ class SaddleBatches:
         """Return the proximal map of the regularisers and domains."""
         return np.concatenate(self.problem.prox(*self.pair(z), float(steps[0]), float(steps[-1])))
 
-    def lipschitz(self, z: Pair, rng: Generator, n_batches: int = 3, power: int = 8) -> float:
+    def lipschitz(self, z: Pair, rng: Generator) -> float:
         """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
 
-        By power iteration along feasible differences. No bound, which costs time only.
+        By power iteration along feasible differences, on three batches. No bound, which costs time
+        only.
         """
         problem, constants, largest = self.problem, self.problem.constants, 0.0
         length = 0.1 * constants.localisation
-        for j in rng.integers(len(self), size=n_batches):
+        for j in rng.integers(len(self), size=3):
             rows = self.rows[j]
             base = problem.batch_operator(rows, *z)
             v = rng.standard_normal(z[0].size), rng.standard_normal(z[1].size)
-            for _ in range(power):
+            for _ in range(8):
                 size = constants.norm(euclidean_norm(v[0]), euclidean_norm(v[1]))
                 if not 0 < size < math.inf:
                     break
@@ -108,9 +109,6 @@ class LSVRE(SaddleSolver):
     def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
         self.batch_size = batch_size
         self.max_passes = max_passes
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes
 
     def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         batches, passes = SaddleBatches(problem, self.batch_size), 0.0
