@@ -20,7 +20,7 @@ from skdp.problems.losses import (
     SquaredHingeLoss,
 )
 from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
-from skdp.problems.minimax import MinimaxProblem, NullControl, RecordGradients
+from skdp.problems.minimax import MinimaxProblem, RecordGradients
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
@@ -72,7 +72,6 @@ __all__ = [
     "MaxGroupLossProblem",
     "MinimaxProblem",
     "Network",
-    "NullControl",
     "Objective",
     "OneVsRestLoss",
     "PenaltyGroups",

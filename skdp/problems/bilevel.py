@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_bool, check_non_negative, check_real
+from skdp._checks import check_non_negative, check_real
 from skdp.problems.domains import Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem, ball_problem
 from skdp.problems.losses import Loss
@@ -227,43 +227,36 @@ class PenaltyProblem(BilevelProblem):
     loss : Loss
         Smooth, of one margin.
     penalties : PenaltyGroups
-    disjoint : bool, default=True
-        Record i, or person i with all its records, is for training if i is even, else for
-        validation: positions must then not depend on the records, so shuffle tables that are
-        sorted. If False every record has both roles.
 
     Notes
     -----
+    Record i, or person i with all its records, is for training if i is even, else for validation:
+    positions must then not depend on the records, so shuffle tables that are sorted.
+
     Let ``D = diag(alpha_g(j) r_j)``, a the least entry of D, and ``w = sqrt(D / a) y``. Then both
     lower problems have the plain penalty ``(a/2) ||w||^2``, and rows ``x_i / sqrt(D / a)``.
     Sensitivities of both solutions: docs/theory/bilevel.md, "Penalties".
     """
 
-    is_record_free = True
+    is_record_free = disjoint = True
 
-    def __init__(
-        self, records: Records, loss: Loss, penalties: PenaltyGroups, *, disjoint: bool = True
-    ) -> None:
+    def __init__(self, records: Records, loss: Loss, penalties: PenaltyGroups) -> None:
         if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
         penalties.check_width(records.width)
-        check_bool("disjoint", disjoint)
-        if records.n_units < 2 and disjoint:
+        if records.n_units < 2:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.penalties, self.members, q = penalties, penalties.members, penalties.n_groups
-        self.loss, self.disjoint = loss, disjoint
-        self.dimension_x, self.dimension_y = q, records.width
+        self.loss, self.dimension_x, self.dimension_y = loss, q, records.width
         ends = math.log(penalties.low), math.log(penalties.high)
         self.domain_x = Box(*(np.full(q, end) for end in ends))
         self.domain_y = WholeSpace()
         self._records = records.with_targets(np.asarray(records.targets, dtype=np.float64))
         self.of_persons, n = records.persons is not None, records.n_units
-        self.n_train = (n + 1) // 2 if disjoint else n
-        self.n_val = n // 2 if disjoint else n
-        self._train = self._records
-        if disjoint:  # a copy of its own: it is read much more often than made
-            even: Any = np.arange(0, n, 2) if self.of_persons else slice(None, None, 2)
-            self._train = self._records.take(self._records.records_of(even))
+        self.n_train, self.n_val = (n + 1) // 2, n // 2
+        even: Any = np.arange(0, n, 2) if self.of_persons else slice(None, None, 2)
+        # a copy of its own: it is read much more often than made
+        self._train = self._records.take(self._records.records_of(even))
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
         """Return the penalty of every coefficient, shape (dimension_y,)."""
@@ -281,10 +274,7 @@ class PenaltyProblem(BilevelProblem):
         records = self._records.scaled(1.0 / self.metric(x))
         alpha, n = float(self.diagonal(x).min()), records.n_units
         weights = np.full(n, n / self.n_train)
-        if self.disjoint:
-            weights[1::2] = n / (lam * self.n_val)
-        else:
-            weights += n / (lam * self.n_val)
+        weights[1::2] = n / (lam * self.n_val)
         loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
         if records.persons is not None:
             weights = np.repeat(weights, np.diff(records.starts))

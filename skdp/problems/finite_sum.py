@@ -327,8 +327,7 @@ def ball_problem(
     alpha: float,
     *,
     coef_norm: float | None = None,
-    n_public: int | None = None,
 ) -> FiniteSumProblem:
     """Make the problem on the ball of :func:`bounded_problem_radius`."""
     radius = bounded_problem_radius(loss, records.norm_bound, alpha, coef_norm)
-    return FiniteSumProblem(records, loss, alpha, Ball(radius), n_public=n_public)
+    return FiniteSumProblem(records, loss, alpha, Ball(radius))

@@ -86,10 +86,6 @@ class MinimaxProblem(ABC):
         """Return the gradient of the data-free r; 0 by default."""
         return np.zeros(self.dimension_x), np.zeros(self.dimension_y)
 
-    def project_y(self, y: np.ndarray) -> np.ndarray:
-        """Project y onto Y; by default Y is the whole space."""
-        return y
-
     def best_dual(self, mean: np.ndarray) -> np.ndarray:
         """Maximise ``<y, mean> + r(x, y)`` over y, for a linear dual."""
         raise NotImplementedError
@@ -134,7 +130,6 @@ class RecordGradients(MinimaxProblem):
         Gradients of the records at some positions, each computed from its record alone.
     public_gradient : callable ``point -> (ndarray, ndarray)``, optional
         Of the data-free r.
-    project_y : callable, optional
     best_dual : callable, optional
         Declares that the dual is linear.
     """
@@ -147,12 +142,11 @@ class RecordGradients(MinimaxProblem):
         gradients: Callable[[BlockName, Point, np.ndarray], np.ndarray],
         *,
         public_gradient: Callable[[Point], Point] | None = None,
-        project_y: Callable[[np.ndarray], np.ndarray] | None = None,
         best_dual: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.n_records, self.dimension_x, self.dimension_y = n_records, dimension_x, dimension_y
         self.gradients = gradients
-        self._public_gradient, self._project_y = public_gradient, project_y
+        self._public_gradient = public_gradient
         self._best_dual, self.is_dual_linear = best_dual, best_dual is not None
 
     def clipped_sum(
@@ -176,45 +170,8 @@ class RecordGradients(MinimaxProblem):
         made = self._public_gradient
         return super().public_gradient(point) if made is None else made(point)
 
-    def project_y(self, y: np.ndarray) -> np.ndarray:
-        return y if self._project_y is None else self._project_y(y)
-
     def best_dual(self, mean: np.ndarray) -> np.ndarray:
         return super().best_dual(mean) if self._best_dual is None else self._best_dual(mean)
-
-
-class NullControl(MinimaxProblem):
-    """A problem whose records all have gradient 0: what an algorithm does without data."""
-
-    def __init__(self, problem: MinimaxProblem) -> None:
-        self.problem, self.is_dual_linear = problem, problem.is_dual_linear
-        self.n_records = problem.n_records
-        self.dimension_x, self.dimension_y = problem.dimension_x, problem.dimension_y
-
-    def clipped_sum(
-        self,
-        block: BlockName,
-        point: Point,
-        anchor: Point | None,
-        limit: float,
-        batch: np.ndarray | None,
-    ) -> np.ndarray:
-        return np.zeros(self.dimension(block))
-
-    def largest_weight(self, block: BlockName, point: Point) -> float:
-        return self.problem.largest_weight(block, point)
-
-    def diameter(self, block: BlockName, anchor: Point | None) -> float:
-        return self.problem.diameter(block, anchor)
-
-    def public_gradient(self, point: Point) -> Point:
-        return self.problem.public_gradient(point)
-
-    def project_y(self, y: np.ndarray) -> np.ndarray:
-        return self.problem.project_y(y)
-
-    def best_dual(self, mean: np.ndarray) -> np.ndarray:
-        return self.problem.best_dual(mean)
 
 
 def clip_rows(vectors: np.ndarray, limit: float) -> np.ndarray:

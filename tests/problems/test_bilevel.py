@@ -31,7 +31,7 @@ def solve(problem, accuracy=1e-11):
     return solve_certified(problem, accuracy, Newton()).point
 
 
-def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, sparse=False):
+def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, sparse=False):
     rng = np.random.default_rng(seed)
     loss = HalfSquaredLoss(1.0) if loss is None else loss
     X = rng.normal(size=(n, d))
@@ -45,7 +45,6 @@ def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, s
             rows.with_targets(t),
             loss,
             PenaltyGroups(groups, relative, 1e-3, 10.0),
-            disjoint=disjoint,
         ),
         rows,
         t,
@@ -87,17 +86,6 @@ def test_ridge_identities(sparse):
     np.testing.assert_allclose(P, expected, rtol=1e-9)
     R = problem.lower_gradient_x(x, theta_lam) - problem.lower_gradient_x(x, theta)
     np.testing.assert_allclose(P, lam * R, rtol=1e-9)
-
-
-def test_shared_roles():
-    """Every record trains and validates: ``g + u f`` has ``1 + u`` times the mean loss."""
-    problem, rows, t = random_problem(disjoint=False)
-    assert (problem.n_train, problem.n_val, problem.n_records) == (11, 11, 11)
-    x, u = np.log([0.3, 0.05]), 0.7
-    H, c = moments(rows, t, slice(None))
-    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.diagonal(x)), (1 + u) * c)
-    found = solve(problem.penalised(x, 1 / u)) / problem.metric(x)
-    np.testing.assert_allclose(found, theta_lam, atol=1e-9)
 
 
 def test_sign():
@@ -191,14 +179,12 @@ def test_validation():
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             PenaltyGroups(**(good | bad))
-    with pytest.raises(TypeError, match="disjoint"):
-        PenaltyProblem(rows.with_targets(t), LogisticLoss(), PenaltyGroups(**good), disjoint="no")
 
 
 # ------------------------------------------------------------------------------------ sensitivities
 
 
-def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
+def largest_move(loss, sizes, bounds, relative, u, seed, role):
     """Search for neighbours whose solutions are far apart, relative to the bound.
 
     All training records are one, all validation records another, but for the replaced one.
@@ -230,7 +216,6 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
                 rows.with_targets(t),
                 loss,
                 PenaltyGroups(groups, (1.0,) * d, 1e-6, 1e6),
-                disjoint=disjoint,
             )
             lower = problem.lower(x) if u is None else problem.penalised(x, 1.0 / u)
             points.append(solve(lower, 1e-10 / alpha))
@@ -246,19 +231,19 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
 
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize(
-    ("loss", "relative", "disjoint", "u"),
+    ("loss", "relative", "u"),
     [
-        (HalfSquaredLoss(1.0), (1.0,), True, None),
-        (HalfSquaredLoss(1.0), (1.0, 8.0), False, 0.3),
-        (LogisticLoss(), (1.0, 8.0), True, 20.0),
-        (LogisticLoss(), (1.0,), False, 0.3),
+        (HalfSquaredLoss(1.0), (1.0,), None),
+        (HalfSquaredLoss(1.0), (1.0, 8.0), 0.3),
+        (LogisticLoss(), (1.0, 8.0), 20.0),
+        (LogisticLoss(), (1.0,), 0.3),
     ],
 )
-def test_no_search_exceeds_the_sensitivity(loss, relative, disjoint, u):
+def test_no_search_exceeds_the_sensitivity(loss, relative, u):
     worst = 0.0
     for seed, (n, R) in enumerate([(2, 0.1), (2, 1.0), (4, 5.0)]):
         role = 0 if u is None else seed % 2  # validation records do not enter the first problem
-        worst = max(worst, largest_move(loss, n, (R, 1.0), relative, u, disjoint, seed, role))
+        worst = max(worst, largest_move(loss, n, (R, 1.0), relative, u, seed, role))
     assert 0.1 < worst <= 1.0
 
 

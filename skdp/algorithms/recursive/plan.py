@@ -161,7 +161,7 @@ class RGDAPlan(Plan):
         x = kept_in_ball(
             np.asarray(start[0], dtype=float), settings.radius, np.zeros(self.dimension_x)
         )
-        y = data.project_y(np.asarray(start[1], dtype=float))
+        y = np.asarray(start[1], dtype=float)
         outer = OuterLoop(
             x,
             settings.step_size,
@@ -206,7 +206,7 @@ class RGDAPlan(Plan):
         x, y = point
         for k in range(self.settings.inner_steps):
             estimate.update((x, y), refresh and k == 0)
-            moved = estimate.problem.project_y(y + self.settings.step_size_y * estimate.u)
+            moved = y + self.settings.step_size_y * estimate.u
             y = moved if np.isfinite(moved).all() else y
         return y
 
