@@ -13,8 +13,7 @@ between two lines, has no end line that fits, and neither has one of which a byt
 digest finds accidents; it does not stop anybody who wants to change a ledger.
 
 A line is on the disk (``fsync``) before the call that appends it returns, and everybody who reads
-or writes holds the lock of the file. Ledgers of version 1 are read and continued without end lines;
-a move turns them into version 2. What the payments cost together is the business of
+or writes holds the lock of the file. What the payments cost together is the business of
 :mod:`skdp.privacy.charges`.
 """
 
@@ -63,13 +62,13 @@ class Entry:
     time : str
         In UTC, as ISO 8601 writes it.
     id : str
-        Unlike that of any other payment; empty in older ledgers.
+        Unlike that of any other payment.
     """
 
     event: PrivacyEvent
     label: str
     time: str
-    id: str = ""
+    id: str
 
 
 @dataclass
@@ -79,7 +78,6 @@ class Ledger:
     Attributes
     ----------
     file : LockedFile
-    version : int
     id : str
         Unlike that of any other ledger, and kept where it moves to.
     epsilon, delta : float
@@ -98,7 +96,6 @@ class Ledger:
     """
 
     file: LockedFile
-    version: int
     id: str
     epsilon: float
     delta: float
@@ -134,8 +131,6 @@ class Ledger:
 
     def move(self, path: str) -> None:
         """Say that the ledger goes on at a path."""
-        if self.version == 1:
-            return self._append(_line({"moved": path}))
         self._append(moved=path)
 
     def begin(self) -> None:
@@ -145,16 +140,13 @@ class Ledger:
 
     def copy(self) -> bytes:
         """Return a copy of this ledger from which nothing can be spent."""
-        header = _header(self.id, self.epsilon, self.delta, self.relation)
-        lines = header + self.lines.partition(b"\n")[2]
-        return lines + _end(lines, copied=self.path)
+        return self.lines + _end(self.lines, copied=self.path)
 
     def _append(self, line: bytes = b"", **path: str) -> None:
         lines = self.lines + line
-        if self.version > 1:
-            end = _end(lines, **path)
-            padding = self.file.size - len(lines + end)  # an end line with a path is longer
-            line += end[:-1] + b" " * padding + b"\n"
+        end = _end(lines, **path)
+        padding = self.file.size - len(lines + end)  # an end line with a path is longer
+        line += end[:-1] + b" " * padding + b"\n"
         self.file.rewrite(len(self.lines), line)
         self.lines = lines
 
@@ -198,16 +190,16 @@ def repair_end(path: str) -> bool:
     with locked_file(path) as file:
         ledger, data = _with_header(file), file.read()
         kept = data[: data.rfind(b"\n") + 1]
-        lines, end = (kept, None) if ledger.version == 1 else _split_end(kept)
+        lines, end = _split_end(kept)
         if end is not None:
             _check_end(ledger, lines, end)
-        elif ledger.version > 1 and not _is_line(ledger, last := _last_line(lines)):
+        elif not _is_line(ledger, last := _last_line(lines)):
             kept = lines = lines[: -len(last)]  # a part of a line, and the rest of the end line
         _read_lines(ledger, lines)
-        is_whole = len(kept) == len(data) and (end is not None or ledger.version == 1)
+        is_whole = len(kept) == len(data) and end is not None
         if not is_whole:
             file.shorten(len(kept))
-            if end is None and ledger.version > 1:
+            if end is None:
                 file.rewrite(len(lines), _end(lines))
         return not is_whole
 
@@ -215,8 +207,6 @@ def repair_end(path: str) -> bool:
 def _parsed(file: LockedFile) -> Ledger:
     ledger, data = _with_header(file), file.read()
     lines, end = _split_end(data)
-    if ledger.version == 1 and data.endswith(b"\n"):
-        lines, end = data, {}
     if end is None:
         raise LedgerError(
             f"The last line of the ledger {file.path!r} is unfinished or missing: what it cost is "
@@ -224,10 +214,9 @@ def _parsed(file: LockedFile) -> Ledger:
             "had not begun, and BudgetAccountant.repair(path) removes it. If the file was cut off "
             "in any other way, restore it from a copy."
         )
-    if ledger.version > 1:
-        _check_end(ledger, lines, end)
+    _check_end(ledger, lines, end)
     _read_lines(ledger, lines)
-    ledger.moved, ledger.copied = end.get("moved", ledger.moved), end.get("copied")
+    ledger.moved, ledger.copied = end.get("moved"), end.get("copied")
     return ledger
 
 
@@ -237,15 +226,14 @@ def _with_header(file: LockedFile) -> Ledger:
     try:
         header = json.loads(first)
         version, relation = header["version"], header["neighbouring"]
-        is_known = type(version) is int and 0 < version <= _VERSION
+        is_known = type(version) is int and version == _VERSION
         if header["ledger"] != "skdp" or not is_known or not newline:
             raise ValueError
         epsilon, delta = header["epsilon"], header["delta"]
         PrivacyBudget(1.0 if epsilon is None else epsilon, delta)
         return Ledger(
             file,
-            version,
-            _text(header.get("id", file.path)),  # the oldest ledgers have none
+            _text(header["id"]),
             math.inf if epsilon is None else float(epsilon),
             float(delta),
             None if relation is None else Neighbouring(relation),
@@ -257,7 +245,7 @@ def _with_header(file: LockedFile) -> Ledger:
 def _read_lines(ledger: Ledger, lines: bytes) -> None:
     """Fill a ledger with the lines after its header; those that were read before are known."""
     known, entries, closed = _READ.get(ledger.id, (b"", (), frozenset[str]()))
-    if not (known and ledger.version > 1 and lines.startswith(known)):
+    if not (known and lines.startswith(known)):
         known, entries, closed = lines[: lines.find(b"\n") + 1], (), frozenset()
     ledger.entries, ledger.closed = list(entries), set(closed)
     for number, line in enumerate(lines[len(known) :].split(b"\n")[:-1], known.count(b"\n") + 1):
@@ -285,8 +273,6 @@ def _read_line(ledger: Ledger, line: bytes) -> None:
         ledger.entries.append(_entry(json.dumps(value), **dict(rest)))
     elif kind == "closed":
         ledger.closed.add(_text(value))
-    elif kind == "moved" and ledger.version == 1:
-        ledger.moved = _text(value)
     else:
         raise ValueError(kind)
 
@@ -353,7 +339,7 @@ def _is_line(ledger: Ledger, line: bytes) -> bool:
     return True
 
 
-def _entry(text: str, label: str, time: str, id: str = "") -> Entry:
+def _entry(text: str, label: str, time: str, id: str) -> Entry:
     return Entry(_event(text), _text(label), _text(time), _text(id))
 
 

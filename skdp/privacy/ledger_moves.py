@@ -131,8 +131,7 @@ def _visited(path: str, before: Ledger | None) -> Ledger:
     with locked(path) as ledger:
         if before is None:
             return ledger
-        names = [each.id for each in (before, ledger) if each.id != each.path]
-        if len(set(names)) > 1:
+        if before.id != ledger.id:
             raise LedgerError(
                 f"The ledger {before.path!r} leads to {path!r}, which is another ledger: what was "
                 "spent is unknown. Restore the files from a copy."

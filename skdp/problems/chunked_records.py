@@ -143,6 +143,11 @@ class GramTotal:
         return records.gram(self.curvature, self.n_outputs, self.rough)
 
 
+def _of_records(name: str) -> Any:
+    """Forward an attribute to the bounded records of no record: it is public."""
+    return property(lambda self: getattr(self._empty(), name))
+
+
 class ChunkedRecords:
     """Bounded records of a source: the part of :class:`Records` that sums need.
 
@@ -162,6 +167,10 @@ class ChunkedRecords:
     factors = None
     #: Of records in memory alone.
     groups = targets = None
+    #: As of :class:`Records`; codes of persons and weights are those of no records.
+    persons, shares, is_slack = map(_of_records, ("persons", "shares", "is_slack"))
+    data_norm, intercept = map(_of_records, ("data_norm", "intercept"))
+    width, norm_bound, block_size = map(_of_records, ("width", "norm_bound", "block_size"))
 
     def __init__(
         self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
@@ -201,21 +210,6 @@ class ChunkedRecords:
         return self.n_records if persons is None else persons
 
     @property
-    def persons(self) -> np.ndarray | None:
-        """Codes of no records; None where every record is a unit of its own."""
-        return self._empty().persons
-
-    @property
-    def shares(self) -> np.ndarray | None:
-        """Weights of no records; None where all are one."""
-        return self._empty().shares
-
-    @property
-    def is_slack(self) -> bool:
-        """As of :class:`Records`."""
-        return self._empty().is_slack
-
-    @property
     def n_features(self) -> int:
         """Number of features without the intercept."""
         return self._survey.n_features
@@ -224,31 +218,6 @@ class ChunkedRecords:
     def is_sparse(self) -> bool:
         """Whether chunks are CSR matrices."""
         return self._survey.is_sparse
-
-    @property
-    def data_norm(self) -> float:
-        """As of :class:`Records`."""
-        return self._empty().data_norm
-
-    @property
-    def intercept(self) -> float:
-        """As of :class:`Records`."""
-        return self._empty().intercept
-
-    @property
-    def width(self) -> int:
-        """As of :class:`Records`."""
-        return self._empty().width
-
-    @property
-    def norm_bound(self) -> float:
-        """As of :class:`Records`."""
-        return self._empty().norm_bound
-
-    @property
-    def block_size(self) -> int:
-        """As of :class:`Records`."""
-        return self._empty().block_size
 
     def with_intercept(self, intercept: float) -> ChunkedRecords:
         """Replace the value of the intercept feature."""

@@ -13,7 +13,6 @@ from interruptions import ends
 
 from skdp.privacy import (
     BudgetAccountant,
-    BudgetExceededError,
     ComposedEvent,
     LedgerError,
     PureEvent,
@@ -188,7 +187,7 @@ class TestDamage:
 BAD_HEADERS = [
     *({**HEADER, "epsilon": value} for value in (math.nan, 0, "1", True, 1e400, 10**400)),
     *({**HEADER, "delta": value} for value in (-0.1, 1, None)),
-    *({**HEADER, "version": value} for value in (3, True, "2")),
+    *({**HEADER, "version": value} for value in (1, 3, True, "2")),
     *({**HEADER, name: 7} for name in ("ledger", "id", "neighbouring")),
     {"ledger": "skdp"},
     [1],
@@ -220,14 +219,9 @@ def test_other_headers_are_refused(path, header):
         assert contents(path) == before
 
 
-@pytest.mark.parametrize(
-    ("line", "version"),
-    [*((line, 2) for line in BAD_LINES), (b"rubbish\n", 1), ({"refund": 1}, 1)],
-    ids=lambda value: repr(value)[:60],
-)
-def test_an_unknown_line_stops_everything(path, line, version):
-    header = {**HEADER, "version": version}
-    write(path, spent(pure()), line, header=header, end=version == 2)
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda value: repr(value)[:60])
+def test_an_unknown_line_stops_everything(path, line):
+    write(path, spent(pure()), line)
     refuses(path, "Line 3")
 
 
@@ -365,38 +359,3 @@ class TestWriting:
         monkeypatch.setattr(os, "ftruncate", None)
         accountant.spend(pure())
         assert len(written) == 1
-
-
-class TestOlderVersion:
-    """Ledgers of version 1 have no end line."""
-
-    def test_goes_on(self, path):
-        write(path, spent(pure()), header={**HEADER, "version": 1}, end=False)
-        accountant = BudgetAccountant(1.0, path=path)
-        accountant.spend(pure())
-        with accountant:
-            pass
-        assert accountant.total() == (0.5, 0.0)
-        assert contents(path).count(b"\n") == 4 and b'"end"' not in contents(path)
-        with pytest.raises(BudgetExceededError):
-            accountant.spend(pure(0.75))
-
-    def test_repair(self, path):
-        write(path, spent(pure()), b'{"spe', header={**HEADER, "version": 1}, end=False)
-        refuses(path, "unfinished")
-        assert BudgetAccountant.repair(path) and not BudgetAccountant.repair(path)
-        assert len(BudgetAccountant.load(path).entries) == 1
-
-    @pytest.mark.parametrize("name", ["a", None])
-    def test_a_move_makes_it_a_new_one(self, path, tmp_path, name):
-        header = {**HEADER, "version": 1}
-        if name is None:
-            del header["id"]
-        write(path, spent(pure()), header=header, end=False)
-        accountant, handle = BudgetAccountant.load(path), BudgetAccountant.load(path)
-        accountant.save(tmp_path / "new")
-        accountant.save(tmp_path / "newer")
-        handle.spend(pure())
-        assert json.loads(contents(path).splitlines()[-1]) == {"moved": str(tmp_path / "new")}
-        assert b'"version": 2' in contents(tmp_path / "newer")
-        assert len(accountant.entries) == len(handle.entries) == 2

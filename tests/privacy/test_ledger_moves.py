@@ -1,6 +1,5 @@
 """`BudgetAccountant.save`: whoever interrupts it, one file can be spent from, with all entries."""
 
-import json
 import multiprocessing
 import os
 import pickle
@@ -434,16 +433,6 @@ class TestLeads:
             with pytest.raises((LedgerError, FileExistsError), match=r"back again|There is a file"):
                 ends(use)
         assert not BudgetAccountant.repair(names[0])
-
-    def test_circles_of_older_ledgers(self, tmp_path):
-        header = {"ledger": "skdp", "version": 1, "epsilon": 1.0, "delta": 0, "neighbouring": None}
-        for name, other in (("a", "b"), ("b", "a")):
-            with open(tmp_path / name, "w") as file:
-                file.write(
-                    f"{json.dumps(header)}\n{json.dumps({'moved': str(tmp_path / other)})}\n"
-                )
-        with pytest.raises(LedgerError, match="back again"):
-            ends(lambda: BudgetAccountant.load(tmp_path / "a"))
 
 
 def _then(first, second):
