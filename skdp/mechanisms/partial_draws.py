@@ -63,17 +63,11 @@ class Bits:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A law of positive numbers ``k + x``.
+    """A law of positive numbers ``k + x``."""
 
-    Attributes
-    ----------
-    weight : callable ``k -> Fraction``
-        The function w.
-    exponent : callable ``(k, x) -> number``
-        The function t, increasing in x, for Fractions and for arrays.
-    """
-
+    #: The function w.
     weight: Callable[[int], Fraction]
+    #: The function t, increasing in x, for Fractions and for arrays.
     exponent: Callable[[Any, Any], Any]
 
 
@@ -83,23 +77,15 @@ EXPONENTIAL = Law(Fraction, lambda k, x: x)
 
 @dataclass(frozen=True)
 class PartialDraws:
-    """Independent draws from a law, each with a sign.
+    """Independent draws from a law, each with a sign."""
 
-    Attributes
-    ----------
-    units : ndarray of int64, shape (size,)
-        The integers k.
-    cells : ndarray of uint64, shape (size,)
-        The first 63 bits of the fractions.
-    values : ndarray of float64, shape (size,)
-        The draws with their signs, off by at most ``2^-52 (1 + |value|)``; never 0.
-    longer : dict of int to Bits
-        Fractions of which more bits are known.
-    """
-
+    #: Shape (size,). The integers k.
     units: np.ndarray
+    #: Shape (size,). The first 63 bits of the fractions.
     cells: np.ndarray
+    #: Shape (size,). The draws with their signs, off by at most ``2^-52 (1 + |value|)``; never 0.
     values: np.ndarray
+    #: Fractions of which more bits are known.
     longer: dict[int, Bits] = field(default_factory=dict)
 
     def sign(self, i: int) -> int:

@@ -49,16 +49,11 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class SoftmaxMechanism:
-    """Draws of an index j with probability proportional to ``exp(score_j)``.
+    """Draws of an index j with probability proportional to ``exp(score_j)``."""
 
-    Parameters
-    ----------
-    sensitivity : float
-        Bound on ``|score_j - score'_j|`` over all j and all pairs of neighbours, with the rounding
-        of the computed scores. A draw then has a privacy loss of bounded range ``2 sensitivity``
-        (Cesar and Rogers 2021: ``sensitivity^2 / 2``-zCDP), and is ``2 sensitivity``-DP.
-    """
-
+    #: Bound on ``|score_j - score'_j|`` over all j and all pairs of neighbours, with the rounding
+    #: of the computed scores. A draw then has a privacy loss of bounded range ``2 sensitivity``
+    #: (Cesar and Rogers 2021: ``sensitivity^2 / 2``-zCDP), and is ``2 sensitivity``-DP.
     sensitivity: float
 
     def __post_init__(self) -> None:

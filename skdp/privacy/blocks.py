@@ -32,23 +32,15 @@ VARIABLE = "SKDP_ACCOUNTANTS"
 
 
 class Block(NamedTuple):
-    """The name of a with-block that works in any process.
+    """The name of a with-block that works in any process."""
 
-    Attributes
-    ----------
-    path : str
-        Of the ledger.
-    id : str
-    host, process : str, int
-        Where the block is.
-    is_temporary : bool
-        Whether the ledger goes when that process ends.
-    """
-
+    #: Of the ledger.
     path: str
     id: str
+    #: Where the block is.
     host: str
     process: int
+    #: Whether the ledger goes when that process ends.
     is_temporary: bool
 
     @property

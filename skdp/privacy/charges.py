@@ -51,20 +51,13 @@ class BudgetExceededError(RuntimeError):
 
 @dataclass
 class _Payer:
-    """A ledger that is to be charged.
+    """A ledger that is to be charged."""
 
-    Attributes
-    ----------
-    path : str
-        One of its names.
-    blocks : list of Block
-        The with-blocks that it is charged for.
-    always : bool
-        Whether it is charged even if all of them have ended.
-    """
-
+    #: One of its names.
     path: str
+    #: The with-blocks that it is charged for.
     blocks: list[Block] = field(default_factory=list)
+    #: Whether it is charged even if all of them have ended.
     always: bool = False
 
     def pays(self, ledger: Ledger) -> bool:

@@ -52,58 +52,37 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticErr
 
 @dataclass(frozen=True)
 class Entry:
-    """One payment.
-
-    Attributes
-    ----------
-    event : PrivacyEvent
-    label : str
-        Who paid, such as the name of an estimator.
-    time : str
-        In UTC, as ISO 8601 writes it.
-    id : str
-        Unlike that of any other payment.
-    """
+    """One payment."""
 
     event: PrivacyEvent
+    #: Who paid, such as the name of an estimator.
     label: str
+    #: In UTC, as ISO 8601 writes it.
     time: str
+    #: Unlike that of any other payment.
     id: str
 
 
 @dataclass
 class Ledger:
-    """A ledger whose lock this process holds.
-
-    Attributes
-    ----------
-    file : LockedFile
-    id : str
-        Unlike that of any other ledger, and kept where it moves to.
-    epsilon, delta : float
-        The budget; an infinite epsilon refuses nothing.
-    relation : Neighbouring or None
-        That of the header; None if it names none.
-    lines : bytes
-        All lines but the end line.
-    entries : list of Entry
-    closed : set of str
-        The with-blocks that have ended.
-    moved : str or None
-        Where the ledger goes on.
-    copied : str or None
-        Where the ledger is copied from, if the copy is not in use yet.
-    """
+    """A ledger whose lock this process holds."""
 
     file: LockedFile
+    #: Unlike that of any other ledger, and kept where it moves to.
     id: str
+    #: The budget; an infinite epsilon refuses nothing.
     epsilon: float
     delta: float
+    #: That of the header; None if it names none.
     relation: Neighbouring | None
+    #: All lines but the end line.
     lines: bytes = b""
     entries: list[Entry] = field(default_factory=list)
+    #: The with-blocks that have ended.
     closed: set[str] = field(default_factory=set)
+    #: Where the ledger goes on.
     moved: str | None = None
+    #: Where the ledger is copied from, if the copy is not in use yet.
     copied: str | None = None
 
     @property

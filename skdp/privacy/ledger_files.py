@@ -69,13 +69,7 @@ class ReplacedLedgerError(LedgerError):
 
 @dataclass(frozen=True)
 class LockedFile:
-    """A regular file whose lock this process holds.
-
-    Attributes
-    ----------
-    path : str
-    descriptor : int
-    """
+    """A regular file whose lock this process holds."""
 
     path: str
     descriptor: int

@@ -22,20 +22,13 @@ from skdp.privacy.safe_parts import AFTER_BOUNDED, BOUNDED, KEPT, SAFE, UNKNOWN
 
 
 class Step(NamedTuple):
-    """A part of an estimator that learns from the records, or may do so.
+    """A part of an estimator that learns from the records, or may do so."""
 
-    Attributes
-    ----------
-    path : str
-        Names of the parts that lead to it, with dots between them; empty for the estimator itself.
-    kind : str
-        Name of its class.
-    keeps : str or None
-        What it keeps of the records; None where that is not known.
-    """
-
+    #: Names of the parts that lead to it, with dots between them; empty for the estimator itself.
     path: str
+    #: Name of its class.
     kind: str
+    #: What it keeps of the records; None where that is not known.
     keeps: str | None
 
     def __str__(self) -> str:

@@ -31,18 +31,12 @@ _TAIL = 44.0
 
 @dataclass(frozen=True, kw_only=True)
 class DrawsLaw:
-    """Law of a random number of draws K >= 1.
+    """Law of a random number of draws K >= 1."""
 
-    Parameters
-    ----------
-    mean : float
-        Expected number of draws, in (1, 500].
-    name : {"logarithmic", "geometric", "poisson"}, default="poisson"
-        "logarithmic": cheapest, and one draw alone is rather likely. "geometric": in between.
-        "poisson": close to its mean, conditioned on K >= 1; the dearest.
-    """
-
+    #: Expected number of draws, in (1, 500].
     mean: float
+    #: "logarithmic": cheapest, and one draw alone is rather likely. "geometric": in between.
+    #: "poisson": close to its mean, conditioned on K >= 1; the dearest.
     name: DrawsName = "poisson"
 
     def __post_init__(self) -> None:

@@ -58,22 +58,15 @@ _LEAST, _LARGEST = 1e-2, 1.0
 
 @dataclass(frozen=True)
 class Attack:
-    """Perturbations ``||p|| <= radius`` of the features of each bounded row.
+    """Perturbations ``||p|| <= radius`` of the features of each bounded row."""
 
-    Parameters
-    ----------
-    norm : {1, 2, inf} or callable ``weights -> ndarray``
-        A callable stands for any convex and bounded set with 0 in it: it returns the perturbation
-        p in it with the largest ``p . weights``, a gradient of the support function, for
-        ``radius == 1``.
-    radius : float
-        a >= 0, in the units of the bounded rows.
-    intercept : float, default=0.0
-        Value of the constant feature, which is not attacked; 0 without one.
-    """
-
+    #: 1, 2, inf, or a callable for any convex and bounded set with 0 in it: it returns the
+    #: perturbation p in it with the largest ``p . weights``, a gradient of the support function,
+    #: for ``radius == 1``.
     norm: float | Callable[[np.ndarray], Any]
+    #: a >= 0, in the units of the bounded rows.
     radius: float
+    #: Value of the constant feature, which is not attacked; 0 without one.
     intercept: float = 0.0
 
     def __post_init__(self) -> None:

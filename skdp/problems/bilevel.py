@@ -30,18 +30,12 @@ Positions = np.ndarray | None
 
 @dataclass(frozen=True)
 class BilevelConstants:
-    """Public bounds for every record, every x of its domain and every y of its domain.
+    """Public bounds for every record, every x of its domain and every y of its domain."""
 
-    Parameters
-    ----------
-    bound_upper, bound_lower : float
-        On the norms of the gradients in x of one record's part of f, and of g.
-    mixed_lipschitz : float
-        Lipschitz constant in y of the gradient in x of one record's part of g.
-    """
-
+    #: On the norms of the gradients in x of one record's part of f, and of g.
     bound_upper: float
     bound_lower: float
+    #: Lipschitz constant in y of the gradient in x of one record's part of g.
     mixed_lipschitz: float
 
     def __post_init__(self) -> None:

@@ -14,39 +14,27 @@ from skdp.problems.matrices import Matrix, scaled_rows, transposed
 
 @dataclass(frozen=True)
 class Block:
-    """Some records with the products that problems need of them.
+    """Some records with the products that problems need of them."""
 
-    Attributes
-    ----------
-    positions : slice or ndarray of int
-        Where the records are in the full data set.
-    matrix : ndarray or csr_array of shape (m, n_features)
-        The raw rows.
-    scale : ndarray of shape (m,) or None
-        Factors that bring each row to the norm bound; None when all are one.
-    intercept : float
-        Value of the constant feature; 0 when there is none.
-    targets, groups : ndarray or None
-        One entry per record; None where the records have none.
-    factors : ndarray of shape (width,) or None
-        Of the columns, the intercept feature last; None when all are one.
-    lengths : ndarray of shape (m,) or None
-        Norms of the bounded rows without factors and intercept feature; None if not yet computed.
-    shares : ndarray of shape (m,) or None
-        Weights of the records in every sum; None when all are one.
-    persons : ndarray of int, shape (m,), or None
-        Whose record each is, ascending; None where every record is a unit of its own.
-    """
-
+    #: Where the records are in the full data set.
     positions: slice | np.ndarray
+    #: Shape (m, n_features). The raw rows.
     matrix: Matrix
+    #: Shape (m,). Factors that bring each row to the norm bound; None when all are one.
     scale: np.ndarray | None
+    #: Value of the constant feature; 0 when there is none.
     intercept: float
+    #: One entry per record; None where the records have none.
     targets: Any = None
     groups: Any = None
+    #: Shape (width,). Of the columns, the intercept feature last; None when all are one.
     factors: np.ndarray | None = None
+    #: Shape (m,). Norms of the bounded rows without factors and intercept feature; None if not yet
+    #: computed.
     lengths: np.ndarray | None = None
+    #: Shape (m,). Weights of the records in every sum; None when all are one.
     shares: np.ndarray | None = None
+    #: Shape (m,). Whose record each is, ascending; None where every record is a unit of its own.
     persons: np.ndarray | None = None
 
     def weighted(self, values: np.ndarray) -> np.ndarray:

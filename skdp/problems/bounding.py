@@ -32,26 +32,17 @@ class Persons(Protocol):
 
 
 class Encoded(NamedTuple):
-    """What a chunk is in numbers, from which bounded records are made.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix
-    targets, groups, weights : ndarray or None
-    persons : ndarray of int or None
-        Codes of the persons of the chunk, from 0 on without a gap.
-    ids : ndarray or None
-        Ids of the persons, by their codes.
-    unmapped : ndarray or CSR matrix, or None
-        Numbers for the table that X was computed from.
-    """
+    """What a chunk is in numbers, from which bounded records are made."""
 
     X: Any
     targets: Any = None
     groups: Any = None
     weights: Any = None
+    #: Codes of the persons of the chunk, from 0 on without a gap.
     persons: Any = None
+    #: Ids of the persons, by their codes.
     ids: Any = None
+    #: Numbers for the table that X was computed from.
     unmapped: Any = None
 
     def piece(self, rows: slice) -> Encoded:
@@ -71,35 +62,23 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounding:
-    """How a chunk becomes bounded records: public numbers and declared names.
+    """How a chunk becomes bounded records: public numbers and declared names."""
 
-    Attributes
-    ----------
-    data_norm, intercept : float
-        As of :class:`Records`.
-    targets : Encoder
-    groups : Encoder or None
-        None if the source has none.
-    default_groups : callable or None
-        From encoded targets to groups, where the source has none.
-    weights : Encoder or None
-        None if the source has none, and before that is known.
-    persons : Persons or None
-        None if the source has no ids.
-    max_records : int or None
-        As of :meth:`Records.of_persons`.
-    views : tuple of callables
-        Each from bounded records to a view of them.
-    """
-
+    #: As of :class:`Records`.
     data_norm: float
     intercept: float
     targets: Encoder
+    #: None if the source has none.
     groups: Encoder | None = None
+    #: From encoded targets to groups, where the source has none.
     default_groups: Callable[[np.ndarray], np.ndarray] | None = None
+    #: None if the source has none, and before that is known.
     weights: Encoder | None = None
+    #: None if the source has no ids.
     persons: Persons | None = None
+    #: As of :meth:`Records.of_persons`.
     max_records: int | None = None
+    #: Each from bounded records to a view of them.
     views: tuple[Callable[[Records], Records], ...] = ()
 
     def encoded(self, chunk: Chunk) -> Encoded:

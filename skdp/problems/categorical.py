@@ -48,23 +48,16 @@ _WEIGHT_BITS, _COUNT_BITS = 32, 52
 
 @dataclass(frozen=True)
 class CategoricalRecords:
-    """Records with a public number of categories per column.
+    """Records with a public number of categories per column."""
 
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_records, n_columns)
-        Code j of column c is in ``range(sizes[c])``.
-    sizes : tuple of int
-        Number of categories per column.
-    shares : ndarray of shape (n_records,) or None, default=None
-        Weights of records, from :meth:`of_persons`; None where every record is a unit of its own.
-    n_persons : int or None, default=None
-        Number of units.
-    """
-
+    #: Shape (n_records, n_columns). Code j of column c is in ``range(sizes[c])``.
     codes: np.ndarray
+    #: Number of categories per column.
     sizes: tuple[int, ...]
+    #: Shape (n_records,). Weights of records, from :meth:`of_persons`; None where every record is a
+    #: unit of its own.
     shares: np.ndarray | None = None
+    #: Number of units.
     n_persons: int | None = None
 
     def __post_init__(self) -> None:

@@ -66,26 +66,16 @@ def _added(first: Any, second: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkTask:
-    """Sum a function of bounded records over all of them; what leaves the driver.
-
-    Attributes
-    ----------
-    bounding : Bounding
-    key : MarkKey
-    starts : tuple of int
-        Position of the first record of each chunk, and the number of all.
-    function : callable
-        From :class:`Records` to a number, an array or a tuple of these.
-    pass_number : int
-    name : str
-        On dashboards.
-    """
+    """Sum a function of bounded records over all of them; what leaves the driver."""
 
     bounding: Bounding
     key: MarkKey
+    #: Position of the first record of each chunk, and the number of all.
     starts: tuple[int, ...]
+    #: From :class:`Records` to a number, an array or a tuple of these.
     function: Callable[[Records], Any]
     pass_number: int
+    #: On dashboards.
     name: str = "skdp"
 
     def __call__(self, k: int, source: RecordSource) -> Partial:

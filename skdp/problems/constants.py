@@ -34,53 +34,37 @@ class ProblemConstants:
     The problem is ``min over ||w|| <= radius of (1/N) sum_i f_i(w) + (mu/2) ||w - c||^2``
     with N = `n_records`. Nothing here may be measured on the records. Planners compare many
     problems at once: numbers may be arrays that broadcast.
-
-    Parameters
-    ----------
-    n_records : int
-        N, public: the number of records (replace-one), or the nominal one (add/remove).
-    dimension : int
-        Number of coefficients.
-    strong_convexity : float
-        mu, from the data-independent regulariser.
-    lipschitz : float
-        Bound on ``||grad f_i(w)||`` over records and feasible w.
-    gradient_diameter : float
-        Bound on ``||grad f_i(w) - grad f_j(w)||``, at most ``2 lipschitz``.
-    smoothness : float
-        Lipschitz constant of the gradient of one ``f_i``; inf for a non-smooth loss.
-    radius : float
-        Radius R of a ball around 0 that holds the solution.
-    row_width, size_ratio, n_terms
-        As of a :class:`Design`, for the rounding bound; the ratio also enters the smoothness for
-        the solver, not the sensitivity.
-    in_ball : bool, default=True
-        Whether the domain is bounded, so that every point is projected onto it.
-    domain_radius : float, optional
-        Largest norm of a point of the domain, at least `radius`. Default: `radius`.
-    record_weight : float, optional
-        Largest weight of one record in the gradient. Default: ``1 / n_records``, that of a mean;
-        1 if the objective is no combination of records.
-    additional_rounding : float, default=0.0
-        Rounding error of a computed gradient beyond that of a mean over the rows.
-    most_rows : int, default=MOST_ROWS
-        Records that are summed without a break at most.
     """
 
+    #: N, public: the number of records (replace-one), or the nominal one (add/remove).
     n_records: int
+    #: Number of coefficients.
     dimension: int
+    #: mu, from the data-independent regulariser.
     strong_convexity: float
+    #: Bound on ``||grad f_i(w)||`` over records and feasible w.
     lipschitz: float
+    #: Bound on ``||grad f_i(w) - grad f_j(w)||``, at most ``2 lipschitz``.
     gradient_diameter: float
+    #: Lipschitz constant of the gradient of one ``f_i``; inf for a non-smooth loss.
     smoothness: float
+    #: Radius R of a ball around 0 that holds the solution.
     radius: float
+    #: As of a :class:`Design`, for the rounding bound; the ratio also enters the smoothness for the
+    #: solver, not the sensitivity.
     row_width: int
     size_ratio: float = 1.0
+    #: Whether the domain is bounded, so that every point is projected onto it.
     in_ball: bool = True
+    #: Largest norm of a point of the domain, at least `radius`. Default: `radius`.
     domain_radius: float | None = None
+    #: Largest weight of one record in the gradient. Default: ``1 / n_records``, that of a mean; 1
+    #: if the objective is no combination of records.
     record_weight: float | None = None
+    #: Rounding error of a computed gradient beyond that of a mean over the rows.
     additional_rounding: float = 0.0
     n_terms: float | None = None
+    #: Records that are summed without a break at most.
     most_rows: int = MOST_ROWS
 
     @classmethod
@@ -150,32 +134,21 @@ class ProblemConstants:
 
 @dataclass(frozen=True)
 class Design:
-    """Public numbers about the rows of a data set.
+    """Public numbers about the rows of a data set."""
 
-    Attributes
-    ----------
-    feature_norm : float
-        Norm that no row exceeds, intercept feature included.
-    width : int
-        Number of features including the intercept.
-    n_records : int
-        Public size N.
-    size_ratio : float, default=1.0
-        Largest ratio of the actual number of records to N.
-    intercept : float, default=0.0
-        Value of the intercept feature; 0 for none.
-    of_persons : bool, default=False
-        Whether N is a number of persons, who may have any number of records.
-    is_slack : bool, default=False
-        Whether the weights of a record or of a person's records may add up to less than 1.
-    """
-
+    #: Norm that no row exceeds, intercept feature included.
     feature_norm: float
+    #: Number of features including the intercept.
     width: int
+    #: Public size N.
     n_records: int
+    #: Largest ratio of the actual number of records to N.
     size_ratio: float = 1.0
+    #: Value of the intercept feature; 0 for none.
     intercept: float = 0.0
+    #: Whether N is a number of persons, who may have any number of records.
     of_persons: bool = False
+    #: Whether the weights of a record or of a person's records may add up to less than 1.
     is_slack: bool = False
 
     @classmethod

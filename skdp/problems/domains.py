@@ -215,13 +215,6 @@ SHARE_UNIT = 2.0**-24
 class CappedSimplex(Domain):
     """``{0 <= a <= bound: sum(shares * a) = 1}``: weights of groups, 1 for each among them.
 
-    Parameters
-    ----------
-    shares : tuple of float
-        Positive multiples of ``2^-24``, of sum 1.
-    bound : float
-        At least 1. The set for 1 has one point, that for ``1 / min(shares)`` all of the simplex.
-
     Examples
     --------
     >>> import numpy as np
@@ -230,7 +223,9 @@ class CappedSimplex(Domain):
     array([0.66666667, 2.        ])
     """
 
+    #: Positive multiples of ``2^-24``, of sum 1.
     shares: tuple[float, ...]
+    #: At least 1. The set for 1 has one point, that for ``1 / min(shares)`` all of the simplex.
     bound: float
 
     def __post_init__(self) -> None:

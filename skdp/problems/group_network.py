@@ -27,22 +27,14 @@ _DERIVATIVE = 2.0
 
 @dataclass(frozen=True)
 class Network:
-    """Shape and scales of a network: ``z = B (tanh(s A row), 1) / sqrt(h + 1)``.
+    """Shape and scales of a network: ``z = B (tanh(s A row), 1) / sqrt(h + 1)``."""
 
-    Parameters
-    ----------
-    width : int
-        Features, the intercept feature included.
-    hidden_units : int
-        h; with 0 the network is ``z = A row``.
-    n_outputs : int
-    input_scale : float
-        s, in units of one over the norm of a row.
-    """
-
+    #: Features, the intercept feature included.
     width: int
+    #: h; with 0 the network is ``z = A row``.
     hidden_units: int
     n_outputs: int
+    #: s, in units of one over the norm of a row.
     input_scale: float
 
     @property

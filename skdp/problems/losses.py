@@ -298,13 +298,9 @@ class ClippedLogisticLoss(ZeroOneLoss):
     With the sign ``s = 2 t - 1`` and ``m = s z`` it is ``log(1 + exp(-m))`` where
     ``m >= log((1 - c) / c)``, and below the tangent at that point, of slope -c. Its Lipschitz
     constant is the fraction c of that of the log loss.
-
-    Parameters
-    ----------
-    clip : float, default=0.5
-        c in (0, 1]; 1 is the log loss. Must be public, and fixed before the records are seen.
     """
 
+    #: c in (0, 1]; 1 is the log loss. Must be public, and fixed before the records are seen.
     clip: float = 0.5
 
     has_one_sided_derivative = True

@@ -31,20 +31,13 @@ _LEAST_SHARE = 2.0**-14
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """Bounds on the weights of the groups' records.
+    """Bounds on the weights of the groups' records."""
 
-    Parameters
-    ----------
-    largest : tuple of float
-        One number per group, > 0.
-    shares : tuple of float or None, default=None
-        The groups' proportions, see :class:`CappedSimplex`. None: equal ones.
-    public_groups : bool, default=False
-        Neighbours have the same groups: membership is not protected.
-    """
-
+    #: One number per group, > 0.
     largest: tuple[float, ...]
+    #: The groups' proportions, see :class:`CappedSimplex`. None: equal ones.
     shares: tuple[float, ...] | None = None
+    #: Neighbours have the same groups: membership is not protected.
     public_groups: bool = False
 
     def __post_init__(self) -> None:

@@ -25,13 +25,9 @@ class SoftmaxLoss(Loss):
     with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z the K - 1 margins
     ``V x``. The map is an isometry, hence norms, sensitivities and the penalty are those of the
     full weights, and isotropic noise on V is noise in exactly the subspace.
-
-    Parameters
-    ----------
-    n_classes : int
-        K >= 2; targets are class indices.
     """
 
+    #: K >= 2; targets are class indices.
     n_classes: int
 
     link = "softmax"
@@ -178,17 +174,12 @@ class OneVsRestLoss(Loss):
     The solution is that of K separate problems; together they move by at most ``sqrt(K)`` times as
     much as one of them, because the weights of different classes are orthogonal directions:
     docs/theory/constants.md, "One against the rest".
-
-    Parameters
-    ----------
-    base : Loss
-        For targets 0 and 1. The square of its Lipschitz constant, its value range and its
-        largest value must be concave functions of the squared radius, as those of all hinges are.
-    n_classes : int
-        K; targets are class indices.
     """
 
+    #: For targets 0 and 1. The square of its Lipschitz constant, its value range and its largest
+    #: value must be concave functions of the squared radius, as those of all hinges are.
     base: Loss
+    #: K; targets are class indices.
     n_classes: int
 
     def check_targets(self, targets: np.ndarray) -> None:

@@ -15,21 +15,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PenaltyGroups:
-    """Which alpha penalises which coefficient: ``(1/2) sum_j alpha_g(j) r_j w_j^2``.
+    """Which alpha penalises which coefficient: ``(1/2) sum_j alpha_g(j) r_j w_j^2``."""
 
-    Parameters
-    ----------
-    groups : tuple of int
-        g(j) in 0, ..., n_groups - 1 for each coefficient, the intercept's included.
-    factors : tuple of float
-        Penalty factors r_j > 0, 1 for a feature. That of an intercept feature of value s is
-        ``(s / X)^2``, X the norm bound of the other features: as if the feature had the value X.
-    low, high : float
-        Public bounds of alpha.
-    """
-
+    #: g(j) in 0, ..., n_groups - 1 for each coefficient, the intercept's included.
     groups: tuple[int, ...]
+    #: Penalty factors r_j > 0, 1 for a feature. That of an intercept feature of value s is
+    #: ``(s / X)^2``, X the norm bound of the other features: as if the feature had the value X.
     factors: tuple[float, ...]
+    #: Public bounds of alpha.
     low: float
     high: float
 

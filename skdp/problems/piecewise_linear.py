@@ -168,15 +168,10 @@ class SmoothedLoss(Loss):
     Never above the piecewise linear loss, and below it by at most ``h S^2 / 2``, S being the
     bound on the derivatives. Of the hinge with h = 1 it is the smoothed hinge (Rennie 2005), of
     ``c |z - t|`` with h = 1 Huber's loss with threshold c.
-
-    Parameters
-    ----------
-    base : PiecewiseLinearLoss
-    width : float
-        h > 0. Must be public.
     """
 
     base: PiecewiseLinearLoss
+    #: h > 0. Must be public.
     width: float
 
     def __post_init__(self) -> None:

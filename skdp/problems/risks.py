@@ -45,12 +45,7 @@ def _smoothed(loss: Loss, spread: float) -> Loss:
 
 @dataclass(frozen=True)
 class EmpiricalRisk:
-    """The mean of a loss over the records.
-
-    Parameters
-    ----------
-    loss : Loss
-    """
+    """The mean of a loss over the records."""
 
     loss: Loss
 
@@ -153,37 +148,24 @@ class EmpiricalRisk:
 
 @dataclass(frozen=True)
 class Objective:
-    """A risk on a public design: all that is known of a private problem before its records.
-
-    Parameters
-    ----------
-    risk : EmpiricalRisk
-    design : Design
-    alpha : float, default=0.0
-        Of a penalty that is part of the objective. Without one, methods choose a penalty for
-        privacy.
-    coef_norm : float, optional
-        Radius of the ball that the coefficients live in.
-    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
-    population : bool, default=False
-        Whether choices are made for the expected loss on other records of the same
-        distribution, or for the loss on these records.
-    coef_norm_l1 : float, optional
-        Radius of the l1 ball, for methods with such a geometry.
-    feature_bound : float, default=1.0
-        Bound on the absolute value of each feature, for these methods.
-    mirror_variant : str, default="plain"
-        Which algorithm of these methods.
-    """
+    """A risk on a public design: all that is known of a private problem before its records."""
 
     risk: EmpiricalRisk
     design: Design
+    #: Of a penalty that is part of the objective. Without one, methods choose a penalty for
+    #: privacy.
     alpha: float = 0.0
+    #: Radius of the ball that the coefficients live in.
     coef_norm: float | None = None
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    #: Whether choices are made for the expected loss on other records of the same distribution, or
+    #: for the loss on these records.
     population: bool = False
+    #: Radius of the l1 ball, for methods with such a geometry.
     coef_norm_l1: float | None = None
+    #: Bound on the absolute value of each feature, for these methods.
     feature_bound: float = 1.0
+    #: Which algorithm of these methods.
     mirror_variant: str = "plain"
 
     def __post_init__(self) -> None:

@@ -31,35 +31,24 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class BlockConstants:
-    """Constants of one block, x or y, of a saddle problem.
-
-    Parameters
-    ----------
-    dimension : int
-    modulus : float
-        mu of the objective, the same for all data sets.
-    lipschitz : float
-        L, bound on the gradient in the block of one record's function, over all records and
-        feasible z. For a loss in y it is the largest *absolute* value, not the range
-        (docs/theory/saddle.md, "Groups").
-    smoothness : float, default=0.0
-        Lipschitz constant of that gradient in the block itself.
-    radius, circumradius, projection_rounding : float
-        Of the domain, see :class:`skdp.problems.Domain`. The circumradius is the radius by default.
-    center_norm : float, default=0.0
-        Norm of the center of the regulariser.
-    additional_rounding : float, default=0.0
-        Error of a computed operator beyond that of :meth:`SaddleConstants.operator_rounding`.
-    """
+    """Constants of one block, x or y, of a saddle problem."""
 
     dimension: int
+    #: mu of the objective, the same for all data sets.
     modulus: float
+    #: L, bound on the gradient in the block of one record's function, over all records and feasible
+    #: z. For a loss in y it is the largest *absolute* value, not the range (docs/theory/saddle.md,
+    #: "Groups").
     lipschitz: float
+    #: Lipschitz constant of that gradient in the block itself.
     smoothness: float = 0.0
+    #: Of the domain, see :class:`skdp.problems.Domain`. The circumradius is the radius by default.
     radius: float = math.inf
     circumradius: float | None = None
+    #: Norm of the center of the regulariser.
     center_norm: float = 0.0
     projection_rounding: float = 0.0
+    #: Error of a computed operator beyond that of :meth:`SaddleConstants.operator_rounding`.
     additional_rounding: float = 0.0
 
     def __post_init__(self) -> None:
@@ -98,21 +87,6 @@ class SaddleConstants:
     the objective, and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is strongly
     monotone with modulus 1.
 
-    Parameters
-    ----------
-    n_records : int
-        n, public. Neighbours differ in the record at one position (replace-one).
-    x, y : BlockConstants
-    coupling : float, default=0.0
-        Lipschitz constant of either gradient of the function of one record in the other variable.
-    gradient_ranges : tuple of pairs of float, optional
-        Pairs (G_x, G_y): for any two records there is a pair such that, at every feasible z, the
-        two gradients differ by at most G_x in x and G_y in y. Only what is parallel to differences
-        of feasible points counts: on a simplex the means of the entries do not.
-        Default: ``((2 L_x, 2 L_y),)``.
-    summation_chain : int, optional
-        Most additions in a chain when the records are summed. Default: n.
-
     Notes
     -----
     Lemma 1 (docs/theory/saddle.md): of saddle points z, z' of neighbours with the ranges (G_x, G_y)
@@ -121,11 +95,18 @@ class SaddleConstants:
     largest first coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """
 
+    #: n, public. Neighbours differ in the record at one position (replace-one).
     n_records: int
     x: BlockConstants
     y: BlockConstants
+    #: Lipschitz constant of either gradient of the function of one record in the other variable.
     coupling: float = 0.0
+    #: Pairs (G_x, G_y): for any two records there is a pair such that, at every feasible z, the two
+    #: gradients differ by at most G_x in x and G_y in y. Only what is parallel to differences of
+    #: feasible points counts: on a simplex the means of the entries do not. Default:
+    #: ``((2 L_x, 2 L_y),)``.
     gradient_ranges: tuple[tuple[float, float], ...] | None = None
+    #: Most additions in a chain when the records are summed. Default: n.
     summation_chain: int | None = None
 
     def __post_init__(self) -> None:

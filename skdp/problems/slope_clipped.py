@@ -30,18 +30,12 @@ class ClippedLoss(Loss):
 
     Targets have shape (m, 2): the target of the record, and the largest length of its derivative,
     which is at most `clip` over the norm of the row.
-
-    Parameters
-    ----------
-    loss : Loss
-    offset : float or tuple of float
-        Public or released, for each margin.
-    clip : float
-        c > 0, bound on the norm of a gradient.
     """
 
     loss: Loss
+    #: Public or released, for each margin.
     offset: float | tuple[float, ...]
+    #: c > 0, bound on the norm of a gradient.
     clip: float
 
     def check_targets(self, targets: np.ndarray) -> None:

@@ -35,66 +35,44 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What was seen of consecutive chunks.
+    """What was seen of consecutive chunks."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Numbers of records.
-    shape : Shape or None
-        None if there are no records.
-    where : str
-        The first chunk with records.
-    labels, groups : ndarray or None
-        The distinct ones, if they were asked for.
-    mark : int or None
-        None if positions or encodings were not known.
-    n_persons : int
-        Numbers of persons.
-    persons : ndarray or None
-        Their ids in each chunk, texts as hashes.
-    """
-
+    #: Numbers of records.
     sizes: tuple[int, ...]
+    #: None if there are no records.
     shape: Shape | None = None
+    #: The first chunk with records.
     where: str = ""
+    #: The distinct ones, if they were asked for.
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
+    #: None if positions or encodings were not known.
     mark: int | None = 0
+    #: Numbers of persons.
     n_persons: int
+    #: Their ids in each chunk, texts as hashes.
     persons: np.ndarray | None = None
     has_weight: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyTask:
-    """Validate a chunk and describe it.
+    """Validate a chunk and describe it."""
 
-    Attributes
-    ----------
-    check : callable
-        From a chunk to the number of its features and their names or None; raises ValueError.
-    key : MarkKey
-    starts : tuple of int or None
-        Position of the first record of each chunk; None before they are counted.
-    bounding : Bounding or None
-        None before labels are known.
-    labels, groups : callable or None
-        Return the distinct targets and groups of a chunk.
-    has_targets, has_groups : bool
-        Whether the source must have targets and groups.
-    units : tuple of str
-        Which of "user_ids" and "sample_weight" the source may have.
-    """
-
+    #: From a chunk to the number of its features and their names or None; raises ValueError.
     check: Callable[[Chunk], tuple[int, tuple[str, ...] | None]]
     key: MarkKey
+    #: Position of the first record of each chunk; None before they are counted.
     starts: tuple[int, ...] | None
+    #: None before labels are known.
     bounding: Bounding | None
+    #: Return the distinct targets and groups of a chunk.
     labels: Callable[[Any], np.ndarray] | None = None
     groups: Callable[[Any], np.ndarray] | None = None
+    #: Whether the source must have targets and groups.
     has_targets: bool = True
     has_groups: bool = False
+    #: Which of "user_ids" and "sample_weight" the source may have.
     units: tuple[str, ...] = ()
     pass_number: int = 1
     name: str = "skdp"
@@ -224,39 +202,24 @@ def _union(parts: list[np.ndarray | None]) -> np.ndarray | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What the first pass found, and every later one has to find.
+    """What the first pass found, and every later one has to find."""
 
-    Attributes
-    ----------
-    starts : tuple of int
-        Position of the first record of each chunk, and the number of all.
-    n_features : int
-    names : tuple of str or None
-    is_sparse : bool
-    dtype : str
-    key : MarkKey
-    mark : int
-        Of all records.
-    n_passes : int
-        Number of passes that it took.
-    is_weighted : bool
-        Whether records have weights.
-    has_weight : bool
-        Whether some weight is not zero.
-    n_persons : int or None
-        Number of persons; None without ids.
-    """
-
+    #: Position of the first record of each chunk, and the number of all.
     starts: tuple[int, ...]
     n_features: int
     names: tuple[str, ...] | None
     is_sparse: bool
     dtype: str
     key: MarkKey
+    #: Of all records.
     mark: int
+    #: Number of passes that it took.
     n_passes: int
+    #: Whether records have weights.
     is_weighted: bool = False
+    #: Whether some weight is not zero.
     has_weight: bool = False
+    #: Number of persons; None without ids.
     n_persons: int | None = None
 
     @property

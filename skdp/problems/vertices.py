@@ -35,22 +35,14 @@ Point = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class VertexDesign:
-    """Public numbers about a problem over simplices.
-
-    Attributes
-    ----------
-    n_records : int
-    sizes : tuple of int
-        Number of vertices of each block: one or two of them.
-    magnitudes : tuple of float
-        Bound on the absolute value of a partial derivative of one record, per block.
-    oscillations : tuple of float
-        Bound on the difference of that derivative between two records, at one point.
-    """
+    """Public numbers about a problem over simplices."""
 
     n_records: int
+    #: Number of vertices of each block: one or two of them.
     sizes: tuple[int, ...]
+    #: Bound on the absolute value of a partial derivative of one record, per block.
     magnitudes: tuple[float, ...]
+    #: Bound on the difference of that derivative between two records, at one point.
     oscillations: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -136,20 +128,6 @@ class VertexProblem(ABC):
 class FunctionProblem(VertexProblem):
     """A problem made of functions of the mean vertices, such as a game.
 
-    Parameters
-    ----------
-    design : VertexDesign
-    derivative : callable ``(points, batch) -> sequence of ndarray``
-        From weights on the vertices, one array per block, and a slice or an array of positions of
-        records, to the partial derivatives of each of them, shape (m, sizes[u]). They are clipped
-        to the interval that ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if
-        that is 2 m, and ``[0, m]`` if it is m. What is not a number becomes its lower end.
-    function : callable ``(points, batch) -> ndarray of shape (m,)``, optional
-    vertices : tuple of ndarray, optional
-        Of a polytope for each block, shape (sizes[u], p_u). Functions are then of points ``w_u`` in
-        these, and derivatives in ``w_u``, shape (m, p_u); the design bounds the products of a
-        derivative and a vertex. Default: the simplices.
-
     Examples
     --------
     The point of a square that is nearest to the records' mean:
@@ -171,8 +149,16 @@ class FunctionProblem(VertexProblem):
     """
 
     design: VertexDesign
+    #: From weights on the vertices, one array per block, and a slice or an array of positions of
+    #: records, to the partial derivatives of each of them, shape (m, sizes[u]). They are clipped to
+    #: the interval that ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if
+    #: that is 2 m, and ``[0, m]`` if it is m. What is not a number becomes its lower end.
     derivative: Callable[[Point, Part], Any]
+    #: Shape (m,).
     function: Callable[[Point, Part], np.ndarray] | None = None
+    #: Of a polytope for each block, shape (sizes[u], p_u). Functions are then of points ``w_u`` in
+    #: these, and derivatives in ``w_u``, shape (m, p_u); the design bounds the products of a
+    #: derivative and a vertex. Default: the simplices.
     vertices: Point | None = None
 
     def __post_init__(self) -> None:

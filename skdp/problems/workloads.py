@@ -209,18 +209,10 @@ class QueryMatrix(Workload):
 
 @dataclass(frozen=True)
 class QueryObjective:
-    """Public numbers of a private answer to a workload.
-
-    Attributes
-    ----------
-    workload : Workload
-    n_records : int
-    neighbouring : Neighbouring
-    is_slack : bool, default=False
-        Whether the weights of a record, or of a person's records, may add up to less than 1.
-    """
+    """Public numbers of a private answer to a workload."""
 
     workload: Workload
     n_records: int
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    #: Whether the weights of a record, or of a person's records, may add up to less than 1.
     is_slack: bool = False
