@@ -15,12 +15,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def as_source(X: Any, y: Any = None, groups: Any = None, **units: Any) -> RecordSource | None:
     """Return the source of records that X is, or that Dask collections are; None for others.
 
-    `units` are `user_ids` and `sample_weight`. Dask is loaded for its collections only.
-
-    Raises
-    ------
-    ValueError
-        If there is anything beside a source.
+    `units` are `user_ids` and `sample_weight`. Dask is loaded for its collections only. Raises
+    ValueError if there is anything beside a source.
     """
     if isinstance(X, RecordSource):
         if any(part is not None for part in (y, groups, *units.values())):

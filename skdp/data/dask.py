@@ -155,13 +155,7 @@ class DaskRecords(RecordSource):
                     future.cancel()
 
     def _result(self, future: Any) -> Any:
-        """Wait for a result as long as there are workers.
-
-        Raises
-        ------
-        DataError
-            If there were none for some time.
-        """
+        """Wait for a result as long as there are workers; DataError after some time without."""
         given = dask.config.get("distributed.scheduler.no-workers-timeout", None)
         limit = _NO_WORKERS if given is None else dask.utils.parse_timedelta(given)
         seen = time.monotonic()

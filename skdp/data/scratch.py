@@ -24,14 +24,8 @@ def stored(source: RecordSource, folder: str, by_person: bool) -> Iterator[Recor
 
     With `by_person`, which takes one more pass, records are sorted by `user_ids`, which become
     numbers. Only its owner may open the new folder. It is deleted with the context, also by an
-    exception.
-
-    Raises
-    ------
-    DataError
-        If there is no room for the copy.
-    ValueError
-        If the chunks are no dense arrays of one type and width, or ids are not of one kind.
+    exception. Raises DataError if there is no room for the copy, ValueError if the chunks are no
+    dense arrays of one type and width, or ids are not of one kind.
     """
     with tempfile.TemporaryDirectory(prefix="skdp-", dir=folder) as private:  # mode 0700
         copy = _copied(source, private, _Persons.of(source) if by_person else None)

@@ -44,19 +44,7 @@ def step_of(deviation: float) -> float:
 def add_normal(value: np.ndarray, scale: float, draws: PartialDraws, source: Bytes) -> np.ndarray:
     """Add ``scale`` times normal draws to a value, and round to the grid.
 
-    Parameters
-    ----------
-    value : ndarray of shape (dimension,)
-    scale : float
-        > 0.
-    draws : PartialDraws
-    source : callable ``(n) -> bytes``
-        Of further bits of the draws.
-
-    Returns
-    -------
-    ndarray of shape (dimension,)
-        Multiples of the step, rounded to doubles.
+    `source` has further bits of the draws. Returns multiples of the step, rounded to doubles.
     """
     step, scale = step_of(scale), float(scale)  # a power of 2: the quotient is exact
     return _rounded(value, step, _Normals(scale / step, draws, source))
@@ -67,22 +55,9 @@ def add_spherical_laplace(
 ) -> np.ndarray:
     """Add ``scale`` times a vector of spherical Laplace law to a value, and round to the grid.
 
-    The vector is a sum of exponential draws times a normal vector over its norm.
-
-    Parameters
-    ----------
-    value : ndarray of shape (dimension,)
-    scale : float
-        > 0.
-    lengths, directions : PartialDraws
-        Exponential and normal draws, `dimension` of each.
-    source : callable ``(n) -> bytes``
-        Of further bits of the draws.
-
-    Returns
-    -------
-    ndarray of shape (dimension,)
-        Multiples of the step, rounded to doubles.
+    The vector is a sum of exponential draws times a normal vector over its norm; there are as many
+    of both as coordinates. `source` has further bits of the draws. Returns multiples of the step,
+    rounded to doubles.
     """
     check_real("the scale of the noise", scale, LEAST_SCALE, LARGEST_SCALE)
     scale = float(scale)

@@ -182,19 +182,9 @@ def exact_trial(
 ) -> tuple[int | None, Bits]:
     """Carry out one trial in exact arithmetic, with further bits where they are needed.
 
-    Parameters
-    ----------
-    law : Law
-    first, coin, cell : int
-        The first 31, 32 and 63 bits of the numbers that draw the integer, decide, and are the
-        fraction.
-    source : callable ``(n) -> bytes``
-
-    Returns
-    -------
-    unit : int or None
-        None if the trial fails.
-    fraction : Bits
+    `first`, `coin` and `cell` are the first 31, 32 and 63 bits of the numbers that draw the
+    integer, decide, and are the fraction. Returns integer and fraction; the integer is None if the
+    trial fails.
     """
     unit = _exact_unit(law, Bits(first, _UNIT_BITS), source)
     fraction, level, digits = Bits(cell, CELL_BITS), Bits(coin, _COIN_BITS), 40

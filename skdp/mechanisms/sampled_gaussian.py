@@ -133,20 +133,11 @@ def sampling_rates(event: PrivacyEvent) -> list[tuple[float, int]]:
 
 
 def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget) -> float:
-    """Smallest factor of the noise of sampled releases that keeps a run within the budget.
+    """Return the least factor of the noise of sampled releases that keeps a run within the budget.
 
-    Parameters
-    ----------
-    event : callable ``factor -> PrivacyEvent``
-        All releases, with the noise of the sampled parts times the factor. At 1 it must be
-        within the budget even if sampling is ignored.
-    budget : PrivacyBudget
-        With delta > 0.
-
-    Returns
-    -------
-    scale : float
-        At most 1, to a relative 1e-3. Errors: see :meth:`SampledGaussianMechanism.calibrated`.
+    `event` has all releases, with the noise of the sampled parts times the factor, at most 1; at 1
+    it must be within the budget, of delta > 0, even if sampling is ignored. To a relative 1e-3.
+    Errors: see :meth:`SampledGaussianMechanism.calibrated`.
     """
     unscaled = event(1.0)
     rates = sampling_rates(unscaled)

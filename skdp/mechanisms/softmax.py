@@ -85,16 +85,7 @@ class SoftmaxMechanism:
     def draw(self, scores: np.ndarray, n_draws: int, noise: NoiseSource) -> np.ndarray:
         """Draw `n_draws` independent indices with exactly the softmax law of the scores.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n,), float64
-            Finite, and taken as the real numbers that they store; 1 <= n <= 2^30.
-        n_draws : int
-        noise : NoiseSource
-
-        Returns
-        -------
-        indices : ndarray of shape (n_draws,), intp
+        These are finite, and taken as the real numbers that they store; there are at most 2^30.
         """
         return draw_softmax(scores, n_draws, noise)
 
@@ -129,19 +120,10 @@ def draw_softmax(scores: np.ndarray, n_draws: int, noise: NoiseSource) -> np.nda
 def exponential_logits(scores: np.ndarray, epsilon: float) -> np.ndarray:
     """Return ``-epsilon scores / 2`` with rounding on the side of privacy.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        >= 0, small for good candidates; each moves by at most 1 between neighbours.
-    epsilon : float
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        As the real numbers that they store, between neighbours they move by at most ``epsilon / 2``
-        each: a draw from their softmax has a privacy loss of bounded range epsilon. Scores above
-        ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/mirror_descent.md``,
-        below Lemma 2.
+    Scores are >= 0, small for good candidates; each moves by at most 1 between neighbours. As the
+    real numbers that they store, the logits then move by at most ``epsilon / 2`` each: a draw from
+    their softmax has a privacy loss of bounded range epsilon. Scores above
+    ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/mirror_descent.md``, below Lemma 2.
     """
     largest = min(_LARGEST_SCORE, 2.0 * _LARGEST_COST / epsilon)
     return np.asarray(-0.5 * epsilon * (1.0 - 2.0**-21) * np.minimum(scores, largest))
@@ -212,20 +194,12 @@ def _integers_below(bound: int, size: int, noise: NoiseSource) -> np.ndarray:
 def calibrated_draws(budget: PrivacyBudget, draws: Sequence[tuple[float, int]]) -> float:
     """Return the largest scale c at which softmax draws keep a budget together.
 
-    Parameters
-    ----------
-    budget : PrivacyBudget
-    draws : sequence of (float, int)
-        Sensitivity of the scores in units of c, and number of such draws. Which draw comes next may
-        depend on those before it.
-
-    Returns
-    -------
-    c : float
-        Draws of sensitivity ``c * unit`` cost at most `budget`, by pure composition, zCDP or
-        Gaussian DP, whichever is best, to a relative 1e-9 on the side of privacy. That also holds
-        for sensitivities that are products of c rounded otherwise, to a relative 1e-12. (With more
-        than 16 kinds of draws the scale is not searched further in Gaussian DP.)
+    `draws` has sensitivities of scores in units of c, and numbers of such draws. Which draw comes
+    next may depend on those before it. Draws of sensitivity ``c * unit`` cost at most `budget`, by
+    pure composition, zCDP or Gaussian DP, whichever is best, to a relative 1e-9 on the side of
+    privacy. That also holds for sensitivities that are products of c rounded otherwise, to a
+    relative 1e-12. (With more than 16 kinds of draws the scale is not searched further in Gaussian
+    DP.)
     """
     relation = Neighbouring.REPLACE_ONE
 

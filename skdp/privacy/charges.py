@@ -69,12 +69,8 @@ def charge(
 ) -> None:
     """Enter an event in the ledger of a path and in those of all with-blocks that are open.
 
-    Inside of :meth:`Prepaid.paying` it has been paid for.
-
-    Raises
-    ------
-    BudgetExceededError, ValueError, LedgerError
-        As for :meth:`skdp.privacy.BudgetAccountant.spend`; nothing was charged.
+    Inside of :meth:`Prepaid.paying` it has been paid for. Raises as
+    :meth:`skdp.privacy.BudgetAccountant.spend`; nothing was charged then.
     """
     paid = _prepaid()
     if paid is not None:
@@ -189,12 +185,8 @@ class Prepaid:
     def cover(self, event: PrivacyEvent, label: str) -> None:
         """Take an event off the limit.
 
-        Raises
-        ------
-        ValueError
-            If it is above the limit, or of a kind that the price of a selection does not cover.
-        Rehearsed
-            In a rehearsal.
+        Raises ValueError if it is above the limit, or of a kind that the price of a selection does
+        not cover, and Rehearsed in a rehearsal.
         """
         kind = "pure" if self._is_pure else "Gaussian-DP"
         try:

@@ -314,10 +314,7 @@ def common_relation(
 ) -> Neighbouring | None:
     """Find the relation of all events; None if `neighbouring` is and no event has a relation.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a part is no event, or if relations differ.
+    Raises TypeError if a part is no event, and ValueError if relations differ.
     """
     common = None if neighbouring is None else Neighbouring(neighbouring)
     for event in events:
@@ -340,12 +337,8 @@ def common_relation(
 def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEvent, int], ...]:
     """Undo composition and repetition of an event that happened `count` >= 0 times.
 
-    Returns
-    -------
-    leaves : tuple of (PrivacyEvent, int)
-        The distinct single releases in order of first appearance, with their numbers (> 0). A
-        sampled event is one leaf.
-
+    Returns the distinct single releases in order of first appearance, with their numbers (> 0). A
+    sampled event is one leaf.
     """
     check_count("count", count, 0, largest=math.inf)
     counts: dict[PrivacyEvent, int] = {}
@@ -365,13 +358,7 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
 
 
 def event_from_dict(values: Mapping[str, Any]) -> PrivacyEvent:
-    """Invert :meth:`PrivacyEvent.to_dict`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If this version of the package does not know such an event.
-    """
+    """Invert :meth:`PrivacyEvent.to_dict`, or raise TypeError or ValueError for unknown events."""
     kinds = {kind.kind: kind for kind in subclasses(PrivacyEvent)}
     if values.get("type") not in kinds:
         raise ValueError(f"Unknown event {values.get('type')!r}.")

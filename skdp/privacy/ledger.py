@@ -145,17 +145,9 @@ def create_ledger(
 def locked(path: str, wanted: Identity | None = None) -> Iterator[Ledger]:
     """Open a ledger, wait for its lock, read it, and keep the lock inside of the block.
 
-    Parameters
-    ----------
-    path : str
-    wanted : Identity, optional
-        Of the file that the path must denote.
-
-    Raises
-    ------
-    LedgerError
-        If the file is missing or cannot be opened (:func:`skdp.privacy.ledger_files.locked_file`),
-        is no ledger, or was cut off or changed: what was paid for is then unknown.
+    `wanted` is of the file that the path must denote. Raises LedgerError if the file is missing or
+    cannot be opened (:func:`skdp.privacy.ledger_files.locked_file`), is no ledger, or was cut off
+    or changed: what was paid for is then unknown.
     """
     with locked_file(path, wanted) as file:
         yield _parsed(file)

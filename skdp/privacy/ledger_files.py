@@ -144,17 +144,8 @@ def is_same_file(path: str, other: str) -> bool:
 def locked_file(path: str, wanted: Identity | None = None) -> Iterator[LockedFile]:
     """Open a file, wait for its lock, and keep the lock inside of the block.
 
-    Parameters
-    ----------
-    path : str
-    wanted : Identity, optional
-        Of the file that the path must denote; another one is not locked.
-
-    Raises
-    ------
-    LedgerError
-        If it is missing (MissingLedgerError), not the wanted one (ReplacedLedgerError), no regular
-        file, or cannot be opened and locked.
+    Raises LedgerError if it is missing (MissingLedgerError), not the wanted one
+    (ReplacedLedgerError), no regular file, or cannot be opened and locked.
     """
     deadline = None
     while True:

@@ -44,18 +44,10 @@ _METHODS = frozenset({*_FITS, "fit_resample", "transform"})
 
 
 def learning_steps(estimator: Any) -> list[Step]:
-    """List the parts of an estimator that learn from records without privacy.
+    """List the parts of an estimator, such as a Pipeline, that learn from records without privacy.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Such as a Pipeline; not changed. Its parts are looked for in its parameters.
-
-    Returns
-    -------
-    list of Step
-        With ``keeps is None`` for classes that neither this package nor scikit-learn has, and for
-        functions.
+    Parts are looked for in its parameters. ``keeps is None`` for functions and classes that neither
+    this package nor scikit-learn has.
     """
     return list(_walk(estimator, ()))
 
@@ -168,11 +160,6 @@ def refuse_mixed_units(kind: type, unit: str) -> None:
     Only pipelines that are being fitted know of both. A step that a pipeline fits in a clone, as
     those before the last one with ``memory=``, is not found among its steps and not checked. What
     follows a synthetic table reads no records.
-
-    Raises
-    ------
-    ValueError
-        If persons and records would be mixed.
     """
     running = list(_running_estimators())
     for depth, outer in enumerate(running):

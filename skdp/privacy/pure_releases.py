@@ -35,24 +35,11 @@ _DELTA_SLACK, _LOSS_SLACK = 1e-10, 1e-12
 def mixed_epsilon(
     mu: float, pure: Iterable[tuple[float, int]], delta: float, bound: float
 ) -> float:
-    """Return the smallest epsilon of Gaussian and pure releases for a delta.
+    """Return the smallest epsilon of Gaussian and pure releases for a delta in (0, 1).
 
-    Parameters
-    ----------
-    mu : float
-        Of the Gaussian differential privacy of all Gaussian releases together; may be 0.
-    pure : iterable of (float, int)
-        Epsilon and number of the pure releases.
-    delta : float
-        In (0, 1).
-    bound : float
-        A valid epsilon, from which the search starts; inf if none is known.
-
-    Returns
-    -------
-    float
-        Nats, rounded up; inf where it would not be below `bound`, or where pure releases have too
-        many different sums.
+    mu is that of all Gaussian releases together, `pure` has epsilon and number of the pure ones,
+    and the search starts at `bound`, a valid epsilon. Rounded up; inf where it would not be below
+    `bound`, or where pure releases have too many different sums.
     """
     groups = [(float(epsilon), count) for epsilon, count in pure if epsilon > 0 and count]
     total = sum((Fraction(epsilon) * count for epsilon, count in groups), Fraction(0))

@@ -100,20 +100,9 @@ class DrawsLaw:
 
 
 def selection_epsilon(delta: float, mu: float, law: DrawsLaw) -> float:
-    """Compute the epsilon of the best of a random number of mu-Gaussian-DP draws.
+    """Compute the epsilon of the best of a random number of mu-Gaussian-DP draws, rounded up.
 
-    Parameters
-    ----------
-    delta : float
-        In (0, 1).
-    mu : float
-        Of one draw with its score; > 0.
-    law : DrawsLaw
-
-    Returns
-    -------
-    float
-        Nats, rounded up.
+    mu is that of one draw with its score.
     """
     check_real("delta", delta, 0.0, 1.0, closed="neither")
     check_positive(mu=mu)

@@ -69,14 +69,9 @@ class CategoricalRecords:
 
         Weights are multiples of 2^-s, as large an s that sums over all records have 32 digits. What
         is left by division goes to the records of a person in the order of their codes, whatever
-        the order of the table (docs/theory/persons.md).
-
-        Parameters
-        ----------
-        persons : ndarray of int, shape (n_records,)
-            Codes from 0 on without a gap.
-        n_persons : int, optional
-            Number of persons of the table that these are records of. Default: of these.
+        the order of the table (docs/theory/persons.md). Codes of persons are from 0 on without a
+        gap; `n_persons` is the number of persons of the table that these are records of, by default
+        of these.
         """
         if n_persons is None:
             n_persons = int(persons.max()) + 1
@@ -94,16 +89,9 @@ class CategoricalRecords:
     ) -> CategoricalRecords:
         """Weigh the records; those of a person by 1 over the number that have a weight, too.
 
-        Weights are rounded down to multiples of a power of two, so that counts are exact.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_records,)
-            In [0, 1].
-        persons : ndarray of int, shape (n_records,), optional
-            As of :meth:`of_persons`. Default: every record is a unit of its own.
-        n_units : int, optional
-            Number of units of the table that these are records of. Default: of these.
+        Weights in [0, 1] are rounded down to multiples of a power of two, so that counts are exact.
+        `n_units` is the number of units of the table that these are records of, by default of
+        these.
         """
         if n_units is None:
             n_units = len(weights) if persons is None else int(persons.max()) + 1
@@ -129,11 +117,6 @@ class CategoricalRecords:
         Exact: the numbers are integers, or multiples of a power of two. Replacing one record moves
         one count up by 1 and one down by 1, or nothing; replacing one person moves counts by the
         difference of two distributions on the cells.
-
-        Returns
-        -------
-        counts : ndarray of shape ``tuple(sizes[c] for c in columns)``
-            Of int64, or of float64 with weights.
         """
         shape = tuple(self.sizes[c] for c in columns)
         cells = np.ravel_multi_index(tuple(self.codes[:, c] for c in columns), shape)

@@ -262,14 +262,8 @@ class ChunkedRecords:
     def chunk_total(self, function: Callable[[Records], Any]) -> Any:
         """Sum a function of the records of a chunk over all records.
 
-        Count and mark are compared with those of the first pass before anything is returned.
-
-        Raises
-        ------
-        RecordsChangedError
-            If the records are not those of the first pass.
-        DataError
-            If they cannot be read.
+        Count and mark are compared with those of the first pass before anything is returned. Raises
+        RecordsChangedError if the records are others, DataError if they cannot be read.
         """
         survey = self._survey
         task = ChunkTask(

@@ -203,11 +203,8 @@ class FiniteSumProblem(Problem):
     def residuals_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the residuals of all records at `w`, and the gradient without the regulariser.
 
-        Returns
-        -------
-        residuals : ndarray of shape (n_records,) or (n_records, k)
-            Derivatives of the losses in their margins.
-        gradient : ndarray of shape (dimension,)
+        Residuals are derivatives of the losses in their margins, shape (n_records,) or (n_records,
+        k).
         """
         self._needs_records()
         k = self.loss.n_outputs

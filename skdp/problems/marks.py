@@ -61,16 +61,8 @@ class MarkKey:
     ) -> np.ndarray:
         """Return the number of each record, shape (m,) of uint64.
 
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (m, d)
-            Of numbers.
-        targets, groups : ndarray of shape (m,) or None
-            Numbers or codes.
-        positions : range of consecutive ones, or ndarray of int, shape (m,)
-            Of the records in the source.
-        *others : ndarray of shape (m,) or None
-            Up to two more columns.
+        X is an ndarray or CSR matrix of numbers, `positions` are those of the records in the
+        source, and up to four columns of numbers or codes may be None.
         """
         m, d = X.shape
         columns = (targets, groups, *others)

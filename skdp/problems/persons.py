@@ -21,13 +21,8 @@ def rows_of(starts: np.ndarray, units: np.ndarray) -> np.ndarray:
 def shared_units(persons: np.ndarray, unit: int) -> np.ndarray:
     """Give the records of each person integer weights that add up to a unit.
 
-    They differ by one at most; what is left by division goes to the first records.
-
-    Parameters
-    ----------
-    persons : ndarray of int, shape (n_records,)
-        Codes from 0 on without a gap, ascending.
-    unit : int
+    They differ by one at most; what is left by division goes to the first records. Codes of persons
+    are ascending, from 0 on without a gap.
     """
     numbers = np.bincount(persons)
     place = np.arange(len(persons)) - np.repeat(np.cumsum(numbers) - numbers, numbers)

@@ -236,16 +236,10 @@ class Records:
     def of_persons(self, persons: np.ndarray, max_records: int | None = None) -> Records:
         """Weigh the records of each person by one over their number, or `max_records` if larger.
 
-        Earlier weights are multiplied by it; records whose weight is 0 do not count. The records
-        of a person come to stand beside each other: a dense X is then copied block by block when it
-        is needed, a CSR matrix at once, and neither if they stand so already.
-
-        Parameters
-        ----------
-        persons : ndarray of int, shape (n_records,)
-            Codes of the persons, from 0 on without a gap.
-        max_records : int or None, default=None
-            A person with fewer records has a weight below 1.
+        Earlier weights are multiplied by it; records whose weight is 0 do not count. The records of
+        a person come to stand beside each other: a dense X is then copied block by block when it is
+        needed, a CSR matrix at once, and neither if they stand so already. `persons` has their
+        codes, from 0 on without a gap.
         """
         part = self
         if (np.diff(persons) < 0).any():
@@ -301,15 +295,10 @@ class Records:
         return map(self.block, _slices(self.n_records, size or self.block_size))
 
     def block(self, positions: slice | np.ndarray, raw: bool = False) -> Block:
-        """Return some of the records.
+        """Return some of the records, in single precision if X is and `raw` is true.
 
-        Parameters
-        ----------
-        positions : slice or ndarray of int
-            Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
-            other rows as a copy.
-        raw : bool, default=False
-            Whether the matrix may be in single precision.
+        Consecutive rows, and each m-th row of a dense X, come as a view if X is float64; other rows
+        as a copy.
         """
         scale = None if self.scale is None else self.scale[positions]
         if scale is not None and scale.min(initial=1.0) == 1.0:
@@ -385,14 +374,8 @@ class Records:
     ) -> Any:
         """Sum a statistic over blocks in the tree of :mod:`skdp.problems.rounding`.
 
-        Parameters
-        ----------
-        statistic : callable
-            From a block to a number, a new array or a tuple of these: the sum over its records.
-        raw : bool, default=False
-            As in :meth:`block`.
-        part : slice or ndarray of int, optional
-            Positions of the records to sum over. Default: all.
+        It turns a block into a number, a new array or a tuple of these, the sum over its records.
+        `raw` is as in :meth:`block`, `part` has the positions of the records to sum over.
         """
         chosen: Any = range(*part.indices(self.n_records)) if isinstance(part, slice) else part
         pieces: Any = (chosen[each] for each in _slices(max(1, len(chosen)), self.block_size))
@@ -411,20 +394,10 @@ class Records:
         n_outputs: int = 1,
         rough: bool = False,
     ) -> np.ndarray:
-        """Return ``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, block by block.
+        """Return ``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, shape (k * width,) * 2.
 
-        Parameters
-        ----------
-        curvature : callable
-            From a block of m rows to its C_i, shape (m,) for numbers or (m, k, k).
-        n_outputs : int, default=1
-            k.
-        rough : bool, default=False
-            In single precision.
-
-        Returns
-        -------
-        ndarray of shape (k * width, k * width)
+        `curvature` turns a block of m rows into its C_i, shape (m,) for numbers or (m, k, k) for k
+        outputs. `rough`: in single precision.
         """
         k, total = n_outputs, np.zeros((n_outputs, self.width) * 2)
         # products of matrices want larger blocks; there are k^2 numbers per row

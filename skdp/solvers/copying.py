@@ -40,12 +40,9 @@ def private_copy(solver: Any) -> Any:
 
 
 def require_copyable(solver: Any) -> None:
-    """Refuse a solver that could carry state from one solve to the next.
+    """Refuse a solver that could carry state from one solve to the next, by a ValueError.
 
-    Raises
-    ------
-    ValueError
-        By the solver alone, before anything is computed.
+    Decided by the solver alone, before anything is computed.
     """
     if private_copy(solver) is solver:
         raise ValueError(
