@@ -123,7 +123,8 @@ def exponential_logits(scores: np.ndarray, epsilon: float) -> np.ndarray:
     Scores are >= 0, small for good candidates; each moves by at most 1 between neighbours. As the
     real numbers that they store, the logits then move by at most ``epsilon / 2`` each: a draw from
     their softmax has a privacy loss of bounded range epsilon. Scores above
-    ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/mirror_descent.md``, below Lemma 2.
+    ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/mirror_descent.md``,
+    below Lemma 2.
     """
     largest = min(_LARGEST_SCORE, 2.0 * _LARGEST_COST / epsilon)
     return np.asarray(-0.5 * epsilon * (1.0 - 2.0**-21) * np.minimum(scores, largest))

@@ -178,7 +178,9 @@ def forward_backward_distance(
     """Bound the distance of ``z+ = Proj_Z(z - step * A(z))`` to the solution.
 
     With ``s = (z - z+) / step - A(z) + A(z+)`` block by block,
-    ``sqrt(sum mu_b ||z+_b - z*_b||^2) <= sqrt(sum ||s_b||^2 / mu_b)``. One block (C3) is minimisation, two (C4) are a saddle point.
+    ``sqrt(sum mu_b ||z+_b - z*_b||^2) <= sqrt(sum ||s_b||^2 / mu_b)``. One block (C3) is
+    minimisation, two (C4) are a saddle point.
+
     There is one step per block: with a step per coordinate and a Euclidean projection the statement
     is false (docs/theory/saddle.md, "Certificate"). `rounding` bounds the rounding error of each
     ``||s_b||``.
