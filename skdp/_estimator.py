@@ -24,7 +24,7 @@ from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.events import Neighbouring, common_relation
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
-_SEED = (
+SEEDED = (
     "random_state was given: the seed is stored in this model, anyone who knows it can subtract "
     "the noise, and clones, as in cross-validation, share it. The guarantee holds only if it stays "
     "secret and is used for this fit alone"
@@ -83,7 +83,7 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
             neighbouring=common_relation(events) or Neighbouring(self.neighbouring),
             noise_source=noise_source_name(self.random_state),
             releases=releases,
-            caveats=caveats if self.random_state is None else (*caveats, _SEED),
+            caveats=caveats if self.random_state is None else (*caveats, SEEDED),
             **parts,
         )
 

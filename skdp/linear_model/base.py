@@ -23,14 +23,7 @@ from skdp.methods import Gradient, Method, Output
 from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
-from skdp.problems import (
-    MAX_SIZE_RATIO,
-    Design,
-    EmpiricalRisk,
-    Loss,
-    Objective,
-    Records,
-)
+from skdp.problems import MAX_SIZE_RATIO, Design, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
@@ -53,16 +46,7 @@ class DPLinearModel(PrivateModel):
     _transcript: Any = None
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; those of a method as ``method__<name>``, if it is an object.
-
-        Parameters
-        ----------
-        **params : dict
-
-        Returns
-        -------
-        self : object
-        """
+        """Set parameters; those of a method as ``method__<name>``, if it is an object."""
         method = params.get("method", getattr(self, "method", None))
         if isinstance(method, str) and any(name.startswith("method__") for name in params):
             raise ValueError(
@@ -77,9 +61,8 @@ class DPLinearModel(PrivateModel):
         elif self._method.feature_bound is None:
             yield (
                 "feature_bound was not declared: entries of X are clipped to [-1, 1]. Scale raw "
-                "features with skdp.preprocessing.BoundedScaler(ranges) and declare it in "
-                f"method={type(self._method).__name__}(feature_bound=1.0), or declare their public "
-                "bound."
+                "features with skdp.preprocessing.BoundedScaler(ranges), and declare "
+                f"method={type(self._method).__name__}(feature_bound=1.0)."
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
@@ -217,13 +200,11 @@ class DPLinearModel(PrivateModel):
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
-        caveats = self._size_caveats()
-        if resolve_solver(self._solver).holds_records:
-            caveats += (
-                "the solver holds a fitted estimator, which is not private: clear the parameter "
-                "`solver` before the model is published",
-            )
-        return caveats
+        held = (
+            "the solver holds a fitted estimator, which is not private: clear the parameter "
+            "`solver` before the model is published"
+        )
+        return self._size_caveats() + (held,) * resolve_solver(self._solver).holds_records
 
     def _size_caveats(self) -> tuple[str, ...]:
         if self.neighbouring == "replace_one" or self.n_public is not None:
@@ -294,16 +275,9 @@ class DPLinearModel(PrivateModel):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
             return
         check_real("alpha", self.alpha, 0.0, LARGEST_UNIT**2)
-        own = self._method
-        if self.method != "auto" and not self._takes_alpha(own):
-            has_own = "alpha" in own.get_params(deep=False)
+        if self.method != "auto" and not self._takes_alpha(self._method):
             raise ValueError(
-                f"method={self.method!r} "
-                + (
-                    f"has a penalty of its own: {type(own).__name__}(alpha=...) in place of alpha."
-                    if has_own
-                    else "has no penalty: alpha must be 'auto'."
-                )
+                f"method={self.method!r} has no penalty, or one of its own: alpha must be 'auto'."
             )
         if self.alpha == 0 and self._budget.is_pure:
             raise ValueError(
@@ -333,22 +307,18 @@ class DPLinearModel(PrivateModel):
 
     def _check_solver(self) -> None:
         """Refuse a solver beside that of an object, and one that is not made for the objective."""
-        own = resolved(self._methods, self.method)
-        if own is not None and self._has_solver:
-            if not own.has_solver:
-                raise ValueError(f"method={self.method!r} has no solver: solver must be 'auto'.")
-            if isinstance(self.method, Method):
-                name = type(own).__name__
-                raise ValueError(
-                    f"method={name}(...) has a solver of its own: give it as {name}(solver=...) "
-                    "and leave the parameter solver of the model at 'auto'."
-                )
-        (self._method if self._method.has_solver else Output()).check_solver(self._solver)
-        solver = self._solver
-        if not self._is_mean and "records" in resolve_solver(solver).needs:
+        own = self._method
+        may_have = own.has_solver and not isinstance(self.method, Method)
+        if self.method != "auto" and self._has_solver and not may_have:
             raise ValueError(
-                f"{type(resolve_solver(solver)).__name__} works on batches of records, which say "
-                "too little about this objective. Solvers of full gradients such as 'newton' do."
+                f"method={self.method!r} has no solver, or one of its own: solver must be 'auto'."
+            )
+        (own if own.has_solver else Output()).check_solver(self._solver)
+        solver = resolve_solver(self._solver)
+        if not self._is_mean and "records" in solver.needs:
+            raise ValueError(
+                f"{type(solver).__name__} works on batches of records, which say too little about "
+                "this objective. Solvers of full gradients such as 'newton' do."
             )
 
     @property

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import check_option
-from skdp._types import (
-    Auto,
-    ClassifierLoss,
-    LinearMethod,
-    Relation,
-    Verbose,
-)
+from skdp._types import Auto, ClassifierLoss, LinearMethod, Relation, Verbose
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant

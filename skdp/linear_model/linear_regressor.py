@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from skdp._checks import check_option, check_real, check_unit
-from skdp._types import (
-    Auto,
-    LinearMethod,
-    RegressorLoss,
-    Relation,
-    Verbose,
-)
+from skdp._types import Auto, LinearMethod, RegressorLoss, Relation, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp._types import (
-    Auto,
-    LinearMethod,
-    Relation,
-    Verbose,
-)
+from skdp._types import Auto, LinearMethod, Relation, Verbose
 from skdp.linear_model.intervals import CoefficientIntervalsMixin
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method

@@ -6,12 +6,7 @@ published, with errata corrected.
 """
 
 from skdp.methods.base import Method
-from skdp.methods.groups import (
-    RGDA,
-    GroupMirrorDescent,
-    PhasedSaddle,
-    SaddleOutputPerturbation,
-)
+from skdp.methods.groups import RGDA, GroupMirrorDescent, PhasedSaddle, SaddleOutputPerturbation
 from skdp.methods.linear import (
     ExponentialMechanism,
     Gradient,

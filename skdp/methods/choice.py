@@ -10,12 +10,7 @@ from typing import Any
 from skdp._checks import InvalidTypeError, check_option
 from skdp.algorithms.plan import Plan
 from skdp.methods.base import Candidate, Method
-from skdp.methods.groups import (
-    RGDA,
-    GroupMirrorDescent,
-    PhasedSaddle,
-    SaddleOutputPerturbation,
-)
+from skdp.methods.groups import RGDA, GroupMirrorDescent, PhasedSaddle, SaddleOutputPerturbation
 from skdp.methods.linear import (
     ExponentialMechanism,
     Gradient,
@@ -132,23 +127,9 @@ def choose(
 
     All bounds are on the expected excess risk over a comparator of the norm of a good predictor on
     a reference design. They are functions of public inputs; they rank methods and promise nothing
-    for the data at hand.
-
-    Parameters
-    ----------
-    methods : mapping of str to Method
-    method : str or Method
-        "auto", a key of `methods`, or an object.
-    objective, budget
-        See :meth:`Method.plan`.
-    solver : str, Solver or callable, default="auto"
-        If one is given, "auto" chooses only among methods that use it.
-    may_split : bool, default=True
-        Whether "auto" may compare methods of several solves.
-    in_memory : bool, default=True
-        Whether "auto" may choose methods that need all records in memory.
-    is_slack : bool, default=False
-        Whether the weights of a record, or of a person's records, may add up to less than 1.
+    for the data at hand. "auto" chooses among methods that use a given `solver`, solve once unless
+    it `may_split`, and meet chunks of records unless they are `in_memory`. With `is_slack` the
+    weights of a record, or of a person's records, may add up to less than 1.
     """
     given = resolved(methods, method)
     relation = objective.neighbouring

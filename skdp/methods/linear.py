@@ -150,7 +150,7 @@ class OutputPerturbation(Published):
     tilt : float, default=0.0
         Above 0, the mean loss is replaced by ``log(mean(exp(tilt * loss))) / tilt``, in which
         records with a large loss weigh more. The noise grows with the largest weight of a record,
-        which a small `coef_norm` bounds.
+        which a small `coef_norm` bounds: of use up to about ``log(n_samples) / coef_norm``.
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
     calibration : {"analytic", "paper"}, default="analytic"
@@ -204,14 +204,7 @@ class OutputPerturbation(Published):
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
         """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
-        check_real("tilt", self.tilt, 0.0)
-        if self.tilt > 1e6:
-            raise ValueError(
-                f"tilt == {self.tilt:g}, must be in [0, 1e+06]: no private model comes near the "
-                "smallest largest loss of a record, however many records there are. A tilt is of "
-                "use below log(n_samples) / coef_norm (for the log loss of rows of norm 1); for "
-                "the largest loss of groups take a DPMaxGroupLoss model."
-            )
+        check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt and not neighbouring.is_replaced:
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
 

@@ -49,48 +49,37 @@ def dp_cross_validate(
 ) -> dict[str, Any]:
     """Fit and score on folds; models and scores are private, and so is all of it together.
 
-    As :func:`~sklearn.model_selection.cross_validate`, which publishes the exact scores of the
-    records that were held out: they are not protected by anything. Here the score of a fold is
-    released with noise (proofs: docs/theory/scores.md).
-
-    Each record is in the training sets of all folds but one, and in the test set of this one. So
-    the whole costs ``n_folds - 1`` fits and one score, and accountants are charged that much.
-
-    Everything is checked before the first charge: parameters, labels, targets, and the records of
-    every fold, by fits that end where they would be paid for.
+    As :func:`~sklearn.model_selection.cross_validate`, but the score of a fold is released with
+    noise (proofs: docs/theory/scores.md). A record is in the training sets of all folds but one,
+    and in the test set of this one: the whole costs ``n_folds - 1`` fits and one score, which is
+    what accountants are charged. Everything is checked before, by fits that end where they would
+    be paid for.
 
     Parameters
     ----------
     estimator : estimator
-        A private estimator of this package, or a pipeline or meta-estimator around one. Everything
-        that its fit does with records must be private: see docs/guide/preprocessing.md.
+        A private estimator, or a pipeline or meta-estimator around one. Everything that its fit
+        does with records must be private: see docs/guide/preprocessing.md.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
         Labels or targets.
     cv : int, splitter or iterable, default=5
-        Number of folds, drawn in a secret random order; a splitter of scikit-learn; or pairs of
-        indices (train, test). Folds of a splitter or of indices go by position: positions must then
-        not depend on the records, as they do in a sorted table. Stratified and grouped splitters
-        are refused.
+        Number of folds, drawn in a secret random order. Or a splitter or pairs of indices
+        (train, test) by position, which must not depend on the records as in a sorted table.
     scoring : {"accuracy", "neg_log_loss", "neg_brier_score", "neg_mean_absolute_error", \
             "neg_mean_squared_error", "balanced_accuracy", "balanced_neg_log_loss", "f1", \
             "f1_macro", "precision", "precision_macro", "recall", "roc_auc"} or callable, \
             default=None
-        As in scikit-learn; "f1", "precision", "recall" and "roc_auc" are for two classes, of which
-        the last one in sorted order is the positive one. "balanced_neg_log_loss" is the mean over
-        the classes of the mean log loss of their records. There is no "average_precision":
-        docs/theory/scores.md. Or a callable ``(estimator, X, y) -> array`` with one score per
-        row of X, which may depend on that row alone. None: accuracy of a classifier, negative
-        squared error of a regressor.
+        As in scikit-learn; of two classes the last one in sorted order is the positive one.
+        "balanced_neg_log_loss" is the mean over the classes of their mean log losses. Or a callable
+        ``(estimator, X, y) -> array`` with one score per row of X, which may depend on that row
+        alone. None: accuracy of a classifier, negative squared error of a regressor.
     score_range : tuple of two floats or None, default=None
-        Public range of the score of a record; scores are clipped to it. None: (0, 1) for the
-        accuracy, (-1, 0) for the Brier score of two classes and (-2, 0) for that of several, the
-        largest errors within `target_range` for absolute and squared errors. Log
-        losses and callables need one, such as (-5, 0).
+        Public range of the score of a record, which log losses and callables need, such as (-5, 0);
+        scores are clipped to it. None: that of the score, for errors by `target_range`.
     score_groups : array-like of shape (n_samples,) or None, default=None
-        Groups of the records. The mean score of each group is released, for the price of one
-        score, and the score of a fold is that of its worst group. The sizes of groups are
-        protected. For scores of single records.
+        Groups of the records. The mean score of each group is released, for the price of one, and
+        the score of a fold is that of its worst group. For scores of single records.
     group_names : array-like or None, default=None
         Public names of the groups. None: `group_names` of the estimator, or else those in
         `score_groups`, with a :class:`PrivacyLeakWarning`.
@@ -102,44 +91,30 @@ def dp_cross_validate(
         Passed to ``fit``. Arrays with one entry per record, such as groups, are split like X.
     user_ids : array-like of shape (n_samples,), str or None, default=None
         Whose record each is: integers or strings, or the name of a column of a data frame X, which
-        is then left out. Folds are of persons, their number must be `cv`; in every score the
-        records of a person have weights that add up to 1, and "roc_auc" compares records of
-        different persons. Scores are computed for 1024 rows at a time, some of them more than
-        once, so that nothing depends on how many records there are. All private parts of the
-        estimator get the ids of their records; where it is neither one of them nor a pipeline, as
-        `user_ids`.
+        is then left out. Folds, and their number `cv`, are of persons, in whose scores weights add
+        up to 1, and all private parts of the estimator get the ids.
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None
-        Of the folds, if `cv` is a number, and of the noise in the scores. None draws the noise from
-        the operating system's secure generator; anything else is for tests.
+        Of folds that are drawn, and of the noise in the scores. None draws the noise from the
+        operating system's secure generator; anything else is for tests.
 
     Returns
     -------
     dict
-        - "test_score": ndarray of shape (n_folds,); means are not clipped to the range;
-        - "score_noise": ndarray of shape (n_folds,), the standard deviation of the noise in each,
-          for ratios to first order;
-        - "group_score", "group_noise": ndarrays of shape (n_folds, n_groups), in sorted order of
-          the names, with `score_groups`;
-        - "event": what all of it cost, for :func:`skdp.privacy.tightest_epsilon`;
-        - "estimator": list of the fitted estimators, if asked for.
+        "test_score" and "score_noise", the standard deviation of the noise in it (for ratios to
+        first order), are arrays of shape (n_folds,). With `score_groups` "group_score" and
+        "group_noise" have the shape (n_folds, n_groups), in sorted order of the names. "event" is
+        what all of it cost, for :func:`skdp.privacy.tightest_epsilon`; "estimator" lists the fitted
+        estimators, if asked for.
 
     Raises
     ------
     ValueError
-        For invalid parameters or records, before anything is paid for; for parts that are fitted
-        for records if `user_ids` is given, and the other way round; for an estimator without a
-        private part; for add/remove neighbours, under which a record more or less moves the others
-        to other folds.
+        For what is invalid or not private, before anything is paid for, add/remove neighbours
+        included: a record more or less would move the others to other folds.
     BudgetExceededError
         If an accountant refuses a fit or a score. What came before has been paid for.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        For parts of a pipeline that learn from the records without privacy, before anything is
-        paid for; see :func:`skdp.inspection.check_pipeline`.
 
     Examples
     --------

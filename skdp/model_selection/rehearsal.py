@@ -59,11 +59,6 @@ def rehearse(
         :class:`~skdp.privacy.charges.Rehearsed`.
     must_pay : callable
         Whether a clone has parts that come to a payment. Default: none has to.
-
-    Raises
-    ------
-    Exception
-        Whatever a fit raises before it pays.
     """
     models = [clone(estimator), *_without_private_scalers(estimator)]
     for model in models:  # searches catch errors otherwise

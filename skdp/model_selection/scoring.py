@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -84,36 +84,23 @@ _METHODS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """How the records of test sets are scored.
+    """How the records of test sets are scored."""
 
-    Attributes
-    ----------
-    plan_kind : callable ``(n_records=, budget=) -> ScorePlan``
-    values : callable ``(model, X, y) -> ndarray``
-        One value per record; a plan makes sums of them.
-    labels : ndarray of shape (n_samples,) or None
-        Codes of the classes or of the groups of all records.
-    is_by_prediction : bool
-        Whether records are labelled with the predicted class; `values` returns its code, and the
-        score is whether it is the true one.
-    own_label : int or None
-        The label that is scored; None: all of them.
-    total : {"mean", "min"}
-        Of the scores of labels.
-    low, high : float
-        What scores of 0 and 1 of a plan stand for.
-    is_grouped : bool
-        Whether the labels are groups.
-    """
-
+    #: Makes a plan of ``(n_records=, budget=, neighbouring=)``.
     plan_kind: Callable[..., ScorePlan]
+    #: One value per record, of ``(model, X, y)``; a plan makes sums of them.
     values: RecordScores
+    #: Codes of the classes or of the groups of all records.
     labels: np.ndarray | None = None
+    #: Whether records are labelled with the predicted class, whose code is their value; the score
+    #: is whether it is the true one.
     is_by_prediction: bool = False
+    #: The label that is scored; None: all of them.
     own_label: int | None = None
-    total: Literal["mean", "min"] = "mean"
+    #: What scores of 0 and 1 of a plan stand for.
     low: float = 0.0
     high: float = 1.0
+    #: Whether the labels are groups, of which the worst counts; else their mean does.
     is_grouped: bool = False
 
     def plan(
@@ -164,13 +151,10 @@ class Scoring:
         width = self.high - self.low
         each = self.low + width * plan.scores(point)[0]
         noise = width * plan.deviations(point)
-        worst = int(np.argmin(each))
-        total = {
-            "mean": (each.mean(), np.linalg.norm(noise) / len(noise)),
-            "min": (each[worst], noise[worst]),
-        }[self.total]
-        groups = {"group_score": each, "group_noise": noise} if self.is_grouped else {}
-        return {"test_score": total[0], "score_noise": total[1], **groups}
+        if not self.is_grouped:
+            return {"test_score": each.mean(), "score_noise": np.linalg.norm(noise) / len(noise)}
+        worst, groups = int(np.argmin(each)), {"group_score": each, "group_noise": noise}
+        return {"test_score": each[worst], "score_noise": noise[worst], **groups}
 
 
 def _tables(persons: np.ndarray) -> np.ndarray:
@@ -237,7 +221,6 @@ def resolve_scoring(
         plan_kind=partial(LabelledScoresPlan, n_labels=len(known)),
         values=values,
         labels=labels,
-        total="min",
         low=low,
         high=high,
         is_grouped=True,
@@ -315,12 +298,9 @@ def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str, score_range: 
         return np.asarray(model.predict_proba(X)[:, 1])
 
     of_all, of_one = (partial(LabelledScoresPlan, n_labels=n) for n in (n_classes, 1))
-    options: dict[str, Any] = {}
+    low, high = 0.0, 1.0
     if scoring == "balanced_neg_log_loss":
         low, high = _score_range(parts, scoring, score_range)
-        options = {"low": low, "high": high}
-    elif scoring in ("precision", "recall"):
-        options = {"own_label": 1}
     plans: dict[str, tuple[Callable[..., ScorePlan], RecordScores]] = {
         "balanced_accuracy": (of_all, _is_correct),
         "balanced_neg_log_loss": (of_all, _log_probability),
@@ -332,13 +312,14 @@ def _of_classes(parts: Sequence[Any], y: np.ndarray, scoring: str, score_range: 
         "roc_auc": (AUCPlan, margin),
     }
     plan_kind, values = plans[scoring]
-    is_by_prediction = scoring.startswith("precision")
     return Scoring(
         plan_kind=plan_kind,
         values=values,
         labels=labels,
-        is_by_prediction=is_by_prediction,
-        **options,
+        is_by_prediction=scoring.startswith("precision"),
+        own_label=1 if scoring in ("precision", "recall") else None,
+        low=low,
+        high=high,
     )
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_lengths, check_positive, check_real
-from skdp._estimator import check_random_state, plain_labels, randomness, staged
+from skdp._estimator import SEEDED, check_random_state, plain_labels, randomness, staged
 from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp._units import Persons
@@ -57,11 +57,10 @@ def _has(method: str) -> Any:
 class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose among candidates by private scores on held-out records, and keep the best model.
 
-    A random number of times, a candidate is drawn, fitted on one part of the records, and scored on
-    the other one with noise. The model with the best noisy score is the result; it is not fitted
-    again. That number stays secret, and therefore all of it costs little more than one fit and its
-    score: at ``epsilon=1`` and with ten draws expected, each may have about half of the mu of a
-    single fit, and two thirds of it with ``draws="geometric"``.
+    A secret, random number of times a candidate is drawn, fitted on one part of the records, and
+    scored with noise on the other one. The model with the best noisy score is the result; it is not
+    fitted again. All of it costs little more than one fit and its score: at ``epsilon=1`` and with
+    ten draws expected, each may have about half of the mu of a single fit.
 
     :class:`~skdp.DPRidgeCV` and :class:`~skdp.DPLogisticRegressionCV` tune penalties for less. This
     class chooses among anything: features, methods, losses, preprocessing.
@@ -173,17 +172,13 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         user_ids : array-like of shape (n_samples,) or None, default=None
-            Whose record each is: integers or strings. Persons are held out with all their records,
-            the score of a person is the mean of those of its records, and all private parts of a
-            candidate get the ids of theirs. For means of scores of records and
-            "roc_auc".
+            Whose record each is, as in :func:`dp_cross_validate`: persons are held out.
         **params
             Passed to the ``fit`` of candidates. Arrays with one entry per record are split like X.
 
         Returns
         -------
-        DPSearchCV
-            Itself.
+        self : object
 
         Raises
         ------
@@ -258,10 +253,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                     best = rank, score, model, number
         assert best is not None  # there is at least one draw
         _, score, self.best_estimator_, number = best
-        self.best_score_, self.score_noise_ = (
-            float(score["test_score"]),
-            float(score["score_noise"]),
-        )
+        self.best_score_ = float(score["test_score"])
+        self.score_noise_ = float(score["score_noise"])
         self.best_params_ = self.candidates_[number]
         self._report(plan, law, share)
 
@@ -304,13 +297,11 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                     "neighbouring == 'add_remove': a record more or less moves the others to other "
                     "parts. A search is for neighbouring='replace_one'."
                 )
-            one = (
-                PrivacyBudget(of_one * budget.epsilon, 0.0)
-                if pure
-                else gaussian_budget(
-                    of_one * gaussian_mu(budget.epsilon, budget.delta), budget.delta
-                )
-            )
+            if pure:
+                one = PrivacyBudget(of_one * budget.epsilon, 0.0)
+            else:
+                mu = of_one * gaussian_mu(budget.epsilon, budget.delta)
+                one = gaussian_budget(mu, budget.delta)
             part.set_params(epsilon=one.epsilon, delta=one.delta, accountant=None)
         for name in model.get_params(deep=True):
             if (last := name.rsplit("__", 1)[-1]) in _QUIET:
@@ -355,13 +346,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 "draw_mu": None if share.is_pure else share.limit,
                 "n_test": plan.n_records,
             },
-            caveats=self._caveats(),
+            caveats=() if self.random_state is None else (SEEDED,),
             noise_source=noise_source_name(self.random_state),
         )
-
-    def _caveats(self) -> tuple[str, ...]:
-        seed = "random_state was given: the guarantee holds only if it stays secret"
-        return () if self.random_state is None else (seed,)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -408,19 +395,12 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
 
 @dataclass(frozen=True, kw_only=True)
 class DrawBudget:
-    """What one draw may spend.
+    """What one draw may spend."""
 
-    Attributes
-    ----------
-    limit : float
-        Of mu, or of epsilon if `is_pure`.
-    is_pure : bool
-    budget : PrivacyBudget
-        For the score, and for a single private part.
-    """
-
+    #: Of mu, or of epsilon if `is_pure`.
     limit: float
     is_pure: bool
+    #: For the score, and for a single private part.
     budget: PrivacyBudget
 
     @classmethod

@@ -153,9 +153,17 @@ def test_its_parameters_are_parameters_of_the_estimator():
     ("method", "parameters", "message"),
     [
         (Toy(), {"neighbouring": "add_remove"}, r"method=Toy\(\) is proven for .*'replace_one'"),
-        (Toy(), {"alpha": 0.1}, r"method=Toy\(\) has no penalty: alpha must be 'auto'"),
-        (Toy(), {"solver": "newton"}, r"method=Toy\(\) has no solver: solver must be 'auto'"),
-        (Bounded(), {"solver": "newton"}, r"Bounded\(...\) has a solver of its own"),
+        (
+            Toy(),
+            {"alpha": 0.1},
+            r"method=Toy\(\) has no penalty",
+        ),
+        (
+            Toy(),
+            {"solver": "newton"},
+            r"method=Toy\(\) has no solver",
+        ),
+        (Bounded(), {"solver": "newton"}, "has no solver"),
         (Bounded(solver="simplex"), {}, "solver == 'simplex'"),
         (Pure(), {}, r"method=Pure\(\) gives pure privacy: delta must be 0"),
         (Approximate(), {"delta": 0.0}, r"method=Approximate\(\) needs delta > 0"),

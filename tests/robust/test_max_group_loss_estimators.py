@@ -53,8 +53,8 @@ REFUSED = [
         ],
     ),
     *one_at_a_time("newton", method__solver=["newton"]),
-    *one_at_a_time("has a solver of its own", solver=["lsvre"]),
-    *one_at_a_time("penalty of its own", alpha=[0.1]),
+    *one_at_a_time("has no solver", solver=["lsvre"]),
+    *one_at_a_time("has no penalty", alpha=[0.1]),
     *one_at_a_time("twice", group_names=[["most", "few", "most"]]),
     *one_at_a_time(
         "group_names contains missing",
