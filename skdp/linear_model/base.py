@@ -314,8 +314,7 @@ class DPLinearModel(PrivateModel):
                 f"method={self.method!r} has no solver, or one of its own: solver must be 'auto'."
             )
         (own if own.has_solver else Output()).check_solver(self._solver)
-        solver = resolve_solver(self._solver)
-        if not self._is_mean and "records" in solver.needs:
+        if not self._is_mean and "records" in (solver := resolve_solver(self._solver)).needs:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little about "
                 "this objective. Solvers of full gradients such as 'newton' do."
