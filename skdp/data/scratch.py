@@ -64,12 +64,7 @@ def _copied(source: RecordSource, folder: str, persons: _Persons | None) -> _Scr
 class _Persons:
     """The places of records that are sorted by persons, and by their order within each.
 
-    Parameters
-    ----------
-    ids : ndarray
-        Sorted and distinct.
-    counts : ndarray of int
-        Number of records of each person.
+    Ids are sorted and distinct.
     """
 
     def __init__(self, ids: np.ndarray, counts: np.ndarray) -> None:

@@ -182,14 +182,7 @@ def with_names(X: Any, names: Sequence[str] | None) -> Any:
 
 
 class MappedRecords(RecordSource):
-    """Records of another source, transformed where they are read.
-
-    Parameters
-    ----------
-    source : RecordSource
-    *transformers : objects with ``transform(X)``
-        Applied from the first to the last.
-    """
+    """Records of another source, transformed where they are read, from the first transformer on."""
 
     def __init__(self, source: RecordSource, *transformers: Any) -> None:
         self.source = source

@@ -107,7 +107,7 @@ def _columns(step: Any) -> str | None:
 
 
 def _chain(step: Any) -> str | None:
-    return None if step.cv is None else "what it predicts of other records (cv)"
+    return None if step.cv is None else "predictions of records for others"
 
 
 def _two_labels(step: Any) -> str | None:
@@ -155,10 +155,8 @@ SAFE: dict[str, Callable[[Any], str | None]] = {
     "VotingRegressor": _always,
     "MultiOutputRegressor": _always,
     "MultiOutputClassifier": _few_labels,
-    "RegressorChain": lambda step: None if step.cv is None else "predictions of records for others",
-    "ClassifierChain": lambda step: (
-        None if step.cv is None else "predictions of records for others"
-    ),
+    "RegressorChain": _chain,
+    "ClassifierChain": _chain,
     "FixedThresholdClassifier": _two_labels,
     "FrozenEstimator": _always,
 }

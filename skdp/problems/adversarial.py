@@ -245,16 +245,10 @@ def adversarial_constants(
 class AdversarialProblem(UnbatchedProblem):
     """``min over w of (1/N) sum_i psi(w.x_i, t_i, nu(w)) + (alpha/2) ||w - center||^2``.
 
-    Parameters
-    ----------
-    records, alpha, domain, **options
-        As in :class:`FiniteSumProblem`; the domain must be bounded.
-    loss : Loss
-        Without an attack: squared error, log loss, squared hinge, or an envelope of the hinge.
-    attack : Attack
-        Of radius > 0, with the intercept value of the rows.
-    bias : float
-        > 0, public: by how much surrogates may understate the effect of the attack on a margin.
+    `loss` is that without an attack: squared error, log loss, squared hinge, or an envelope of the
+    hinge. The attack has a radius > 0 and the intercept value of the rows. `bias` > 0 is public: by
+    how much surrogates may understate the effect of the attack on a margin. The domain must be
+    bounded.
     """
 
     def __init__(
@@ -321,13 +315,8 @@ class AdversarialProblem(UnbatchedProblem):
 class AdversarialRisk(EmpiricalRisk):
     """The mean over the records of the worst loss under an attack.
 
-    Parameters
-    ----------
-    loss : Loss
-        Without an attack; see :class:`AdversarialProblem`.
-    attack : Attack
-    bias : float, default=0.0
-        As there; 0 for the exact worst case, which is not smooth. :meth:`smoothed` chooses it.
+    Loss, attack and bias are those of :class:`AdversarialProblem`; the bias is 0 for the exact
+    worst case, which is not smooth. :meth:`smoothed` chooses it.
     """
 
     attack: Attack = Attack(2, 0.0)

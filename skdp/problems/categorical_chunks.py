@@ -28,15 +28,7 @@ class CellCounts:
 
 
 class CategoricalChunks:
-    """Records of a source with a public number of categories per column.
-
-    Parameters
-    ----------
-    records : ChunkedRecords
-        Whose chunks are bounded to :class:`CategoricalRecords`.
-    sizes : tuple of int
-        Number of categories per column.
-    """
+    """Records of a source, whose chunks are bounded to :class:`CategoricalRecords`."""
 
     def __init__(self, records: ChunkedRecords, sizes: tuple[int, ...]) -> None:
         self.sizes = sizes

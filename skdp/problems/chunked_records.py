@@ -139,18 +139,10 @@ def _of_records(name: str) -> Any:
 
 
 class ChunkedRecords:
-    """Bounded records of a source: the part of :class:`Records` that sums need.
+    """Bounded records of an open source: the part of :class:`Records` that sums need.
 
-    Parameters
-    ----------
-    source : RecordSource
-        Open.
-    survey : Survey
-        Of the first pass.
-    bounding : Bounding
-        That of the survey.
-    name : str, default="skdp"
-        Of passes, on dashboards.
+    `survey` is that of the first pass, made with the same bounding; `name` is that of passes, on
+    dashboards.
     """
 
     in_memory = False

@@ -91,17 +91,8 @@ class Network:
 class GroupNetworkProblem(MinimaxProblem):
     """The worst group's loss of a network; see the module.
 
-    Parameters
-    ----------
-    records : Records
-        With targets in the encoding of `loss` and groups.
-    loss : Loss
-    weights : GroupWeights
-    network : Network
-    alpha_y : float
-        nu, > 0: without it y is the worst group alone.
-    alpha_x : float, default=0.0
-        Of an L2 penalty on x.
+    Records have targets in the encoding of the loss, and groups. alpha_y > 0 is nu: without it y is
+    the worst group alone. alpha_x is that of an L2 penalty on x.
     """
 
     is_dual_linear = True

@@ -42,16 +42,7 @@ class GroupLinearDesign(LinearDesign):
 
 
 class GroupLinearProblem(LinearProblem):
-    """A linear model in an l1 ball against weights of groups.
-
-    Parameters
-    ----------
-    records : Records
-        With targets and groups; see :class:`LinearProblem`.
-    loss : Loss
-    design : GroupLinearDesign
-    weights : GroupWeights
-    """
+    """A linear model in an l1 ball against weights of groups; records have targets and groups."""
 
     def __init__(
         self, records: Records, loss: Loss, design: GroupLinearDesign, weights: GroupWeights

@@ -170,22 +170,10 @@ def max_group_loss_constants(
 class MaxGroupLossProblem(SaddleProblem):
     """The worst group's loss; y are the weights of the groups' records.
 
-    It is convex in w, because the weights are not negative, and linear in y. Empty groups have
-    loss 0.
-
-    Parameters
-    ----------
-    records : Records
-        With targets in the encoding of `loss` and groups, integers 0, ..., n_groups - 1.
-    loss : Loss
-        See :func:`max_group_loss_constants`.
-    weights : GroupWeights
-    radius : float
-        Of the ball of w.
-    alpha_x, alpha_y : float
-        Of the regularisers, > 0.
-    center_x, center_y : ndarray, optional
-        Default: 0 and the weight 1 for all.
+    It is convex in w, because the weights are not negative, and linear in y. Empty groups have loss
+    0. Records have targets in the encoding of the loss (see :func:`max_group_loss_constants`), and
+    groups 0, ..., n_groups - 1. `radius` is that of the ball of w; the centers are 0 and the weight
+    1 for all by default.
     """
 
     offers = frozenset({"hessian", "records"})

@@ -136,15 +136,9 @@ class AbsoluteLoss(_ErrorLoss):
 
 @dataclass(frozen=True)
 class QuantileLoss(_ErrorLoss):
-    """``q (t - z)`` where ``z < t``, else ``(1 - q) (z - t)``; q = 1/2 is half the absolute error.
+    """``q (t - z)`` where ``z < t``, else ``(1 - q) (z - t)``; half the absolute error at 1/2."""
 
-    Parameters
-    ----------
-    target_bound : float
-    quantile : float
-        q in (0, 1).
-    """
-
+    #: q in (0, 1).
     quantile: float = 0.5
     derivative_range = 1.0
 

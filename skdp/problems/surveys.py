@@ -229,18 +229,9 @@ class Survey:
 
 
 class Surveyor:
-    """Make the one or two passes of a survey.
+    """Make the one or two passes of a survey over an open source.
 
-    Parameters
-    ----------
-    source : RecordSource
-        Open.
-    names : sequence of str, optional
-        Of features whose chunks are no frames.
-    **parts : dict
-        `check`, `labels`, `groups`, `has_targets`, `has_groups` and `name` of :class:`SurveyTask`.
-    may_be_empty : bool, default=False
-        Whether no records at all are allowed.
+    `names` are those of features whose chunks are no frames, `parts` fields of :class:`SurveyTask`.
     """
 
     def __init__(

@@ -62,12 +62,7 @@ def _domain_radius(constants: ProblemConstants) -> float:
 class TiltedProblem(UnbatchedProblem):
     """``min over w of (1/t) log mean exp(t phi(W x_i, t_i)) + (alpha/2) ||w - center||^2``.
 
-    Parameters
-    ----------
-    records, loss, alpha, domain, **options
-        As in :class:`FiniteSumProblem`; replace-one neighbours only.
-    tilt : float
-        t > 0.
+    For a tilt t > 0 and replace-one neighbours.
     """
 
     def __init__(
@@ -130,14 +125,7 @@ def _check_full(is_slack: bool) -> None:
 
 @dataclass(frozen=True)
 class TiltedRisk(EmpiricalRisk):
-    """The tilted mean of a loss over the records.
-
-    Parameters
-    ----------
-    loss : Loss
-    tilt : float
-        t > 0.
-    """
+    """The tilted mean of a loss over the records, for a tilt t > 0."""
 
     tilt: float = 1.0
 

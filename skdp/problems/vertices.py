@@ -300,14 +300,9 @@ class LinearDesign(VertexDesign):
 class LinearProblem(VertexProblem):
     """A linear model with coefficients in an l1 ball, on features that are bounded entrywise.
 
-    Parameters
-    ----------
-    records : Records
-        Entries at most `design.feature_bound`, the intercept feature included; see
-        :func:`clipped_entries`. Not scaled down by a norm.
-    loss : Loss
-        Of the design's number of margins, each of them with coefficients of its own.
-    design : LinearDesign
+    Entries are at most `design.feature_bound`, the intercept feature included; see
+    :func:`clipped_entries`. Rows are not scaled down by a norm. The loss has the design's number of
+    margins, each of them with coefficients of its own.
     """
 
     design: LinearDesign

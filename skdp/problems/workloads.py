@@ -26,14 +26,9 @@ _BITS = 20
 
 
 class Workload(ABC):
-    """Linear queries whose values on a single record differ by at most `range`.
+    """Linear queries whose values on a single record differ by at most `range`."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of categories per column.
-    """
-
+    #: Number of categories per column.
     sizes: tuple[int, ...]
 
     @property
@@ -72,16 +67,8 @@ class Workload(ABC):
 class Marginals(Workload):
     """The cells of all marginals of some order, which are never made into a matrix.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-    order : int
-        Number of columns of a marginal; at most that of the table counts.
-
-    Attributes
-    ----------
-    columns : tuple of tuple of int
-        The marginals, in lexicographic order; a query is a cell of one, in C order.
+    The order, a number of columns, is at most that of the table. `columns` has the marginals in
+    lexicographic order; a query is a cell of one, in C order.
     """
 
     def __init__(self, sizes: Sequence[int], order: int) -> None:
@@ -141,21 +128,10 @@ class Marginals(Workload):
 
 
 class QueryMatrix(Workload):
-    """Queries as the rows of a matrix.
+    """Queries as the rows of a finite matrix, whose columns are the universe in C order.
 
     Entries are rounded to multiples of 2^-20 of the smallest power of two above the largest of
     them, so that sums over up to 2^32 records are exact.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-    matrix : array-like of shape (n_queries, prod(sizes))
-        Finite; its columns are the universe in C order.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (n_queries, prod(sizes))
-        With rounded entries.
     """
 
     def __init__(self, sizes: Sequence[int], matrix: Any) -> None:
