@@ -80,6 +80,17 @@ def check_unit(name: str, value: Any, low: float = 1.0 / LARGEST_UNIT) -> None:
     check_real(name, value, low, LARGEST_UNIT)
 
 
+def check_pair(name: str, pair: Any, low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a public range, or raise: they must increase, in [low, high]."""
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise ValueError(f"{name} must be a pair (low, high), got {shown(pair)}.")
+    for end in pair:
+        check_real(f"an end of {name}", end, low, high)
+    if not pair[0] < pair[1]:
+        raise ValueError(f"{name} == {shown(pair)}, must be low < high.")
+    return float(pair[0]), float(pair[1])
+
+
 def check_positive(**parameters: Any) -> None:
     """Raise as :func:`check_real` unless all parameters are finite and > 0."""
     for name, value in parameters.items():

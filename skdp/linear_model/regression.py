@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skdp._checks import LARGEST_UNIT, check_unit, shown
+from skdp._checks import LARGEST_UNIT, check_pair, check_real
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
@@ -74,7 +74,11 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     @property
     def _range(self) -> tuple[float, float]:
         """The public range of y."""
-        return (-1.0, 1.0) if self.target_range is None else _checked_range(self.target_range)
+        if self.target_range is None:
+            return -1.0, 1.0
+        low, high = check_pair("target_range", self.target_range, -LARGEST_UNIT, LARGEST_UNIT)
+        check_real("the width of target_range", high - low, 1.0 / LARGEST_UNIT)
+        return low, high
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -115,16 +119,3 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         if not return_std:
             return predictions
         return predictions, self._score_noise(X)[:, 0]
-
-
-def _checked_range(target_range: Any) -> tuple[float, float]:
-    if not isinstance(target_range, tuple | list | np.ndarray) or len(target_range) != 2:
-        raise ValueError(f"target_range must be a pair (low, high), got {shown(target_range)}.")
-    for end in target_range:
-        check_unit("an end of target_range", end, -LARGEST_UNIT)
-    low, high = (float(end) for end in target_range)
-    if not (low < high and high - low >= 1.0 / LARGEST_UNIT):
-        raise ValueError(
-            f"target_range == {shown(target_range)}, must be finite with high - low >= 1e-30."
-        )
-    return low, high

@@ -131,14 +131,27 @@ class Method(BaseEstimator, ABC):
 class Published(Method):
     """Base of algorithms as published: their penalty and their ball are those of the problem."""
 
-    alpha: float | str = "auto"
-    coef_norm: float | None = None
-    population: bool = False
     calibration: str = "analytic"
     #: Whether there is a public radius if `coef_norm` is None, so that `alpha` may be 0.
     is_bounded: ClassVar[bool] = False
     #: The published constants are proven below it.
     published_epsilon: ClassVar[float | None] = None
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        coef_norm: float | None = None,
+        population: bool = False,
+        calibration: str = "analytic",
+        intercept_scaling: float = 0.1,
+        solver: Any = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.coef_norm = coef_norm
+        self.population = population
+        self.calibration = calibration
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
 
     def applied(self, objective: Any) -> Any:
         """Return the objective with the parameters of the method."""

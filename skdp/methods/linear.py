@@ -180,13 +180,8 @@ class OutputPerturbation(Published):
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
     ) -> None:
-        self.alpha = alpha
-        self.coef_norm = coef_norm
+        super().__init__(alpha, coef_norm, population, calibration, intercept_scaling, solver)
         self.tilt = tilt
-        self.population = population
-        self.calibration = calibration
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
 
     def risk(self, loss: Loss) -> EmpiricalRisk:
         """Return the mean loss, or the tilted one."""
@@ -243,22 +238,6 @@ class PhasedOutputPerturbation(Published):
     is_bounded = True
     published_epsilon = 1.0
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        coef_norm: float | None = None,
-        population: bool = False,
-        calibration: str = "analytic",
-        intercept_scaling: float = 0.1,
-        solver: Any = "auto",
-    ) -> None:
-        self.alpha = alpha
-        self.coef_norm = coef_norm
-        self.population = population
-        self.calibration = calibration
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
-
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the blocks and their noise; see :meth:`Method.plan`."""
         return plan_phased_output_perturbation(self.applied(objective), budget, self.calibration)
@@ -303,10 +282,7 @@ class ObjectivePerturbation(Published):
         population: bool = False,
         solver: Any = "auto",
     ) -> None:
-        self.alpha = alpha
-        self.coef_norm = coef_norm
-        self.population = population
-        self.solver = solver
+        super().__init__(alpha, coef_norm, population, solver=solver)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the penalty and the noise; see :meth:`Method.plan`."""
@@ -363,11 +339,8 @@ class ExponentialMechanism(Published):
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
     ) -> None:
-        self.alpha = alpha
-        self.coef_norm = coef_norm
-        self.population = population
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
+        options = {"intercept_scaling": intercept_scaling, "solver": solver}
+        super().__init__(alpha, coef_norm, population, **options)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the ball and the density; see :meth:`Method.plan`."""

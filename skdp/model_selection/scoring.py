@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 
-from skdp._checks import check_lengths, check_real, shown
+from skdp._checks import LARGEST_UNIT, check_lengths, check_pair, shown
 from skdp._estimator import declared_labels, encode, warn_inferred
 from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
@@ -252,23 +252,13 @@ def _score_range(
             raise ValueError(f"scoring={scoring!r} needs score_range: a public range of the score.")
         (pair,) = ranges
         score_range = (-((pair[1] - pair[0]) ** _POWERS[str(scoring)]), 0.0)
-    try:
-        low, high = score_range
-    except (TypeError, ValueError):
-        raise ValueError(f"score_range == {shown(score_range)}, must be a pair.") from None
-    for end in (low, high):
-        check_real("score_range", end, -1e100, 1e100)
-    if not low < high:
-        raise ValueError(f"score_range == {shown(score_range)}, must be low < high.")
-    return float(low), float(high)
+    return check_pair("score_range", score_range, -1e100, 1e100)
 
 
 def _pair(part: Any) -> tuple[float, float]:
-    """Return the public range of the targets of a regressor, checked by it later."""
-    low, high = (-1.0, 1.0) if part.target_range is None else part.target_range
-    for end in (low, high):
-        check_real("target_range", end)
-    return float(low), float(high)
+    """Return the public range of the targets of a regressor."""
+    given = (-1.0, 1.0) if part.target_range is None else part.target_range
+    return check_pair("target_range", given, -LARGEST_UNIT, LARGEST_UNIT)
 
 
 def _classes(parts: Sequence[Any], y: np.ndarray) -> np.ndarray:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_real, shown
+from skdp._checks import check_pair, shown
 from skdp.algorithms.plan import Result
 from skdp.algorithms.tuning import TunedResult, TuningObjective
 from skdp.linear_model.base import DPLinearModel
-from skdp.methods import Bilevel, Method
+from skdp.methods import Bilevel
 from skdp.methods.choice import METHODS, TUNING_METHODS, Choice, choose
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups
 
@@ -42,12 +42,11 @@ class TunedLinearModel(DPLinearModel):
             self.alpha_, self.alpha_path_ = result.alpha, result.path
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
-        penalties = self._penalties(design.n_features)
         if self._tuner is None:
             return self._choice(METHODS, design, risk, in_memory)
         objective = TuningObjective(
             loss=risk.loss,
-            penalties=penalties,
+            penalties=self._penalties(design.n_features),
             design=design,
             data_norm=self._norm_bound,
             intercept=self._intercept_value,
@@ -100,31 +99,18 @@ class TunedLinearModel(DPLinearModel):
             unit = self._norm_bound**2
             low, high = self._method.alpha_bounds
             return low * unit, high * unit
-        bounds = self.alpha_bounds
-        if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
-            raise ValueError(f"alpha_bounds must be a pair (low, high), got {shown(bounds)}.")
-        for end in bounds:
-            check_real("an end of alpha_bounds", end, 1e-100, 1e100)
-        low, high = (float(end) for end in bounds)
-        if not low < high:
-            raise ValueError(f"alpha_bounds == {shown(bounds)}, must be low < high.")
-        return low, high
+        return check_pair("alpha_bounds", self.alpha_bounds, 1e-100, 1e100)
 
     def _check_alpha(self) -> None:
         self._bounds()
         if self.penalty_groups is not None:
             self._group_labels()
 
-    def _takes_alpha(self, method: Method) -> bool:
-        return False
-
     def _check_method(self) -> None:
         super()._check_method()
         is_bounded = self.alpha_bounds is not None
         if is_bounded and isinstance(self._method, Bilevel) and not self._method.as_published:
-            raise ValueError(
-                f"method={self.method!r} scales the columns of blocks: alpha_bounds must be None."
-            )
+            raise ValueError(f"method={self.method!r} scales columns: alpha_bounds must be None.")
         if self._tuner is None and (is_bounded or self.penalty_groups is not None):
             raise ValueError(
                 "Penalties are tuned with delta > 0 and without a solver: alpha_bounds and "
