@@ -237,10 +237,8 @@ class DPLinearModel(PrivateModel):
 
     @property
     def _intercept_value(self) -> float:
-        if self._method.is_entrywise:
-            return self._entry_bound * bool(self.fit_intercept)
-        scaling = float(self._method.intercept_scaling)
-        return scaling * self._norm_bound * bool(self.fit_intercept)
+        unit = self._entry_bound if self._method.is_entrywise else self._norm_bound
+        return float(self._method.intercept_scaling) * unit * bool(self.fit_intercept)
 
     def _public_size(self, n_units: int) -> int | None:
         if self.neighbouring == "replace_one":

@@ -20,7 +20,7 @@ from skdp._runtime import without_warnings
 from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource, random_order
-from skdp.model_selection.rehearsal import no_budget, rehearse
+from skdp.model_selection.rehearsal import check_private, no_budget, rehearse
 from skdp.model_selection.scoring import RecordScores, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -138,16 +138,7 @@ def dp_cross_validate(
     if not isinstance(params, Mapping | None):
         raise InvalidTypeError(f"params must be None or a dict, got {shown(params)}.")
     parts = [estimator, *estimator.get_params(deep=True).values()]
-    if not any(isinstance(part, AccountedMixin) for part in parts):
-        raise ValueError(
-            f"No part of {estimator!r} is a private estimator: the scores would publish what a "
-            "model learned without noise."
-        )
-    if any(getattr(part, "neighbouring", None) == "add_remove" for part in parts):
-        raise ValueError(
-            "neighbouring == 'add_remove': a record more or less moves the others to other folds. "
-            "Cross-validation is for neighbouring='replace_one'."
-        )
+    check_private(estimator, parts)
     X, user_ids = take_user_ids(X, user_ids)
     check_lengths(X, y)
     y = np.asarray(y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from skdp._units import take_user_ids
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
+from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.charges import BudgetExceededError, Rehearsed
 from skdp.privacy.events import Neighbouring
@@ -29,6 +30,20 @@ class _PublicScaler(BoundedScaler):
             X, _ = take_user_ids(X, user_ids)
         super().fit(X, y)
         return self
+
+
+def check_private(model: Any, parts: Sequence[Any]) -> None:
+    """Refuse a model without a private part, and a relation that parts of records do not cover."""
+    if not any(isinstance(part, AccountedMixin) for part in parts):
+        raise ValueError(
+            f"No part of {model!r} is a private estimator: what it learned would be published "
+            "without noise."
+        )
+    if any(getattr(part, "neighbouring", None) == "add_remove" for part in parts):
+        raise ValueError(
+            "neighbouring == 'add_remove': a record more or less moves the others to other folds "
+            "or parts. Scores of held-out records are for neighbouring='replace_one'."
+        )
 
 
 def no_budget(neighbouring: Neighbouring) -> BudgetAccountant:

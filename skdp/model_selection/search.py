@@ -26,7 +26,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
 from skdp.model_selection.cross_validation import split_params, with_ids
-from skdp.model_selection.rehearsal import rehearse
+from skdp.model_selection.rehearsal import check_private, rehearse
 from skdp.model_selection.scoring import Scoring, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -281,22 +281,13 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         """Set the parameters of a candidate, and the budgets of its private parts."""
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         parts = _private_parts(model)
-        if not parts:
-            raise ValueError(
-                f"No part of {model!r} is a private estimator: a search would publish what it "
-                "learned without noise."
-            )
+        check_private(model, parts)
         for part in parts:
             check_positive(epsilon=part.epsilon)
         asked = np.array([float(part.epsilon) for part in parts])
         pure = budget.is_pure
         shares = asked / (asked.sum() if pure else np.linalg.norm(asked)) * (1.0 - 1e-9)
         for part, of_one in zip(parts, shares, strict=True):
-            if getattr(part, "neighbouring", "replace_one") != "replace_one":
-                raise ValueError(
-                    "neighbouring == 'add_remove': a record more or less moves the others to other "
-                    "parts. A search is for neighbouring='replace_one'."
-                )
             if pure:
                 one = PrivacyBudget(of_one * budget.epsilon, 0.0)
             else:
