@@ -332,7 +332,7 @@ def broken_solvers():
         "wrong shape": lambda problem, accuracy: (np.zeros(4), np.zeros(60)),
         "a point alone": lambda problem, accuracy: np.zeros(3),
         "nothing": lambda problem, accuracy: None, "strings": lambda problem, accuracy: ("a", "b"),
-        "start": lambda problem, accuracy: (np.zeros(3), np.zeros(60)), "batches": "svrg",
+        "start": lambda problem, accuracy: (np.zeros(3), np.zeros(60)), "batches": "lsvre",
     }  # fmt: skip
 
 
