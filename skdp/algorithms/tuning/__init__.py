@@ -7,16 +7,14 @@ Tuning by the algorithms of Kornowski (2024) is in `bilevel`.
 """
 
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
-from skdp.algorithms.tuning.final_fit import FinalFitPlan, SplitPlan
-from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.shrinkage import ShrinkagePlan
 
 __all__ = [
     "BilevelTuningPlan",
     "FinalFitPlan",
     "ShrinkagePlan",
-    "SplitPlan",
     "TunedResult",
     "TuningObjective",
-    "TuningPlan",
 ]

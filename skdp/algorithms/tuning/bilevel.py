@@ -15,25 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_real
+from skdp._checks import check_positive, check_real
+from skdp._runtime import without_warnings
 from skdp.algorithms.bilevel.penalty_method import BilevelPlan, plan_steps
 from skdp.algorithms.bilevel.private_solvers import (
     LocalizedGradientDescent,
     PrivateSolver,
     resolve_private_solver,
 )
-from skdp.algorithms.plan import Run
+from skdp.algorithms.plan import Plan, Run, require_replace_one
 from skdp.algorithms.tuning import rules
-from skdp.algorithms.tuning.final_fit import SplitPlan
-from skdp.mechanisms import random_order
+from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
+from skdp.mechanisms import calibrated_mechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
 
 
 @dataclass(frozen=True, kw_only=True)
-class BilevelTuningPlan(SplitPlan):
+class BilevelTuningPlan(Plan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
     In a secret random order, records (or persons) at even places train and those at odd places
@@ -42,6 +44,13 @@ class BilevelTuningPlan(SplitPlan):
 
     Parameters
     ----------
+    objective : TuningObjective
+    budget : PrivacyBudget
+    coef_norm : float, optional
+        Public guess of the norm of a good predictor: the choice begins at the public rule.
+        Default: that on isotropic rows.
+    tune_share : float, default=0.2
+        Part of the budget for the choice; the final fit has the rest.
     n_steps : int, default=8
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1
@@ -55,15 +64,26 @@ class BilevelTuningPlan(SplitPlan):
     start : float, optional
         First alpha of all groups. Default: twice that of the public rule, because the noise of a
         step is smaller at a larger alpha.
+    releases : tuple of Release
+        Empty until the run: noise scales depend on earlier releases.
     """
 
+    objective: TuningObjective
+    budget: PrivacyBudget
+    coef_norm: float | None = None
+    tune_share: float = 0.2
     n_steps: int = 8
     penalty: float = 0.1
     inner: Any = "output_perturbation"
     start: float | None = None
+    releases: tuple[Release, ...] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
+        if self.objective.loss.n_outputs != 1:
+            raise ValueError("This tuning method is made for losses of one margin.")
+        check_real("tune_share", self.tune_share, 1e-9, 1.0 - 1e-9)
+        check_positive(coef_norm=self.norm_guess)
         check_real("penalty", self.penalty, 1e-50, 1e50)
         if self.budget.is_pure:
             raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
@@ -78,9 +98,20 @@ class BilevelTuningPlan(SplitPlan):
     def _clipped(self, alpha: float) -> float:
         return float(self.objective.penalties.clipped(np.array(alpha)))
 
+    @property
+    def norm_guess(self) -> float:
+        return self.objective.reference_norm if self.coef_norm is None else self.coef_norm
+
+    @property
+    def fit_share(self) -> float:
+        return 1.0 - self.tune_share
+
     @cached_property
     def start_alpha(self) -> float:
-        return self._clipped(2.0 * self.rule_alpha if self.start is None else self.start)
+        if self.start is not None:
+            return self._clipped(self.start)
+        rule = self.objective.public_alpha(self.budget, self.norm_guess, self.fit_share)
+        return self._clipped(2.0 * rule)
 
     def lam(self, logs: np.ndarray) -> float:
         """Return lam of the penalised problem at log alpha."""
@@ -105,8 +136,15 @@ class BilevelTuningPlan(SplitPlan):
         return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
     @property
-    def choice_events(self) -> tuple[PrivacyEvent, ...]:
-        return (self.steps.event,)
+    def event(self) -> PrivacyEvent:
+        """All releases as one event, known before the run: that of the fit depends on no alpha."""
+        fit = calibrated_mechanism(self.budget, 1.0, share=self.fit_share)
+        return ComposedEvent((self.steps.event, fit.event(self.objective.neighbouring)))
+
+    def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
+        return FinalFitPlan(
+            objective=self.objective, alpha=alpha, budget=self.budget, share=self.fit_share
+        )
 
     def to_dict(self) -> dict[str, Any]:
         n = self.objective.n_records
@@ -121,19 +159,24 @@ class BilevelTuningPlan(SplitPlan):
             "coef_norm_guess": float(self.norm_guess),
         }
 
-    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> TunedResult:
+        self.objective.check(data)
         ordered = data.take(data.records_of(random_order(data.n_units, run.noise)))
         tuned = self.steps.run(NoiseAwareProblem(ordered, self), run)
         alpha, path = np.exp(tuned.point), np.exp(tuned.path)
         if not np.array_equal(path[-1], alpha):  # the average of the later iterates
             path = np.vstack([path, alpha])
-        return path, tuned.plan.releases
+        plan = self.final_fit(alpha)
+        found = plan.run(data, run)
+        done = replace(self, releases=(*tuned.plan.releases, *plan.releases))
+        return TunedResult(point=found.point, plan=done, alpha=alpha, path=path, noise=found.noise)
 
 
 class NoiseAwareProblem(PenaltyProblem):
     """Judge alpha by the loss of the model that will be released, its noise included."""
 
-    def __init__(self, records: Records, plan: SplitPlan) -> None:
+    def __init__(self, records: Records, plan: BilevelTuningPlan) -> None:
         super().__init__(records, plan.objective.loss, plan.objective.penalties)
         self._plan = plan
 

@@ -23,8 +23,8 @@ from skdp._runtime import without_warnings
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan, plan_core_of
 from skdp.algorithms.core.noisy_sums import NoisySum
-from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.tuning.shrinkage import ShrinkagePlan, plan_shrinkage_of
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.budget import PrivacyBudget
@@ -157,11 +157,12 @@ class Rescaled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlocksPlan(TuningPlan):
+class BlocksPlan(Plan):
     """A fit, measurements of its blocks, and a fit on scaled columns: all three parts of one mu.
 
     Attributes
     ----------
+    objective : TuningObjective
     first : CorePlan
     final : ShrinkagePlan
         On columns as they are; after a run, on scaled ones.
@@ -170,6 +171,7 @@ class BlocksPlan(TuningPlan):
         After a run.
     """
 
+    objective: TuningObjective
     first: CorePlan
     final: ShrinkagePlan
     mu: float
@@ -381,7 +383,7 @@ def gate(objective: TuningObjective, mu: float) -> str:
     return ""
 
 
-def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> TuningPlan | ShrinkagePlan:
+def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> BlocksPlan | ShrinkagePlan:
     """Plan the blocks of a tuning problem, or the plain fit where they cannot pay."""
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if reason := gate(objective, mu):
@@ -391,7 +393,6 @@ def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> TuningPlan
     )
     return BlocksPlan(
         objective=objective,
-        budget=budget,
         mu=mu,
         first=plan_core_of(first, mu * math.sqrt(FIRST)),
         final=plan_shrinkage_of(objective, mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)),

@@ -1,35 +1,25 @@
-"""Choose alpha, then fit on all records at it: the frame of the tuners that split their budget.
+"""A fit to all records at penalties that are public or have been released.
 
-A tuner *chooses* (:meth:`SplitPlan.choose`); :class:`FinalFitPlan` alone *fits*, by output
-perturbation in whitened coordinates (:mod:`skdp.problems.penalties`). Noise is isotropic there, so
-it has covariance ``s^2 Omega^{-1}`` in w (docs/theory/bilevel.md, Lemma 8). Alpha has been
-released before, so the noise may depend on it. The cost of the fit does not: its event is fixed by
-the budget alone.
+It is output perturbation in whitened coordinates (:mod:`skdp.problems.penalties`). Noise is
+isotropic there, so it has covariance ``s^2 Omega^{-1}`` in w (docs/theory/bilevel.md, Lemma 8).
+Where alpha has been released before, the noise may depend on it. The cost of the fit does not: its
+event is fixed by the budget alone.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_positive, check_real
-from skdp._runtime import without_warnings
 from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.algorithms.tuning.objective import (
-    TunedResult,
-    TuningObjective,
-    TuningPlan,
-    event_of_share,
-)
+from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.weight_noise import WeightNoise
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import Records
 
@@ -119,76 +109,3 @@ class FinalFitPlan(Plan):
             np.ones((1, 1)),
         )
         return Result(point=point * whitening, plan=self, noise=noise)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitPlan(TuningPlan):
-    """Choose alpha with a share of the budget, fit with the rest; replace-one neighbours.
-
-    Parameters
-    ----------
-    coef_norm : float, optional
-        Public guess of the norm of a good predictor: the choice begins at the public rule.
-        Default: that on isotropic rows.
-    tune_share : float, default=0.2
-        Part of the budget for the choice; the final fit has the rest.
-    releases : tuple of Release
-        Empty until the run: noise scales depend on earlier releases.
-    """
-
-    coef_norm: float | None = None
-    tune_share: float = 0.2
-    releases: tuple[Release, ...] = ()
-
-    #: Limits of the share.
-    _shares = 1e-9, 1.0 - 1e-9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
-        check_real("tune_share", self.tune_share, *self._shares)
-        check_positive(coef_norm=self.norm_guess)
-
-    @property
-    def norm_guess(self) -> float:
-        return self.objective.reference_norm if self.coef_norm is None else self.coef_norm
-
-    @property
-    def fit_share(self) -> float:
-        return 1.0 - self.tune_share
-
-    @property
-    def rule_alpha(self) -> float:
-        """The alpha of the public rule."""
-        return self.objective.public_alpha(self.budget, self.norm_guess, self.fit_share)
-
-    @property
-    @abstractmethod
-    def choice_events(self) -> tuple[PrivacyEvent, ...]:
-        """Costs of the releases of :meth:`choose`."""
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """All releases as one event, known before the run."""
-        fit = event_of_share(self.budget, self.fit_share, self.objective.neighbouring)
-        return ComposedEvent((*self.choice_events, fit))
-
-    def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
-        return FinalFitPlan(
-            objective=self.objective, alpha=alpha, budget=self.budget, share=self.fit_share
-        )
-
-    @abstractmethod
-    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
-        """Return the path of alpha, shape (n_iterates, n_groups), and what was released."""
-
-    @without_warnings()
-    def run(self, data: Records, run: Run) -> TunedResult:
-        self.objective.check(data)
-        path, releases = self.choose(data, run)
-        plan = self.final_fit(path[-1])
-        found = plan.run(data, run)
-        done = replace(self, releases=(*releases, *plan.releases))
-        return TunedResult(
-            point=found.point, plan=done, alpha=path[-1], path=path, noise=found.noise
-        )

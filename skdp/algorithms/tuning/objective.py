@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Result
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Design,
     EmpiricalRisk,
@@ -32,9 +31,8 @@ class TuningObjective:
     bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
     minimum over the features and the last term that of an intercept feature of value s.
 
-    The loss is smooth, and of one margin but for rounds; `data_norm` is the norm bound of the
-    features, `intercept` the value of the intercept feature or 0. Under add/remove the design has a
-    public nominal size.
+    The loss is smooth; `data_norm` is the norm bound of the features, `intercept` the value of the
+    intercept feature or 0. Under add/remove the design has a public nominal size.
     """
 
     loss: Loss
@@ -48,22 +46,17 @@ class TuningObjective:
         self.penalties.check_width(self.design.width)
 
     @classmethod
-    def of(
-        cls, records: Records, loss: Loss, penalties: PenaltyGroups, n_public: int | None = None
-    ) -> TuningObjective:
-        """Take the public numbers of some records; their columns must not be scaled.
-
-        `n_public` is the nominal size under add/remove; None: neighbours replace one record.
-        """
+    def of(cls, records: Records, loss: Loss, penalties: PenaltyGroups) -> TuningObjective:
+        """Take the public numbers of records of which one is replaced; no column may be scaled."""
         if records.factors is not None:
             raise ValueError("Tuning scales columns itself: the records must have none scaled.")
-        relation = Neighbouring.REPLACE_ONE if n_public is None else Neighbouring.ADD_REMOVE
+        relation = Neighbouring.REPLACE_ONE
         if records.persons is not None:
             relation = relation.of_persons
         return cls(
             loss=loss,
             penalties=penalties,
-            design=Design.of(records, n_public),
+            design=Design.of(records),
             data_norm=records.data_norm,
             intercept=records.intercept,
             neighbouring=relation,
@@ -71,9 +64,7 @@ class TuningObjective:
 
     def check(self, records: Records) -> None:
         """Refuse records that are not those of the design, and targets that are not of the loss."""
-        nominal = not self.neighbouring.is_replaced
-        n_public = self.n_records if nominal else None
-        if TuningObjective.of(records, self.loss, self.penalties, n_public) != self:
+        if TuningObjective.of(records, self.loss, self.penalties) != self:
             raise ValueError("The records are not of the design that the plan is made for.")
         records.check_targets(self.loss)
 
@@ -146,26 +137,3 @@ class TunedResult(Result):
 
     alpha: np.ndarray
     path: np.ndarray
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningPlan(Plan):
-    """Choose alpha privately, together with the model for it; replace-one neighbours.
-
-    The budget is for all releases together.
-    """
-
-    objective: TuningObjective
-    budget: PrivacyBudget
-
-    def __post_init__(self) -> None:
-        if self.objective.loss.n_outputs != 1:
-            raise ValueError("This tuning method is made for losses of one margin.")
-
-    @abstractmethod
-    def run(self, data: Records, run: Run) -> TunedResult: ...
-
-
-def event_of_share(budget: PrivacyBudget, share: float, neighbouring: Neighbouring) -> PrivacyEvent:
-    """Cost of an additive release with a share of the budget, whatever its sensitivity is."""
-    return calibrated_mechanism(budget, 1.0, share=share).event(neighbouring)
