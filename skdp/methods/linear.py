@@ -20,8 +20,8 @@ from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
-from skdp.algorithms.worst_group.clipped_losses import is_preferred
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
+from skdp.algorithms.worst_group.group_losses import is_preferred
 from skdp.methods.base import Candidate, Method, Published
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring

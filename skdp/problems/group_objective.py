@@ -37,3 +37,11 @@ class GroupObjective(Objective):
     def radius(self) -> float:
         """Radius of the ball; by default the norm of a good predictor."""
         return self.risk.reference_norm(self.design) if self.coef_norm is None else self.coef_norm
+
+    def check_relation(self) -> None:
+        """Refuse public groups where a record more would change their proportions."""
+        if self.weights.public_groups and not self.neighbouring.is_replaced:
+            raise ValueError(
+                "group_proportions='public' is proven for neighbouring='replace_one' only: a "
+                "record more changes the sizes of the groups."
+            )

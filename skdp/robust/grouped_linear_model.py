@@ -74,11 +74,6 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
 
     def _check_parameters(self) -> None:
         self._check_proportions()
-        if self._mode == "public" and self.neighbouring != "replace_one":
-            raise ValueError(
-                "group_proportions='public' is proven for neighbouring='replace_one' only: a "
-                "record more changes the sizes of the groups."
-            )
         super()._check_parameters()
 
     def _check_chunked(self) -> None:

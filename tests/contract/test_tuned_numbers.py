@@ -57,7 +57,7 @@ SPECIAL = {
     },
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
-        "several stages": "LOOK_SOLVES",
+        "several stages": "EARLY_SOLVES",
         "classes": "CLASS_PRICE",
         "groups of hinges": "LARGEST_HINGE",
         "max-group classifier, proportions, look": "LOOK_SHARE BOUNDS",

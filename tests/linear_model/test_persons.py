@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp._units import person_codes
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.group_sums import GroupTotals, Ones
+from skdp.algorithms.worst_group.group_losses import GroupTotals, Ones
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
 from skdp.methods import (

@@ -1,4 +1,4 @@
-"""Runs of the methods with looks at the worst group, and what every run must keep."""
+"""Runs of the methods that measure losses of groups, and what every run must keep."""
 
 import math
 
@@ -12,8 +12,7 @@ from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.fit import CorePlan
 from skdp.algorithms.core.plan import ROUNDS
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group.core_stages import plan_core_stages
-from skdp.algorithms.worst_group.looks import LooksPlan
+from skdp.algorithms.worst_group.core_stages import CoreStagesPlan, plan_core_stages
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
@@ -102,7 +101,7 @@ def check_draws(plan, records, others, unrelated, epsilon, is_plain):
     The releases alone decide about noise, coefficients and plan: not unrelated records. Returns the
     plan with what the run decided.
     """
-    assert isinstance(plan, LooksPlan)
+    assert isinstance(plan, CoreStagesPlan)
     with Laboratory() as laboratory:
         result = plan.run(records, Run(noise=seeded(0)))
     draws, done = laboratory.draws, result.plan

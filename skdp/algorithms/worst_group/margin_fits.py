@@ -19,13 +19,14 @@ import numpy as np
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import (
+from skdp.algorithms.worst_group.group_losses import (
     ClippedLosses,
-    FirstPlan,
+    GroupTotals,
     clipped_losses,
+    has_shift,
     loss_range,
 )
-from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
+from skdp.algorithms.worst_group.plain_models import StepsPlan
 from skdp.mechanisms import NoiseSource
 from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.block import Block
@@ -134,7 +135,7 @@ class MixFit:
 
     Parameters
     ----------
-    plan : FirstPlan
+    plan : StepsPlan
         With what was released of the targets.
     rows : CenteredRecords
     ends : tuple of two ndarrays of shape (n_outputs, width)
@@ -151,7 +152,7 @@ class MixFit:
 
     def __init__(
         self,
-        plan: FirstPlan,
+        plan: StepsPlan,
         rows: CenteredRecords,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
@@ -235,7 +236,7 @@ class ScaleFit:
 
     Parameters
     ----------
-    plan : FirstPlan
+    plan : StepsPlan
     rows : CenteredRecords
     weights : ndarray of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
@@ -248,7 +249,7 @@ class ScaleFit:
 
     def __init__(
         self,
-        plan: FirstPlan,
+        plan: StepsPlan,
         rows: CenteredRecords,
         weights: np.ndarray,
         offsets: np.ndarray,

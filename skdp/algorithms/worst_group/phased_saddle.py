@@ -27,16 +27,16 @@ from skdp.algorithms.output.phased_saddle import (
 )
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.clipped_losses import (
+from skdp.algorithms.worst_group.group_losses import (
     ClippedLossTerms,
+    GroupSizes,
+    GroupTotals,
     clipped_losses,
     loss_range,
     loss_sensitivity,
 )
-from skdp.algorithms.worst_group.core_stages import found_plan
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.group_sums import GroupSizes, GroupTotals
-from skdp.algorithms.worst_group.looks import PlainModelPlan
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan, found_plan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget

@@ -17,18 +17,19 @@ PLAIN_SHARE = 0.25
 #: Least proportion that is taken into account.
 LEAST_PROPORTION = 0.001
 
-#: Error of all weights, relative to the norm of rows, above which groups are not looked at.
+#: Error of all weights, relative to the norm of rows, from which no losses of groups are measured.
 LARGEST_ERROR = 0.1
-#: Error of all weights for one look at the losses, and least and largest number of several.
-ONE_LOOK, LEAST_LOOKS, MOST_LOOKS = 0.06, 8, 16
+#: Error of all weights for one measurement of losses, and least and largest number of several.
+ONE_MEASUREMENT, LEAST_MEASUREMENTS, MOST_MEASUREMENTS = 0.06, 8, 16
 #: Price of noise, by the square of the largest weight, over the squared error.
 NOISE_PRICE = 8.0
-#: Price of unequal weights, and for one look the least one and that over the error of all weights.
+#: Price of unequal weights, and for one measurement the least one and that over the error of all
+#: weights.
 SPREAD_PRICE, LEAST_PRICE, PRICE_OF_ERROR = 0.06, 0.015, 8.0
 #: Factors of the price after a step of the weights that went too far, and after others.
 TOO_FAR, NOT_FAR = 3.0, 0.8
-#: Largest weight of a group in one look, unless it has as many records; least one in units of its
-#: proportion.
+#: Largest weight of a group after one measurement, unless it has as many records; least one in
+#: units of its proportion.
 CEILING, FLOOR = 0.8, 0.25
 #: Bounds on the spread of the groups' losses, for their shrinkage, and variance of the loss of a
 #: record, for the error of a group's mean loss.
@@ -79,8 +80,8 @@ LOOK_SHARE, BOUNDS = 0.05, 16
 #: histogram leaves.
 FEWEST_ROUNDS, MOST_ROUNDS, HALVINGS = 20, 500, 12
 
-#: Solves after a look that is not the last one.
-LOOK_SOLVES = 2
+#: Solves after a measurement that is not the last one.
+EARLY_SOLVES = 2
 
 #: Networks: momentum of the directions of their steps.
 MOMENTUM = 0.5

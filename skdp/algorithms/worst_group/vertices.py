@@ -29,7 +29,6 @@ from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.look_shares import check_public_groups
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
@@ -108,7 +107,7 @@ def plan_group_mirror_descent(
     """
     check_linear(objective)
     weights, loss = objective.weights, of_vertices(objective.risk.loss)
-    check_public_groups(objective)
+    objective.check_relation()
     if weights.bound < 1.0:
         raise ValueError("the largest weight of a group must be at least 1.")
     design = linear_design(objective)

@@ -14,6 +14,7 @@ from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group.core_stages import StagesFit
 from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Objective, Records
@@ -65,20 +66,22 @@ def test_second_moments_are_divided_by_the_count():
 def test_losses_and_sizes_of_groups_follow_the_count():
     data = records()
     plan = planned(LogisticLoss(), Design.of(data, 1000), ADD)
-    rows, found = plan.plain.prepare(data, Silent())
-    counted = replace(plan.plain, found=found)
+    fit = StagesFit(plan, data, Run(noise=Silent()))
+    rows, counted = fit.rows, fit.plain
     assert counted.n_records == pytest.approx(2000.0, rel=1e-6)
-    proportions = plan._proportions(counted, rows, Silent())
+    proportions = fit.proportions()
     shares = np.bincount(data.groups, minlength=4) / 2000
     np.testing.assert_allclose(proportions[:2], shares[:2], atol=0.01)
     zero = np.zeros((1, 4))
-    losses = plan._group_losses(counted, rows, zero, np.zeros(1), proportions, Silent())
+    fit.offsets = np.zeros(1)
+    losses = fit.losses(zero, proportions)
     np.testing.assert_allclose(losses, np.log(2.0), atol=1e-6)  # not twice as far from the centre
-    strong = plan._group_losses(counted, rows, zero, np.full(1, 3.0), proportions, Silent())
+    fit.offsets = np.full(1, 3.0)
+    strong = fit.losses(zero, proportions)
     exact = np.logaddexp(0.0, 3.0) - 3.0 * data.targets
     assert strong[:2].mean() == pytest.approx(np.minimum(exact, 2.0).mean(), abs=0.15)
-    fit = ScaleFit(counted, rows, zero, np.zeros(1), proportions)
-    np.testing.assert_allclose(fit.sizes, counted.n_records * proportions)
+    scales = ScaleFit(counted, rows, zero, np.zeros(1), proportions)
+    np.testing.assert_allclose(scales.sizes, counted.n_records * proportions)
     numbers = planned(HalfSquaredLoss(1.0), Design.of(data, 1000), ADD).plain
     means = replace(numbers.numbers.means, n_records=2000.0)
     numbers = replace(numbers, found=replace(numbers.numbers, means=means))

@@ -17,14 +17,10 @@ from scipy.special import expit
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group.core_stages import (
-    BalancedPlan,
-    CoreModels,
-    PlainModelPlan,
-    plan_core_stages,
-)
+from skdp.algorithms.worst_group.core_stages import StagesFit, plan_core_stages
 from skdp.algorithms.worst_group.group_weights import class_weights
 from skdp.algorithms.worst_group.margin_fits import ScaleFit
+from skdp.algorithms.worst_group.plain_models import BalancedPlan, PlainModelPlan
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,
@@ -122,13 +118,13 @@ def test_the_plain_fallback_has_no_log_odds_of_a_rare_class():
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=["two", "three"])
 def test_weighted_steps_start_from_a_constant_for_their_weights(loss, monkeypatch):
     """Margins of a model for weights q are those for equal classes, and the logs of q."""
-    rng, seen, weights = np.random.default_rng(0), [], CoreModels.weighted
+    rng, seen, weights = np.random.default_rng(0), [], StagesFit.weighted_model
 
     def watched(self, *args, **options):
         seen.extend([self.rows.centering.offsets, self.offsets])
         return weights(self, *args, **options)
 
-    monkeypatch.setattr(CoreModels, "weighted", watched)
+    monkeypatch.setattr(StagesFit, "weighted_model", watched)
     X, y = 0.5 * rng.uniform(-1.0, 1.0, (5000, 3)), rng.choice(loss.n_outputs + 1, 5000)
     y[rng.random(5000) < 0.8] = 0
     targets = y if loss.n_outputs > 1 else y.astype(float)

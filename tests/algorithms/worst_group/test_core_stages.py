@@ -14,14 +14,15 @@ from sklearn.metrics import log_loss
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
-from skdp.algorithms.worst_group.core_stages import PlainModelPlan, combined, plan_core_stages
+from skdp.algorithms.worst_group.core_stages import combined, plan_core_stages
+from skdp.algorithms.worst_group.group_losses import loss_sensitivity
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
 from skdp.algorithms.worst_group.margin_fits import ScaleFit, minimax_step
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -69,11 +70,11 @@ def test_both_models_have_the_budget(loss, n, d, relation):
     """Size and shift have the plain method's part, and the second plain model what it leaves."""
     plan = plan_of(loss, n, 1.0, relation, d)
     weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
-    own = mu_of(plan.plain_fit)
+    own = mu_of(plan.plain.releases_of_size)
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
     assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
     if d == 400:  # the last fit has less than that part
-        assert plan.n_looks == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
+        assert plan.n_measurements == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
 
 
 @pytest.mark.parametrize("has_signal", [True, False])
@@ -109,7 +110,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     plan = plan_of(LogisticLoss(), n, 1.0, proportions=proportions)
     room = 0.5 - (sizes if proportions is None else 0.0)
     fraction = min(1.0, room / (losses + scale))
-    found = [plan.losses.mu**2 * plan.n_looks, plan.scale.mu**2 * 3]
+    found = [plan.losses.mu**2 * plan.n_measurements, plan.scale.mu**2 * 3]
     expected = [fraction * losses, fraction * scale]
     if proportions is None:
         found, expected = [*found, plan.sizes.mu**2], [*expected, sizes]
@@ -234,8 +235,9 @@ def test_public_groups_are_for_replaced_records():
     rng = np.random.default_rng(0)
     X, y, groups = rng.uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2, np.arange(200) // 50
     model = DPMaxGroupLossClassifier(
-        group_proportions="public", neighbouring="add_remove", n_public=200, classes=[0, 1]
-    )
+        group_proportions="public", neighbouring="add_remove", n_public=200, classes=[0, 1],
+        data_norm=1.0, group_names=range(4),
+    )  # fmt: skip
     with pytest.raises(ValueError, match="group_proportions='public' is proven for"):
         model.fit(X, y, groups=groups)
     goal = GroupObjective(
@@ -245,7 +247,7 @@ def test_public_groups_are_for_replaced_records():
         weights=GroupWeights.of_proportions([0.5, 0.5], 10.0, public_groups=True),
         proportions=(0.5, 0.5),
     )
-    with pytest.raises(ValueError, match="public groups"):
+    with pytest.raises(ValueError, match="sizes of the groups"):
         plan_core_stages(goal, PrivacyBudget(1.0, 1e-6))
 
 

@@ -9,7 +9,7 @@ from noisy_group_runs import ADD, REPLACE, planned, records_of
 
 from skdp import DPRidge
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
-from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.worst_group.group_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.margin_fits import MixFit
 from skdp.problems import (
     AbsoluteLoss,

@@ -18,8 +18,8 @@ from plain_noise import seeded
 
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group import looks
-from skdp.algorithms.worst_group.core_stages import CoreStagesPlan
+from skdp.algorithms.worst_group import core_stages
+from skdp.algorithms.worst_group.core_stages import StagesFit
 from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
@@ -83,7 +83,7 @@ def test_added_records_pay_for_the_rounding_of_margins(loss, monkeypatch):
         return release(self, exact, noise, moved)
 
     monkeypatch.setattr(NoisySum, "release", watched)
-    monkeypatch.setattr(CoreStagesPlan, "_margin_rounding", lambda *_: 1e-9)
+    monkeypatch.setattr(StagesFit, "margin_rounding", lambda *_: 1e-9)
     plan.run(records, Run(noise=seeded(0)))
     moved = [amount for name, amount in seen if not name.startswith("sizes")]
     assert len(moved) >= 1
@@ -98,13 +98,13 @@ def test_the_report_is_that_of_the_draws_where_weights_do_not_differ(
     loss, relation, word, monkeypatch
 ):
     """Several looks whose weights are the proportions are no plain model."""
-    monkeypatch.setattr(looks, "worst_case_weights", lambda losses, shares, **_: shares)
+    monkeypatch.setattr(core_stages, "worst_case_weights", lambda losses, shares, **_: shares)
     records = records_of(*data_of(loss, 0))
     design = design_of(records, relation)
     plan = planned(loss, design, relation, 7e3, 0.01, (0.25,) * 4)
     with Laboratory() as laboratory:
         done = plan.run(records, Run(noise=seeded(0))).plan
-    assert done.n_looks > 1 and max(done.factors) == 1.0
+    assert done.n_measurements > 1 and max(done.factors) == 1.0
     names = [release.name for release in done.releases]
     assert not any(name.startswith("size and shift") for name in names) and any(
         word in name for name in names

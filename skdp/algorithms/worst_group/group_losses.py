@@ -1,56 +1,69 @@
-"""Clipped losses of records, in units that are public or released: what looks at groups sum up.
+"""Sums over the records of each group, of clipped losses above all.
 
-Lemmas 2 and 5 of docs/theory/worst_group.md. The log loss of a model that knows nothing is a
-public number, that of a hinge, too. Losses of numeric targets are in units of the one at a multiple
-of the targets' released standard deviation.
+Lemmas 2 to 6 of docs/theory/worst_group.md are about their noise. Losses are in units that are
+public or released: the log loss of a model that knows nothing is a public number, that of a hinge,
+too. Losses of numeric targets are in units of the one at a multiple of the targets' released
+standard deviation.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from skdp.algorithms.worst_group import rules
-from skdp.problems import EmpiricalRisk, Loss, Objective
+from skdp.algorithms.worst_group.plain_models import StepsPlan
+from skdp.problems import Loss
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
 
 
-class FirstPlan(Protocol):
-    """What looks and fits need of the plan of a plain model, after its preparation.
+@dataclass(frozen=True)
+class GroupTotals:
+    """Sums of ``terms(block)``, k arrays of shape (m,), over the records of each group.
 
-    Attributes
-    ----------
-    objective : Objective
-    risk : EmpiricalRisk
-    loss : Loss
-    n_records : float
-        Number that sums are divided by.
-    relative_noise : float
-        Error of a mean of rows, relative to their norm.
-    target_variance : float
-        Of numeric targets, in units of the squared bound.
+    Their shape is (n_groups, k).
     """
 
-    @property
-    def objective(self) -> Objective: ...
-    @property
-    def risk(self) -> EmpiricalRisk: ...
-    @property
-    def loss(self) -> Loss: ...
-    @property
-    def n_records(self) -> float: ...
-    @property
-    def relative_noise(self) -> float: ...
-    @property
-    def target_variance(self) -> float: ...
-    def alarms(self) -> tuple[str, ...]: ...
-    def found_alarms(self) -> tuple[str, ...]: ...
-    def remarks(self) -> tuple[str, ...]: ...
-    def to_dict(self) -> dict[str, Any]: ...
+    n_groups: int
+    terms: Callable[[Block], Sequence[np.ndarray]]
+    needs_norms: ClassVar[bool] = False
+
+    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+        return np.stack(
+            [
+                np.bincount(block.groups, block.weighted(entry), minlength=self.n_groups)
+                for entry in self.terms(block)
+            ],
+            axis=1,
+        )
+
+
+@dataclass(frozen=True)
+class Ones:
+    """1 for each record: sums are the sizes of the groups."""
+
+    def __call__(self, block: Block) -> list[np.ndarray]:
+        return [np.ones(len(block.groups))]
+
+
+@dataclass(frozen=True)
+class GroupSizes:
+    """Sums of the weights of the records of each group."""
+
+    n_groups: int
+
+    def __call__(self, block: Block) -> np.ndarray:
+        return block.count(block.groups, self.n_groups)
+
+
+def has_shift(plan: StepsPlan) -> bool:
+    """Whether an intercept of two classes can be shifted."""
+    return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +115,7 @@ class ClippedLossTerms:
         return [self.clipped.terms(self.loss.value(margins, block.targets))]
 
 
-def clipped_losses(plan: FirstPlan) -> ClippedLosses:
+def clipped_losses(plan: StepsPlan) -> ClippedLosses:
     """Return the terms for the loss of a plan, with what it has released of the targets."""
     loss = plan.loss
     centre, largest = loss_range(loss)
@@ -125,7 +138,7 @@ def clipped_losses(plan: FirstPlan) -> ClippedLosses:
     )
 
 
-def _limit(plan: FirstPlan) -> float:
+def _limit(plan: StepsPlan) -> float:
     """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
     error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
     return min(

@@ -1,0 +1,145 @@
+"""Plans of plain models: alone, and as the first of several models for the worst group."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.fit import CorePlan
+from skdp.algorithms.core.plan import Found
+from skdp.algorithms.core.size import Corrected
+from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.privacy.report import Release
+from skdp.problems import Records
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModelPlan(GroupPlan):
+    """The plain model alone: where there is one group, or noise would hide the groups' losses.
+
+    Attributes
+    ----------
+    plain : Plan
+    """
+
+    plain: Plan
+    weighs_groups = True
+
+    @property
+    def is_level(self) -> bool:
+        return self.plain.is_level
+
+    @property
+    def alpha(self) -> float:
+        return float(self.plain.to_dict()["alpha"])
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.plain.releases
+
+    def bound(self) -> float:
+        return self.plain.bound()
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def found_alarms(self) -> tuple[str, ...]:
+        return self.plain.found_alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.plain.remarks()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.plain.to_dict()
+
+    def run(self, data: Records, run: Run) -> GroupResult:
+        result = self.plain.run(data, run)
+        shares = self.objective.proportions
+        proportions = None if shares is None else np.array(shares)
+        return GroupResult(
+            point=result.point,
+            plan=replace(self, plain=result.plan),
+            weights=proportions,
+            proportions=proportions,
+            largest=(1.0,) * self.objective.weights.n_groups,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedPlan(CorePlan):
+    """The plain model without the log odds of the classes."""
+
+    def margins(
+        self,
+        rows: CenteredRecords,
+        found: Found,
+        weights: np.ndarray,
+        theta: Corrected,
+        base: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        weights, _ = super().margins(rows, found, weights, theta, base)
+        # a shift corrects the released shares, which are left out
+        return weights, self.offsets(found.means, base) - rows.centering.offsets
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsPlan(CorePlan):
+    """Releases 1 and 2 of the core with a part of the budget.
+
+    Attributes
+    ----------
+    level, last : float
+        Mu of the steps, and of size and shift where it is taken.
+    """
+
+    level: float
+    last: float
+
+    @property
+    def mu_steps(self) -> float:
+        return self.level
+
+    @property
+    def mu_round(self) -> float:
+        return min(super().mu_round, self.last / math.sqrt(self.n_rounds))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        moments = () if self.moments is None else (self.moments.describe(),)
+        return (self.means.describe(), *moments, self.release_of_steps())
+
+    @property
+    def n_records(self) -> float:
+        return self.numbers.means.n_records
+
+    @property
+    def relative_noise(self) -> float:
+        return relative_noise(self)
+
+    @property
+    def target_variance(self) -> float:
+        return self.numbers.means.deviation**2
+
+
+def relative_noise(plan: CorePlan) -> float:
+    """Error of a mean of rows with the noise of all steps, relative to the norm of rows."""
+    design = plan.objective.design
+    n: float = design.n_records
+    if design.is_slack and plan.found is not None:
+        n = plan.found.means.n_records
+    return plan.changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
+
+
+def found_plan(plan: CorePlan) -> StepsPlan:
+    """Return a plan of the core, after its run, as measurements of losses need it."""
+    return StepsPlan(**fields_of(plan), level=plan.mu_steps, last=plan.mu)
+
+
+def fields_of(plan: CorePlan) -> dict[str, Any]:
+    """Return the fields of a plan of the core, for a plan that is derived from it."""
+    return {field.name: getattr(plan, field.name) for field in fields(plan)}
