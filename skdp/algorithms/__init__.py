@@ -80,7 +80,6 @@ from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.phased_saddle import (
-    LookPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
     max_group_loss,
@@ -92,7 +91,6 @@ __all__ = [
     "EscapePhase",
     "GroupObjective",
     "LocalizedGradientDescent",
-    "LookPlan",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
     "OutputPerturbation",

@@ -20,9 +20,8 @@ from skdp.solvers import resolve_solver
 
 #: Largest weight of a group over the relative noise of a mean.
 _WEIGHT_FOR_NOISE = 0.08
-#: Of saddle points: largest weight over ``n mu / sqrt(d)``, and records per feature and weight
-#: where it is public and where a look at the groups' losses chooses it.
-_WEIGHT_FOR_MU, _RECORDS, _RECORDS_OF_LOOK = 0.0066, 50.0, 5.0
+#: Of saddle points: largest weight over ``n mu / sqrt(d)``, and records per feature and weight.
+_WEIGHT_FOR_MU, _RECORDS = 0.0066, 50.0
 
 
 class Grouped(Method):
@@ -56,9 +55,8 @@ class Grouped(Method):
 class SaddleOutputPerturbation(Grouped, Published):
     """Output perturbation of the saddle point of weights and groups, as published.
 
-    A plain model and the noisy losses of the groups under it decide how far the weights of groups
-    may differ. One solve of the penalised saddle problem on all records follows, with noise once,
-    which grows with the largest weight; or, where that is 1, another plain model.
+    One solve of the penalised saddle problem on all records, with noise once, which grows with the
+    largest weight. Its models are mostly worse than those of :class:`Gradient`.
 
     Parameters
     ----------
@@ -69,8 +67,7 @@ class SaddleOutputPerturbation(Grouped, Published):
         predictor.
     max_group_weight : "auto" or float, default="auto"
         Public bound W >= 1 on the weight of a group's records, where all records have the weight 1
-        on average; 1 is the plain model. "auto": chosen by a part of the budget; with
-        ``delta == 0`` by public numbers.
+        on average; 1 is the plain model. "auto": by public numbers.
     histogram_share : float, default=0.1
         Part of the budget for noisy sizes of the groups, where they are private.
     release_group_weights : bool, default=False
@@ -114,10 +111,8 @@ class SaddleOutputPerturbation(Grouped, Published):
         self.solver = solver
 
     def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
-        """Return the public bound on the weight of a group, or on what a look may choose."""
+        """Return the public bound on the weight of a group."""
         n, d = design.n_records, design.n_features
-        if self._looks(budget):
-            return max(1.0, n / (_RECORDS_OF_LOOK * d))
         if self.max_group_weight != "auto":
             return float(self.max_group_weight)
         # a spherical Laplace vector is as long as a normal one for this mu
@@ -127,14 +122,7 @@ class SaddleOutputPerturbation(Grouped, Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the phases and their noise; see :meth:`Method.plan`."""
-        return plan_max_group_loss(
-            self.applied(objective), budget, n_phases=1, looks=self._looks(budget)
-        )
-
-    def _looks(self, budget: PrivacyBudget) -> bool:
-        """Whether the largest weight follows from the groups' losses."""
-        is_free = self.max_group_weight == "auto" and self.calibration == "analytic"
-        return is_free and not budget.is_pure
+        return plan_max_group_loss(self.applied(objective), budget, n_phases=1)
 
     def check_solver(self, solver: Any) -> None:
         """Raise a ValueError for what is no solver of saddle problems."""
@@ -192,7 +180,6 @@ class PhasedSaddle(SaddleOutputPerturbation):
             budget,
             self.calibration,
             n_phases=None if isinstance(self.n_phases, str) else int(self.n_phases),
-            looks=self._looks(budget),
         )
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:

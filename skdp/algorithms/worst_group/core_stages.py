@@ -21,7 +21,6 @@ from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.core.penalty import penalised_rows
-from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.plan import Run
@@ -38,7 +37,6 @@ from skdp.algorithms.worst_group.group_losses import (
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_weights import (
     class_weights,
-    prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
@@ -73,8 +71,6 @@ class CoreStagesPlan(GroupPlan):
         Of the losses of the groups, each followed by a model for other weights.
     mu_weighted : float
         Of the Gaussian differential privacy of all weighted models.
-    mu_plain : float
-        The same of the second plain model, where it is taken.
     sizes : NoisySum or None
         None where proportions are public.
     losses : NoisySum or None
@@ -96,7 +92,6 @@ class CoreStagesPlan(GroupPlan):
     plain: StepsPlan
     n_measurements: int
     mu_weighted: float
-    mu_plain: float
     sizes: NoisySum | None
     losses: NoisySum | None
     scale: NoisySum | None
@@ -131,7 +126,7 @@ class CoreStagesPlan(GroupPlan):
 
     def stage(self, k: int) -> StepsPlan:
         """Return the plan of the steps after a measurement, for the weight 1."""
-        level, n_solves = self.mu_second * math.sqrt(self.parts[k]), self.plain.n_solves
+        level, n_solves = self.mu_weighted * math.sqrt(self.parts[k]), self.plain.n_solves
         if n_solves is not None and k < self.n_measurements - 1:
             n_solves = rules.EARLY_SOLVES
         return replace(self.plain, level=level, n_solves=n_solves)
@@ -145,26 +140,11 @@ class CoreStagesPlan(GroupPlan):
             parts += [] if self.losses is None else [self.losses.describe()]
             stage = self.passes[k] if self.passes else self.stage(k)
             parts.append(stage.release_of_steps(is_weighted=True))
-        if self.is_plain and self.losses is not None:
-            parts += self.plain.releases_of_size
-        elif self.mix is not None:
+        if self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            n_entries = self.scale.n_entries
-            if self.is_plain:  # without a mix
-                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
-            parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
+            parts += [self.scale.describe()] * rules.SCALE_ROUNDS
         return tuple(parts)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the plain model was taken."""
-        return self.n_measurements == 1 and self.weights == self.proportions is not None
-
-    @property
-    def mu_second(self) -> float:
-        """Mu of all models after the first one."""
-        return self.mu_plain if self.is_plain else self.mu_weighted
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -176,24 +156,19 @@ class CoreStagesPlan(GroupPlan):
         return (*self.plain.remarks(), *self._group_remarks())
 
     def _group_remarks(self) -> tuple[str, ...]:
-        """Say which of both models was released, and what noise lets one expect."""
+        """Say how groups were weighed, and what noise lets one expect."""
         if self.losses is None:
-            if self.is_plain:
-                return ("noise is large: classes were balanced after a fit without weights",)
             return ("classes count alike, as far as the noise of a rare class allows",)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
-        remarks = (
+        return (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_measurements} measurements",
         )
-        if not self.is_plain:
-            return remarks
-        return (*remarks, "the worst group is a large one: the plain model was taken")
 
     def to_dict(self) -> dict[str, Any]:
         numbers: dict[str, Any] = {
-            "mu_weighted": self.mu_second,
+            "mu_weighted": self.mu_weighted,
             "n_measurements": self.n_measurements,
         }
         if self.weights is not None:
@@ -221,6 +196,7 @@ class StagesFit:
         self.plan, self.run, self.noise, self.intercept = plan, run, run.noise, data.intercept
         self.passes: list[StepsPlan] = []
         self.rows, self.found = plan.plain.prepare(data, run.noise)
+        self.dimension = plan.objective.design.n_features
         self.spectrum = plan.plain.spectrum(self.rows, run)[0]
         #: Of the plain model, with what was released.
         self.plain = replace(plan.plain, found=self.found)
@@ -233,15 +209,14 @@ class StagesFit:
     def result(self) -> GroupResult:
         """Release all models; return the last one."""
         plan, origin = self.plan, self.offsets
-        raw, model = self.plain_model()
-        before, p = model, self.proportions()
+        model = before = self.plain_model()
+        p = self.proportions()
         best, price, excess = p, plan.spread_price, np.zeros(len(p))
         for k in range(plan.n_measurements):
             if plan.losses is None:  # the groups are the classes
                 weights = class_weights(p, plan.price)
-                is_plain = prefers_plain(None, weights, p)
-                if not is_plain:  # margins start from a constant model for these weights
-                    self.offsets = class_odds(plan.loss, weights)
+                # margins start from a constant model for these weights
+                self.offsets = class_odds(plan.loss, weights)
             else:
                 losses = self.losses(model, p)
                 # smaller steps where the last one went too far
@@ -259,19 +234,12 @@ class StagesFit:
                 )
                 floor = rules.FLOOR / plan.n_measurements
                 weights = floor * p + (1.0 - floor) * best
-                is_plain = plan.n_measurements == 1 and prefers_plain(
-                    losses if plan.loss.has_odds else None, weights, p
-                )
-            if is_plain:
-                weights, model = p, self.second_plain_model(raw)
-            else:
-                model = self.weighted_model(k, weights, p, model)
+            model = self.weighted_model(k, weights, p, model)
         # the log odds of a rare class do not stay
         offsets = np.zeros_like(origin) if plan.losses is None else origin
-        if plan.losses is None or not is_plain:
-            # several measurements have found the weights; after one the largest loss may be off
-            has_mix = plan.n_measurements == 1 and not is_plain
-            model, offsets = self.fitted(model, before if has_mix else None, offsets, p)
+        # several measurements have found the weights; after one the largest loss may be off
+        has_mix = plan.n_measurements == 1
+        model, offsets = self.fitted(model, before if has_mix else None, offsets, p)
         model, offsets = penalised_rows(
             self.plain.objective,
             self.rows,
@@ -295,26 +263,20 @@ class StagesFit:
             largest=tuple((weights / p).tolist()),
         )
 
-    def plain_model(self) -> tuple[np.ndarray, np.ndarray]:
-        """Release the plain model; return its steps' mean and the weights of centered rows."""
-        name = "noisy steps of the plain model"
-        raw = self.plain.stepped(self.rows, self.found, self.run, name)
-        return raw, self._sized(raw, self.found)
-
-    def second_plain_model(self, first: np.ndarray) -> np.ndarray:
-        """Release other plain steps, size and shift; return the average of both.
-
-        Where the groups are the classes without the log odds, and without size and shift.
-        """
-        stage = replace(self.plain, level=self.plan.mu_plain)
-        found = stage.planned(self.found.means)
-        self.passes.append(replace(stage, found=found))
-        name = "noisy steps after measurement 1 of 1"
-        second = stage.stepped(self.rows, found, self.run, name)
-        # two independent estimates of the plain model are averaged
-        variances = self.found.steps.variance, found.steps.variance
-        raw, variance = combined(first, variances[0], second, variances[1])
-        return self._sized(raw, replace(found, steps=self._with(variance)), True)
+    def plain_model(self) -> np.ndarray:
+        """Release the plain model; return its weights of centered rows."""
+        first, rows, found, d = self.plain, self.rows, self.found, self.dimension
+        raw = first.stepped(rows, found, self.run, "noisy steps of the plain model")
+        weights, size, theta = first.sized(rows, found, raw)
+        base = np.zeros(len(raw))
+        if rows.has_intercept:
+            root, factor = root_of(weights[:, :d]), float(theta.theta[0])
+            base, _ = base_at(found.balance, factor, root, found.start)
+        scaled, offsets = first.margins(rows, found, weights, theta, base)
+        self.plain = replace(first, found=replace(found, size=size, theta=theta))
+        if rows.has_intercept and self.plan.losses is not None:
+            scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
+        return scaled
 
     def weighted_model(
         self, k: int, weights: np.ndarray, proportions: np.ndarray, before: np.ndarray
@@ -327,37 +289,16 @@ class StagesFit:
         found = stage.planned(means, float(factors.max()))
         self.passes.append(replace(stage, found=found))
         name = f"noisy steps after measurement {k + 1} of {self.plan.n_measurements}"
-        scale, d = stage.scale(found.means), stage.objective.design.n_features
+        scale, d = stage.scale(found.means), self.dimension
         raw = stage.stepped(self.rows, found, self.run, name, before / scale, factors, self.offsets)
-        steps = self._with(found.steps.variance)
+        # the steps of the whole budget, with the noise of these
+        noise = math.sqrt(found.steps.variance / self.whole.variance)
+        steps = replace(self.whole, unit=self.whole.unit * noise)
         rows, _, theta = stage.sized(self.rows, replace(found, steps=steps), raw)
         rows *= theta.theta[0]
         if self.plan.losses is not None or len(raw) > 1:  # no shift is fitted, or of all groups
             rows[:, d:] = raw[:, d:]
         return scale * rows
-
-    def _with(self, variance: float) -> Path:
-        """Return the steps of the whole budget with another noise."""
-        noise = math.sqrt(variance / self.whole.variance)
-        return replace(self.whole, unit=self.whole.unit * noise)
-
-    def _sized(self, raw: np.ndarray, found: Found, is_last: bool = False) -> np.ndarray:
-        """Return the plain model of raw weights; the last one with size and shift released."""
-        first, rows, d = self.plain, self.rows, self.plain.objective.design.n_features
-        has_losses = self.plan.losses is not None
-        is_last = is_last and has_losses
-        weights, size, theta = first.sized(rows, found, raw, self.run if is_last else None)
-        base = np.zeros(len(raw))
-        if is_last:
-            theta, base, _ = first.corrected(rows, found, weights, theta, self.run)
-        elif rows.has_intercept:
-            root, factor = root_of(weights[:, :d]), float(theta.theta[0])
-            base, _ = base_at(found.balance, factor, root, found.start)
-        scaled, offsets = first.margins(rows, found, weights, theta, base)
-        self.plain = replace(first, found=replace(self.found, size=size, theta=theta))
-        if rows.has_intercept and has_losses:
-            scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
-        return scaled
 
     def proportions(self) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
@@ -393,7 +334,7 @@ class StagesFit:
         """Bound what margins change by when records are elsewhere in the table."""
         size = self.rows.norm_bound * float(np.linalg.norm(weights))
         size += float(np.linalg.norm(offsets))
-        return two_margins(self.plan.objective.design.n_features, size)
+        return two_margins(self.dimension, size)
 
     def fitted(
         self,
@@ -426,14 +367,6 @@ def class_odds(loss: Loss, weights: np.ndarray) -> np.ndarray:
     """Return the margins of a constant model for weights of the classes."""
     basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
     return np.asarray(np.log(weights) @ basis)
-
-
-def combined(
-    first: np.ndarray, first_variance: Any, second: np.ndarray, second_variance: Any
-) -> tuple[np.ndarray, Any]:
-    """Average two independent estimates by their variances; return the variance, too."""
-    share = first_variance / (first_variance + second_variance)
-    return first + share * (second - first), share * second_variance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -570,18 +503,12 @@ def plan_core_stages(
         return PlainModelPlan(objective=objective, plain=whole)
     shares = plan_shares(objective, whole.mu, spread)
     rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
-    level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
-    plain = StepsPlan(**fields_of(whole), level=level, last=last)
-    weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
-    left = 0.0
-    if shares.losses:  # of the last fit by size and shift of the plain model, where that is taken
-        left = whole.mu * math.sqrt(max(shares.scale - plain.size_share, 0.0))
+    plain = StepsPlan(**fields_of(whole), level=rest * math.sqrt(rules.PLAIN_SHARE))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,
         n_measurements=shares.n_measurements,
-        mu_weighted=weighted,
-        mu_plain=math.hypot(weighted, left),
+        mu_weighted=rest * math.sqrt(1.0 - rules.PLAIN_SHARE),
         price=rules.NOISE_PRICE * error**2 * math.sqrt(d),
         spread_price=shares.spread_price,
         proportions=objective.proportions,

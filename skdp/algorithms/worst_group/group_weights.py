@@ -106,20 +106,3 @@ def class_weights(proportions: np.ndarray, noise_price: float) -> np.ndarray:
         spread_price=rules.CLASS_PRICE,
         center=np.full(k, 1.0 / k),
     )
-
-
-def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
-    """Say whether little is to be won over the plain model: a large group is about the worst one.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n_groups,) or None
-        Log losses under the plain model; None looks at the weights alone.
-    weights, proportions : ndarray of shape (n_groups,)
-        Both of sum 1.
-    """
-    if (weights / proportions).max() < rules.LEAST_FACTOR:
-        return True
-    if losses is None:
-        return False
-    return bool((losses[proportions >= rules.LARGE] > losses.max() - rules.LEAST_GAP).any())

@@ -93,20 +93,15 @@ class StepsPlan(CorePlan):
 
     Attributes
     ----------
-    level, last : float
-        Mu of the steps, and of size and shift where it is taken.
+    level : float
+        Mu of the steps.
     """
 
     level: float
-    last: float
 
     @property
     def mu_steps(self) -> float:
         return self.level
-
-    @property
-    def mu_round(self) -> float:
-        return min(super().mu_round, self.last / math.sqrt(self.n_rounds))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -133,11 +128,6 @@ def relative_noise(plan: CorePlan) -> float:
     if design.is_slack and plan.found is not None:
         n = plan.found.means.n_records
     return plan.changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
-
-
-def found_plan(plan: CorePlan) -> StepsPlan:
-    """Return a plan of the core, after its run, as measurements of losses need it."""
-    return StepsPlan(**fields_of(plan), level=plan.mu_steps, last=plan.mu)
 
 
 def fields_of(plan: CorePlan) -> dict[str, Any]:
