@@ -32,7 +32,7 @@ ADDITIVE = [
     and not name.startswith(("row ", "blocks, "))
     and case.parameters.get("method") not in MOMENTS
     and not case.draws_vertices
-    and not any(mode in name for mode in ("histogram", "look", "network", "solved", "one group"))
+    and not any(mode in name for mode in ("histogram", "network", "solved", "one group"))
     and not any(mode in name for mode in ("gradient", "classifier, output", "regressor, output"))
     and "intervals" not in case.parameters
 ]

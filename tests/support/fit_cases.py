@@ -537,15 +537,6 @@ def _grouped() -> list[Case]:
                         title + ", weights" * weights, estimator, others,
                         n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
                     ))  # fmt: skip
-        for mode, proportions, n_groups in modes[:3]:
-            weights = mode == "public" or (mode == "histogram" and n_classes > 0)
-            method = PhasedSaddle(release_group_weights=weights)
-            cases.append(Case(
-                f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
-                {"method": method, "group_proportions": proportions, "delta": 0.01,
-                 "epsilon": 100.0},
-                n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
-            ))  # fmt: skip
         for method, kind, parameters, n_groups in (
             ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("output", "histogram", {"epsilon": 1e4}, 3),

@@ -1,8 +1,7 @@
 """The worst group's loss, privately: saddle points by public bounds.
 
 The algorithm is Zhang et al. (2022), Alg. 3 or 4. The groups' shares are public, the same for all
-data sets, or released first with a part of the budget. With the bound W = 1 on the weight of a
-group there is nothing but the plain model (docs/theory/saddle.md, "Groups").
+data sets, or released first with a part of the budget (docs/theory/saddle.md, "Groups").
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -28,7 +26,6 @@ from skdp.algorithms.worst_group.group_losses import (
     GroupSizes,
 )
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.plain_models import PlainModelPlan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -226,7 +223,7 @@ def plan_max_group_loss(
     calibration: str = "analytic",
     *,
     n_phases: int | None = None,
-) -> MaxGroupLossPlan | PlainModelPlan:
+) -> MaxGroupLossPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
     Parameters
@@ -236,20 +233,15 @@ def plan_max_group_loss(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
-        Default: the planner chooses. Unless there are several, the plain model is taken where the
-        largest weight is 1.
-
-    Returns
-    -------
-    MaxGroupLossPlan or PlainModelPlan
+        Default: the planner chooses.
 
     Raises
     ------
     ValueError
         For a risk that is no mean over records, or if the calibration does not apply.
     """
-    risk, relation, weights = objective.risk, objective.neighbouring, objective.weights
-    if not relation.is_replaced:
+    risk = objective.risk
+    if not objective.neighbouring.is_replaced:
         raise ValueError("The saddle problem of groups has no proof for neighbouring='add_remove'.")
     if objective.design.is_weighted and calibration == "paper":
         raise ValueError("calibration='paper' has no proof for user_ids, nor for sample_weight.")
@@ -258,9 +250,6 @@ def plan_max_group_loss(
     share, design = objective.histogram_share, objective.design
     if calibration == "paper" and (objective.release_weights or share):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
-    is_plain = weights.bound == 1.0 and (n_phases or 1) == 1 and calibration == "analytic"
-    if is_plain and not budget.is_pure:
-        return PlainModelPlan(objective=objective, plain=plan_core(objective, budget))
     plan = _plan_phases(objective, budget, n_phases, calibration, 1.0 - share)
     if not share:
         return plan

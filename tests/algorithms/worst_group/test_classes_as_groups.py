@@ -63,8 +63,7 @@ def test_no_record_moves_a_sum_by_more_than_its_sensitivity(loss, share, relatio
     ]
     plan = planned(loss, design_of(records, relation), relation)
     unrelated = records_of(3.0 * X[::-1], data[1][::-1].copy(), y[::-1].copy())
-    # equal classes need no weights
-    done = check_draws(plan, records, others, unrelated, 50.0, is_plain=share > 0.4 and single)
+    done = check_draws(plan, records, others, unrelated, 50.0)
     assert done.losses is None and "losses of the groups" not in [r.name for r in done.releases]
 
 
