@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skdp._checks import check_bool, check_count, check_real
+from skdp._checks import check_count, check_real
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
@@ -29,7 +29,6 @@ class Grouped(Method):
 
     max_group_weight: float | str = "auto"
     histogram_share: float = 0.1
-    release_group_weights: bool = False
 
     def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
         """Return the public bound on the weight of a group."""
@@ -49,7 +48,6 @@ class Grouped(Method):
         if self.max_group_weight != "auto":
             check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
-        check_bool("release_group_weights", self.release_group_weights)
 
 
 class SaddleOutputPerturbation(Grouped, Published):
@@ -70,8 +68,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         on average; 1 is the plain model. "auto": by public numbers.
     histogram_share : float, default=0.1
         Part of the budget for noisy sizes of the groups, where they are private.
-    release_group_weights : bool, default=False
-        Whether the worst-case weights are released as ``group_weights_``; more noise.
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
     intercept_scaling : float, default=0.1
@@ -96,7 +92,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         coef_norm: float | None = None,
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
-        release_group_weights: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
@@ -105,7 +100,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         self.coef_norm = coef_norm
         self.max_group_weight = max_group_weight
         self.histogram_share = histogram_share
-        self.release_group_weights = release_group_weights
         self.population = population
         self.intercept_scaling = intercept_scaling
         self.solver = solver
@@ -137,7 +131,7 @@ class PhasedSaddle(SaddleOutputPerturbation):
 
     Parameters
     ----------
-    alpha, coef_norm, max_group_weight, histogram_share, release_group_weights : object
+    alpha, coef_norm, max_group_weight, histogram_share : object
         As in :class:`SaddleOutputPerturbation`.
     population, intercept_scaling, solver : object
         As in :class:`SaddleOutputPerturbation`.
@@ -161,14 +155,13 @@ class PhasedSaddle(SaddleOutputPerturbation):
         coef_norm: float | None = None,
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
-        release_group_weights: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
         calibration: str = "analytic",
         n_phases: int | str = "auto",
     ) -> None:
-        given = alpha, coef_norm, max_group_weight, histogram_share, release_group_weights
+        given = alpha, coef_norm, max_group_weight, histogram_share
         super().__init__(*given, population, intercept_scaling, solver)
         self.calibration = calibration
         self.n_phases = n_phases

@@ -41,7 +41,6 @@ def pickled_fit():
 REFUSED = [
     *one_at_a_time("max_group_weight", method__max_group_weight=[0.99, math.nan, math.inf, "10"]),
     *one_at_a_time("histogram_share", method__histogram_share=[0.0, 1.0, True, "auto"]),
-    *one_at_a_time("release_group_weights", method__release_group_weights=["yes", None]),
     *one_at_a_time("n_phases", method__n_phases=[0, "yes", None]),
     *one_at_a_time(
         neighbouring=["add_remove"], method=["exponential"], epsilon=[0.0], loss=["log"],
@@ -69,7 +68,6 @@ REFUSED = [
     ),
     ({"method": "gradient", "delta": 0.0}, "delta > 0"),
     ({"method": "gradient", "alpha": 0.1}, "has no penalty"),
-    ({"method__calibration": "paper", "method__release_group_weights": True}, "coefficients"),
     ({"method__calibration": "paper", "group_proportions": "private"}, "histogram"),
     ({"method__calibration": "paper", "epsilon": 2.0}, "epsilon < 2"),
     ({"method__calibration": "paper", "delta": 0.0}, "delta > 0"),
@@ -273,14 +271,6 @@ def test_order_of_proportions():
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("model", [classifier])
-def test_group_weights_of_an_earlier_fit_are_gone(model):
-    fitted = model(own={"release_group_weights": True}).fit(X, Y, groups=GROUPS)
-    assert fitted.group_weights_.shape == (2,)
-    fitted.set_params(method__release_group_weights=False).fit(X, Y, groups=GROUPS)
-    assert not hasattr(fitted, "group_weights_")
-
-
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
@@ -442,19 +432,3 @@ def test_minimax_value_at_a_large_budget(model):
     losses = problem.group_losses(np.ravel(fitted.coef_)) / shares
     lower = float(problem.value(best.x, best.y)) - 0.5 * 1e-4 * 9.0
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
-
-
-@pytest.mark.parametrize(("model", "mode"), [(classifier, "public"), (regressor, "declared")])
-def test_group_weights(model, mode):
-    """On the simplex, only if asked for, and larger for the group that is harder to please."""
-    features, y, groups = conflicting(5_000, 3, d=4)
-    rng = np.random.default_rng(0)
-    y = np.where(groups == "few", rng.integers(0, 2, len(y)), features[:, 0] > 0)  # pure chance
-    own = {"release_group_weights": True, "coef_norm": 2.0}
-    fitted = model(1000.0, mode=mode, own=own).fit(features, y, groups=groups)
-    noisy = model(0.01, mode=mode, own=own, group_names=["a", *NAMES]).fit(X, Y, groups=GROUPS)
-    for each, size in ((fitted, 2), (noisy, 3)):
-        assert each.group_weights_.shape == (size,) and (each.group_weights_ >= 0).all()
-        assert each.group_weights_.sum() == pytest.approx(1.0, abs=1e-12)
-    if mode == "public":  # declared equal ones make the minority light
-        assert fitted.group_weights_[1] > 0.6

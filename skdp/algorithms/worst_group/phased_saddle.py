@@ -132,9 +132,8 @@ class MaxGroupLossPlan(SizedGroupPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        joint = self.phased.released == "joint"
-        name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
-        return (*self.first_releases(), self.phased.release(name, self.objective.neighbouring))
+        last = self.phased.release("coefficients", self.objective.neighbouring)
+        return (*self.first_releases(), last)
 
     def bound(self) -> float:
         return self.phased.bound()
@@ -144,13 +143,10 @@ class MaxGroupLossPlan(SizedGroupPlan):
 
     def to_dict(self) -> dict[str, Any]:
         radius = self.objective.radius
-        numbers = {"radius": radius, **self.public_numbers(), **self.phased.to_dict()}
-        if self.objective.release_weights:
-            numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
-        return numbers
+        return {"radius": radius, **self.public_numbers(), **self.phased.to_dict()}
 
     def run(self, data: Records, run: Run) -> GroupResult:
-        """Release the coefficients x and, if the objective says so, the worst-case weights y."""
+        """Release the coefficients."""
         self.objective.design.check(data)
         self.objective.weights.check_groups(data.groups)
         if self.sizes is None:
@@ -171,12 +167,7 @@ class MaxGroupLossPlan(SizedGroupPlan):
         # the regularisers are those of the phases
         problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
-        found = self.phased.run(problem, run, strata)
-        # without noise if they are not released
-        shares = np.array(weights.domain.shares)
-        return self.result(
-            found.point, shares * found.y if self.objective.release_weights else None
-        )
+        return self.result(self.phased.run(problem, run, strata).point, None)
 
 
 def max_group_loss(
@@ -209,7 +200,7 @@ def max_group_loss(
     calibration, n_phases
         See :func:`plan_max_group_loss`.
     **options
-        `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
+        `alpha`, `population` and `histogram_share` of :class:`GroupObjective`.
     """
     design = Design.of(records)
     objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
@@ -248,7 +239,7 @@ def plan_max_group_loss(
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     share, design = objective.histogram_share, objective.design
-    if calibration == "paper" and (objective.release_weights or share):
+    if calibration == "paper" and share:
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
     plan = _plan_phases(objective, budget, n_phases, calibration, 1.0 - share)
     if not share:
@@ -282,7 +273,6 @@ def _plan_phases(
         phased = plan_phased_saddle_output_perturbation(
             constants,
             budget,
-            release="joint" if smooth.release_weights else "x",
             alpha=smooth.alpha,
             share=share,
             calibration=calibration,  # type: ignore[arg-type]
