@@ -98,7 +98,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Declared, public or released ones; missing where none are needed.
     group_weights_ : ndarray of shape (n_groups,)
         Noisy worst-case weights on the simplex, larger for groups with larger losses.
-        Missing for saddle points.
+        Missing for saddle points, and for private sizes where noise leaves the plain model.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

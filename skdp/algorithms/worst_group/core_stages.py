@@ -36,7 +36,6 @@ from skdp.algorithms.worst_group.group_losses import (
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_weights import (
-    class_weights,
     shrunk_losses,
     worst_case_weights,
 )
@@ -51,7 +50,7 @@ from skdp.algorithms.worst_group.plain_models import (
 from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
+from skdp.problems import EmpiricalRisk, Loss, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.rounding import two_margins
 
@@ -73,8 +72,7 @@ class CoreStagesPlan(GroupPlan):
         Of the Gaussian differential privacy of all weighted models.
     sizes : NoisySum or None
         None where proportions are public.
-    losses : NoisySum or None
-        None where the groups are the classes: their weights are equal but for the price of noise.
+    losses : NoisySum
     scale : NoisySum or None
         None where the scale of the margins is not fitted.
     mix : NoisySum or None
@@ -93,7 +91,7 @@ class CoreStagesPlan(GroupPlan):
     n_measurements: int
     mu_weighted: float
     sizes: NoisySum | None
-    losses: NoisySum | None
+    losses: NoisySum
     scale: NoisySum | None
     mix: NoisySum | None
     price: float
@@ -137,7 +135,7 @@ class CoreStagesPlan(GroupPlan):
         if self.sizes is not None:
             parts.append(self.sizes.describe())
         for k in range(self.n_measurements):
-            parts += [] if self.losses is None else [self.losses.describe()]
+            parts.append(self.losses.describe())
             stage = self.passes[k] if self.passes else self.stage(k)
             parts.append(stage.release_of_steps(is_weighted=True))
         if self.mix is not None:
@@ -153,15 +151,10 @@ class CoreStagesPlan(GroupPlan):
         return self.plain.found_alarms()
 
     def remarks(self) -> tuple[str, ...]:
-        return (*self.plain.remarks(), *self._group_remarks())
-
-    def _group_remarks(self) -> tuple[str, ...]:
-        """Say how groups were weighed, and what noise lets one expect."""
-        if self.losses is None:
-            return ("classes count alike, as far as the noise of a rare class allows",)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
         return (
+            *self.plain.remarks(),
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_measurements} measurements",
         )
@@ -208,38 +201,31 @@ class StagesFit:
 
     def result(self) -> GroupResult:
         """Release all models; return the last one."""
-        plan, origin = self.plan, self.offsets
+        plan = self.plan
         model = before = self.plain_model()
         p = self.proportions()
         best, price, excess = p, plan.spread_price, np.zeros(len(p))
         for k in range(plan.n_measurements):
-            if plan.losses is None:  # the groups are the classes
-                weights = class_weights(p, plan.price)
-                # margins start from a constant model for these weights
-                self.offsets = class_odds(plan.loss, weights)
-            else:
-                losses = self.losses(model, p)
-                # smaller steps where the last one went too far
-                former, excess = excess, losses - best @ losses
-                is_far = (best * former) @ excess < 0.0
-                price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
-                best = worst_case_weights(
-                    losses,
-                    p,
-                    noise_price=plan.price,
-                    spread_price=price,
-                    center=best,
-                    # of one measurement: no other one would find that the step went too far
-                    ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
-                )
-                floor = rules.FLOOR / plan.n_measurements
-                weights = floor * p + (1.0 - floor) * best
+            losses = self.losses(model, p)
+            # smaller steps where the last one went too far
+            former, excess = excess, losses - best @ losses
+            is_far = (best * former) @ excess < 0.0
+            price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
+            best = worst_case_weights(
+                losses,
+                p,
+                noise_price=plan.price,
+                spread_price=price,
+                center=best,
+                # of one measurement: no other one would find that the step went too far
+                ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
+            )
+            floor = rules.FLOOR / plan.n_measurements
+            weights = floor * p + (1.0 - floor) * best
             model = self.weighted_model(k, weights, p, model)
-        # the log odds of a rare class do not stay
-        offsets = np.zeros_like(origin) if plan.losses is None else origin
         # several measurements have found the weights; after one the largest loss may be off
         has_mix = plan.n_measurements == 1
-        model, offsets = self.fitted(model, before if has_mix else None, offsets, p)
+        model, offsets = self.fitted(model, before if has_mix else None, p)
         model, offsets = penalised_rows(
             self.plain.objective,
             self.rows,
@@ -274,7 +260,7 @@ class StagesFit:
             base, _ = base_at(found.balance, factor, root, found.start)
         scaled, offsets = first.margins(rows, found, weights, theta, base)
         self.plain = replace(first, found=replace(found, size=size, theta=theta))
-        if rows.has_intercept and self.plan.losses is not None:
+        if rows.has_intercept:
             scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
         return scaled
 
@@ -283,10 +269,8 @@ class StagesFit:
     ) -> np.ndarray:
         """Release a model for weights of the groups, from the one before it."""
         factors = weights / proportions
-        stage, means = self.plan.stage(k), self.found.means
-        if self.plan.losses is None:  # the groups are the classes
-            means = replace(means, shares=weights)
-        found = stage.planned(means, float(factors.max()))
+        stage = self.plan.stage(k)
+        found = stage.planned(self.found.means, float(factors.max()))
         self.passes.append(replace(stage, found=found))
         name = f"noisy steps after measurement {k + 1} of {self.plan.n_measurements}"
         scale, d = stage.scale(found.means), self.dimension
@@ -296,8 +280,7 @@ class StagesFit:
         steps = replace(self.whole, unit=self.whole.unit * noise)
         rows, _, theta = stage.sized(self.rows, replace(found, steps=steps), raw)
         rows *= theta.theta[0]
-        if self.plan.losses is not None or len(raw) > 1:  # no shift is fitted, or of all groups
-            rows[:, d:] = raw[:, d:]
+        rows[:, d:] = raw[:, d:]
         return scale * rows
 
     def proportions(self) -> np.ndarray:
@@ -314,7 +297,7 @@ class StagesFit:
 
     def losses(self, model: np.ndarray, proportions: np.ndarray) -> np.ndarray:
         """Release the groups' losses under a released model, and shrink them."""
-        clipped, sums = clipped_losses(self.plain), self.plan.losses
+        clipped = clipped_losses(self.plain)
         terms = ClippedLossTerms(
             loss=self.plan.loss,
             clipped=clipped,
@@ -323,9 +306,8 @@ class StagesFit:
         )
         n = self.plain.n_records
         moved = clipped.moved(self.margin_rounding(model, self.offsets))
-        assert sums is not None
         exact = self.rows.full_total(GroupTotals(len(proportions), terms))
-        noisy, scale = sums.release(exact, self.noise, moved)
+        noisy, scale = self.plan.losses.release(exact, self.noise, moved)
         sizes = n * proportions
         losses, errors = clipped.losses(noisy[:, 0] / sizes), clipped.factor * scale / sizes
         return shrunk_losses(losses, errors, proportions, n)
@@ -340,19 +322,18 @@ class StagesFit:
         self,
         model: np.ndarray,
         before: np.ndarray | None,
-        offsets: np.ndarray,
         proportions: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit scale, shift (of one margin) and the mix with the model before to the worst group."""
-        plan, rows = self.plan, self.rows
+        plan, rows, offsets = self.plan, self.rows, self.offsets
         if plan.mix is not None:
             ends = np.zeros_like(model) if before is None else before, model
             moved = max(self.margin_rounding(end, offsets) for end in ends)
             line = MixFit(self.plain, rows, ends, offsets)
             return line.release(rows, plan.mix, proportions, self.noise, moved)
         assert plan.scale is not None
-        direction, are_classes = None if before is None else model - before, plan.losses is None
-        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction, are_classes)
+        direction = None if before is None else model - before
+        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction)
         moved = self.margin_rounding(model, offsets)
         if direction is not None:
             moved += self.margin_rounding(direction, np.zeros_like(offsets))
@@ -361,12 +342,6 @@ class StagesFit:
         if direction is not None:
             model = model + theta[-1] / fit.units[1] * direction
         return model, offsets + (theta[1] if fit.has_shift else 0.0)
-
-
-def class_odds(loss: Loss, weights: np.ndarray) -> np.ndarray:
-    """Return the margins of a constant model for weights of the classes."""
-    basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
-    return np.asarray(np.log(weights) @ basis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,12 +386,9 @@ def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
     )
     if objective.proportions is not None:
         sizes_share = 0.0
-    are_classes = are_odds_of_classes(objective)
-    if are_classes:  # nothing is measured
-        losses_share = 0.0
     fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
     number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
-    n_measurements = 1 if are_classes or number < rules.LEAST_MEASUREMENTS else number
+    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
     spread_price = rules.SPREAD_PRICE
     if objective.risk.loss.has_odds and n_measurements == 1:
         spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
@@ -427,11 +399,6 @@ def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
         n_measurements=n_measurements,
         spread_price=spread_price,
     )
-
-
-def are_odds_of_classes(objective: GroupObjective) -> bool:
-    """Whether the groups are the classes, and the loss has log odds."""
-    return objective.are_classes and objective.risk.loss.has_odds
 
 
 def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares) -> dict[str, Any]:
@@ -448,15 +415,14 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
             name="sizes of the groups",
             reference=f"{THEORY}, Lemma 3",
         )
-    if shares.losses:
-        sums["losses"] = in_groups(
-            mu=mu * math.sqrt(shares.losses / shares.n_measurements),
-            sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
-            size=loss_range(plain.loss)[1],
-            n_entries=n_groups,
-            name="losses of the groups",
-            reference=f"{THEORY}, Lemma 2",
-        )
+    sums["losses"] = in_groups(
+        mu=mu * math.sqrt(shares.losses / shares.n_measurements),
+        sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
+        size=loss_range(plain.loss)[1],
+        n_entries=n_groups,
+        name="losses of the groups",
+        reference=f"{THEORY}, Lemma 2",
+    )
     last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
     if plain.loss.has_odds:
         sums["scale"] = last(
@@ -497,9 +463,10 @@ def plan_core_stages(
     whole = plan_core(objective, budget, is_solved)
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
+    if objective.are_classes and whole.loss.has_odds:
+        whole = BalancedPlan(**fields_of(whole))
+        return PlainModelPlan(objective=objective, plain=whole)
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        if are_odds_of_classes(objective):
-            whole = BalancedPlan(**fields_of(whole))
         return PlainModelPlan(objective=objective, plain=whole)
     shares = plan_shares(objective, whole.mu, spread)
     rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)

@@ -86,23 +86,3 @@ def worst_case_weights(
     values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
     values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
     return np.asarray(weights[int(np.argmax(values))])
-
-
-def class_weights(proportions: np.ndarray, noise_price: float) -> np.ndarray:
-    """Return weights of classes: equal ones, but for the price of noise.
-
-    Parameters
-    ----------
-    proportions : ndarray of shape (n_classes,)
-        Positive, of sum 1.
-    noise_price : float
-        As of :func:`worst_case_weights`.
-    """
-    k = len(proportions)
-    return worst_case_weights(
-        np.zeros(k),
-        proportions,
-        noise_price=noise_price,
-        spread_price=rules.CLASS_PRICE,
-        center=np.full(k, 1.0 / k),
-    )

@@ -20,7 +20,7 @@ from skdp.problems import Records
 
 @dataclass(frozen=True, kw_only=True)
 class PlainModelPlan(GroupPlan):
-    """The plain model alone: where there is one group, or noise would hide the groups' losses.
+    """The plain model alone: of one group, of classes, or where noise would hide groups' losses.
 
     Attributes
     ----------
@@ -59,14 +59,15 @@ class PlainModelPlan(GroupPlan):
 
     def run(self, data: Records, run: Run) -> GroupResult:
         result = self.plain.run(data, run)
-        shares = self.objective.proportions
+        shares, n_groups = self.objective.proportions, self.objective.weights.n_groups
         proportions = None if shares is None else np.array(shares)
+        balanced = np.full(n_groups, 1.0 / n_groups)
         return GroupResult(
             point=result.point,
             plan=replace(self, plain=result.plan),
-            weights=proportions,
+            weights=balanced if isinstance(self.plain, BalancedPlan) else proportions,
             proportions=proportions,
-            largest=(1.0,) * self.objective.weights.n_groups,
+            largest=(1.0,) * n_groups,
         )
 
 
@@ -85,6 +86,12 @@ class BalancedPlan(CorePlan):
         weights, _ = super().margins(rows, found, weights, theta, base)
         # a shift corrects the released shares, which are left out
         return weights, self.offsets(found.means, base) - rows.centering.offsets
+
+    def remarks(self) -> tuple[str, ...]:
+        return (
+            *super().remarks(),
+            "classes count alike: the log odds of their shares are left out",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

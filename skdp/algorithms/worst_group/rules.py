@@ -18,7 +18,7 @@ PLAIN_SHARE = 0.25
 LEAST_PROPORTION = 0.001
 
 #: Error of all weights, relative to the norm of rows, from which no losses of groups are measured.
-LARGEST_ERROR = 0.1
+LARGEST_ERROR = 0.05
 #: Error of all weights for one measurement of losses, and least and largest number of several.
 ONE_MEASUREMENT, LEAST_MEASUREMENTS, MOST_MEASUREMENTS = 0.06, 8, 16
 #: Price of noise, by the square of the largest weight, over the squared error.
@@ -34,8 +34,6 @@ CEILING, FLOOR = 0.8, 0.25
 #: Bounds on the spread of the groups' losses, for their shrinkage, and variance of the loss of a
 #: record, for the error of a group's mean loss.
 LEAST_SPREAD, LARGEST_SPREAD, LOSS_VARIANCE = 0.03, 0.3, 0.3
-#: Price of unequal weights of classes.
-CLASS_PRICE = 0.06
 
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets:
 #: least, largest, and the error of all weights up to which it is the least one.
