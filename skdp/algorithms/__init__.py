@@ -82,7 +82,6 @@ from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.phased_saddle import (
     MaxGroupLossBound,
     MaxGroupLossPlan,
-    max_group_loss,
     plan_max_group_loss,
 )
 from skdp.problems.group_objective import GroupObjective
@@ -110,7 +109,6 @@ __all__ = [
     "dp_rgda",
     "exponential_mechanism",
     "localized_exponential",
-    "max_group_loss",
     "mirror_descent",
     "objective_perturbation",
     "output_perturbation",

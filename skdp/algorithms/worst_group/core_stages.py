@@ -344,71 +344,33 @@ class StagesFit:
         return model, offsets + (theta[1] if fit.has_shift else 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shares:
-    """Parts of the budget for measurements and the last fit, from public numbers.
-
-    Attributes
-    ----------
-    sizes, losses, scale : float
-        Parts of the squared mu; 0 for what is not released.
-    n_measurements : int
-    spread_price : float
-    """
-
-    sizes: float
-    losses: float
-    scale: float
-    n_measurements: int
-    spread_price: float
-
-    @property
-    def reserved(self) -> float:
-        """All of them."""
-        return self.sizes + self.losses + self.scale
-
-
-def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
-    """Choose the parts for measurements and the last fit.
-
-    Parameters
-    ----------
-    objective : GroupObjective
-    mu : float
-        Of the Gaussian differential privacy of a fit.
-    spread : float
-        Error of all weights, relative to the norm of rows.
-    """
+def _shares(objective: GroupObjective, mu: float) -> dict[str, float]:
+    """Choose the parts of the squared mu for the releases that are not those of models."""
     noise = objective.neighbouring.n_changes / (mu * objective.design.n_records)
-    sizes_share, losses_share, scale_share = (
+    sizes, losses, last = (
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (rules.SIZES, rules.LOSSES, rules.SCALE)
     )
     if objective.proportions is not None:
-        sizes_share = 0.0
-    fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
-    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
-    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
-    spread_price = rules.SPREAD_PRICE
-    if objective.risk.loss.has_odds and n_measurements == 1:
-        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
-    return Shares(
-        sizes=sizes_share,
-        losses=fraction * losses_share,
-        scale=fraction * scale_share,
-        n_measurements=n_measurements,
-        spread_price=spread_price,
-    )
+        sizes = 0.0
+    fraction = min(1.0, (rules.ALL_SHARES - sizes) / (losses + last))
+    return {"sizes": sizes, "losses": fraction * losses, "last": fraction * last}
 
 
-def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares) -> dict[str, Any]:
+def _sums(
+    objective: GroupObjective,
+    plain: StepsPlan,
+    mu: float,
+    shares: dict[str, float],
+    n_measurements: int,
+) -> dict[str, Any]:
     """Calibrate the releases that are not those of models."""
     relation, n_groups, shift = objective.neighbouring, objective.weights.n_groups, has_shift(plain)
     in_groups = partial(NoisySum, design=objective.design, neighbouring=relation)
     sums: dict[str, NoisySum | None] = dict.fromkeys(("sizes", "losses", "scale", "mix"))
-    if shares.sizes:
+    if shares["sizes"]:
         sums["sizes"] = in_groups(
-            mu=mu * math.sqrt(shares.sizes),
+            mu=mu * math.sqrt(shares["sizes"]),
             sensitivity=math.sqrt(relation.n_changes),
             size=1.0,
             n_entries=n_groups,
@@ -416,7 +378,7 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
             reference=f"{THEORY}, Lemma 3",
         )
     sums["losses"] = in_groups(
-        mu=mu * math.sqrt(shares.losses / shares.n_measurements),
+        mu=mu * math.sqrt(shares["losses"] / n_measurements),
         sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
         size=loss_range(plain.loss)[1],
         n_entries=n_groups,
@@ -426,14 +388,14 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
     last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
     if plain.loss.has_odds:
         sums["scale"] = last(
-            mu=mu * math.sqrt(shares.scale / rules.SCALE_ROUNDS),
-            n_entries=n_groups * (3, 6, 10)[shift + (shares.n_measurements == 1)],
+            mu=mu * math.sqrt(shares["last"] / rules.SCALE_ROUNDS),
+            n_entries=n_groups * (3, 6, 10)[shift + (n_measurements == 1)],
             name="derivatives of the groups' losses in scale, shift and mix",
             reference=f"{THEORY}, Lemma 4",
         )
     else:
         sums["mix"] = last(
-            mu=mu * math.sqrt(shares.scale),
+            mu=mu * math.sqrt(shares["last"]),
             n_entries=n_groups * (5 if shift else 3),
             name="losses of the groups between two models",
             reference=f"{THEORY}, Lemma 6",
@@ -464,20 +426,25 @@ def plan_core_stages(
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
     if objective.are_classes and whole.loss.has_odds:
-        whole = BalancedPlan(**fields_of(whole))
-        return PlainModelPlan(objective=objective, plain=whole)
+        return BalancedPlan(**fields_of(whole))
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        return PlainModelPlan(objective=objective, plain=whole)
-    shares = plan_shares(objective, whole.mu, spread)
-    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
+        return PlainModelPlan(**fields_of(whole))
+    shares = _shares(objective, whole.mu)
+    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
+    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
+    spread_price = rules.SPREAD_PRICE
+    if whole.loss.has_odds and n_measurements == 1:
+        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
+    rest = 1.0 - whole.share - whole.moments_share - sum(shares.values())
+    rest = whole.mu * math.sqrt(rest)
     plain = StepsPlan(**fields_of(whole), level=rest * math.sqrt(rules.PLAIN_SHARE))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,
-        n_measurements=shares.n_measurements,
+        n_measurements=n_measurements,
         mu_weighted=rest * math.sqrt(1.0 - rules.PLAIN_SHARE),
         price=rules.NOISE_PRICE * error**2 * math.sqrt(d),
-        spread_price=shares.spread_price,
+        spread_price=spread_price,
         proportions=objective.proportions,
-        **_sums(objective, plain, whole.mu, shares),
+        **_sums(objective, plain, whole.mu, shares, n_measurements),
     )

@@ -31,9 +31,6 @@ from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    GroupWeights,
     MaxGroupLossProblem,
     Records,
     max_group_loss_constants,
@@ -168,44 +165,6 @@ class MaxGroupLossPlan(SizedGroupPlan):
         problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
         return self.result(self.phased.run(problem, run, strata).point, None)
-
-
-def max_group_loss(
-    records: Records,
-    risk: EmpiricalRisk,
-    weights: GroupWeights,
-    budget: PrivacyBudget,
-    *,
-    radius: float,
-    run: Run | None = None,
-    calibration: str = "analytic",
-    n_phases: int | None = None,
-    **options: Any,
-) -> GroupResult:
-    """Minimise the largest loss of a group over a ball, privately.
-
-    Parameters
-    ----------
-    records : Records
-        With targets and groups 0, ..., n_groups - 1.
-    risk : EmpiricalRisk
-        The mean of a convex loss that is not negative.
-    weights : GroupWeights
-        Public; with a histogram only their bound counts.
-    budget : PrivacyBudget
-    radius : float
-        Public radius of the ball.
-    run : Run, optional
-        See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
-    calibration, n_phases
-        See :func:`plan_max_group_loss`.
-    **options
-        `alpha`, `population` and `histogram_share` of :class:`GroupObjective`.
-    """
-    design = Design.of(records)
-    objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
-    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
-    return plan.run(records, run or Run())
 
 
 def plan_max_group_loss(
