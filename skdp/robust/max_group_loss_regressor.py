@@ -71,8 +71,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
-        "auto" is "gradient" for delta > 0, and "output" with a `solver`; for delta = 0 and with a
-        saddle solver it is "phased".
+        "auto" is "gradient" for delta > 0, and "output" with a `solver` and for hinges; for
+        delta = 0 and with a saddle solver it is "phased".
     solver : str, Solver, SaddleSolver or callable, default="auto"
         What solves: "auto", a name such as "newton" or "lbfgs", a `skdp.solvers.Solver`, or a
         callable ``(problem, accuracy) -> array``; it selects "output". A name such as
