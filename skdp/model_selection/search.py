@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -204,7 +203,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         if not is_classifier(self.estimator):  # whose labels must not be objects
             y = plain_labels(y)
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
-        share = DrawBudget.of(PrivacyBudget(self.epsilon, self.delta), law)
+        limit, budget = _budget_of_draw(PrivacyBudget(self.epsilon, self.delta), law)
         scoring = self._resolved(self.estimator, y)
         persons = None if user_ids is None else Persons(user_ids, len(y))
         n_units = len(y) if persons is None else persons.number
@@ -213,7 +212,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"test_size == {self.test_size!r} leaves no record to fit on (n_samples={n_units})."
             )
-        plan = scoring.plan(n_test, share.budget, persons)
+        plan = scoring.plan(n_test, budget, persons)
         rng, noise = randomness(self.random_state)
         self.candidates_ = self._candidates(rng)
         order = random_order(n_units, noise)
@@ -225,15 +224,15 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             ids = {} if persons is None else with_ids(model, persons.codes[rows])
             return take_rows(X, rows), y[rows], {**ids, **split_params(params, rows, len(y))}
 
-        models = [self._candidate(each, share.budget) for each in self.candidates_]
+        models = [self._candidate(each, budget) for each in self.candidates_]
         with without_warnings():  # that of the search has given them
             for model in models:
                 self._resolved(model, y)
-        rehearsed = partial(Prepaid, share.limit, share.is_pure, True, plan.neighbouring)
+        prepaid = partial(Prepaid, limit, budget.is_pure, neighbouring=plan.neighbouring)
         with checked(*models):
             for model in models:  # all records are valid, and the part that is fitted suffices
                 fits = (fit_on(rows, model) for rows in (np.arange(len(y)), train))
-                rehearse(model, fits, lambda: rehearsed().paying(), must_pay=_private_parts)
+                rehearse(model, fits, lambda: prepaid(True).paying(), must_pay=_private_parts)
         self._spend(self._event(plan.neighbouring))
         best: tuple[float, dict[str, Any], Any, int] | None = None
         held_out = take_rows(X, test), y[test], test
@@ -242,13 +241,13 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 number = int(rng.integers(len(models)))
                 model = self._seeded(clone(models[number]), rng)
                 X_train, y_train, options = fit_on(train, model)
-                relation = plan.neighbouring
-                with Prepaid(share.limit, share.is_pure, neighbouring=relation).paying():
+                with prepaid().paying():
                     model.fit(X_train, y_train, **options)
                 scored = scoring.data(model, *held_out, persons)
                 point = plan.run(scored, Run("auto", rng, noise)).point
                 score = scoring.released(plan, point)
-                rank = _rank(score["test_score"])
+                # NaN would win or lose by its place
+                rank = float(np.fmax(score["test_score"], -np.inf))
                 if best is None or rank > best[0]:
                     best = rank, score, model, number
         assert best is not None  # there is at least one draw
@@ -256,7 +255,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_score_ = float(score["test_score"])
         self.score_noise_ = float(score["score_noise"])
         self.best_params_ = self.candidates_[number]
-        self._report(plan, law, share)
+        self._report(plan, law, limit, budget)
 
     def _resolved(self, model: Any, y: np.ndarray) -> Scoring:
         parts = [model, *model.get_params(deep=True).values()]
@@ -311,7 +310,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             return PureEvent(self.epsilon, relation)
         return ApproximateEvent(self.epsilon, relation, self.delta)
 
-    def _report(self, plan: ScorePlan, law: DrawsLaw, share: DrawBudget) -> None:
+    def _report(self, plan: ScorePlan, law: DrawsLaw, limit: float, budget: PrivacyBudget) -> None:
         (score,) = plan.releases
         release = Release(
             name="best of a random number of draws",
@@ -333,8 +332,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 "n_candidates": len(self.candidates_),
                 "n_draws": float(law.mean),
                 "draws": law.name,
-                "draw_epsilon": share.budget.epsilon,
-                "draw_mu": None if share.is_pure else share.limit,
+                "draw_epsilon": budget.epsilon,
+                "draw_mu": None if budget.is_pure else limit,
                 "n_test": plan.n_records,
             },
             caveats=() if self.random_state is None else (SEEDED,),
@@ -384,29 +383,13 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrawBudget:
-    """What one draw may spend."""
-
-    #: Of mu, or of epsilon if `is_pure`.
-    limit: float
-    is_pure: bool
-    #: For the score, and for a single private part.
-    budget: PrivacyBudget
-
-    @classmethod
-    def of(cls, total: PrivacyBudget, law: DrawsLaw) -> DrawBudget:
-        """Return the most that a draw may spend, if the best one is to cost `total`."""
-        if total.is_pure:
-            epsilon = selection_draw_epsilon(total.epsilon, law)
-            return cls(limit=epsilon, is_pure=True, budget=PrivacyBudget(epsilon, 0.0))
-        mu = selection_mu(total.epsilon, total.delta, law)
-        return cls(limit=mu, is_pure=False, budget=gaussian_budget(mu, total.delta))
-
-
-def _rank(score: float) -> float:
-    """Return a number that orders all scores: NaN would win or lose by its place."""
-    return -np.inf if np.isnan(score) else float(score)
+def _budget_of_draw(total: PrivacyBudget, law: DrawsLaw) -> tuple[float, PrivacyBudget]:
+    """Return what a draw may spend, of mu or epsilon and as a budget, for the best to cost that."""
+    if total.is_pure:
+        epsilon = selection_draw_epsilon(total.epsilon, law)
+        return epsilon, PrivacyBudget(epsilon, 0.0)
+    mu = selection_mu(total.epsilon, total.delta, law)
+    return mu, gaussian_budget(mu, total.delta)
 
 
 @contextmanager
