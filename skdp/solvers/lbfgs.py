@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy.optimize import Bounds, brentq, minimize
 
 from skdp.problems import Problem
-from skdp.problems.domains import Ball, Box, Simplex
+from skdp.problems.domains import Ball, Box, WholeSpace
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
@@ -32,27 +32,26 @@ class _AccurateEnough(Exception):
 
 
 class LBFGS(Solver):
-    """scipy's L-BFGS-B on the whole space and in a box; elsewhere on a Lagrangian.
+    """scipy's L-BFGS-B on the whole space and in a box; in a ball on a Lagrangian.
 
-    * Ball: when the free minimiser lies outside, the solution minimises the objective plus
-      ``(t/2) ||w||^2`` for the multiplier t > 0 at which its norm is the radius.
-    * Simplex: the solution minimises the objective less ``t sum(w)`` over ``w >= 0`` for the
-      multiplier t at which its sum is 1.
+    When the free minimiser lies outside of the ball, the solution minimises the objective plus
+    ``(t/2) ||w||^2`` for the multiplier t > 0 at which its norm is the radius. t is found by
+    bracketing, each minimisation starting from the last, until the projected point is certified.
 
-    t is found by bracketing, each minimisation starting from the last, until the projected point is
-    certified. Rounding ends scipy's line search, which compares values, and the search of t, early:
-    then projected accelerated gradient steps follow (:class:`AcceleratedGradient`).
+    Rounding ends scipy's line search, which compares values, and the search of t, early: then
+    projected accelerated gradient steps follow (:class:`AcceleratedGradient`). On other domains
+    these do all the work.
     """
 
     ends_at_gradient = True
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         domain = problem.domain
+        if not isinstance(domain, (Ball, Box, WholeSpace)):
+            return AcceleratedGradient()._solve(problem, accuracy, start, rng)
         try:
             if isinstance(domain, Ball):
                 point = self._in_ball(problem, accuracy, start, domain.radius)
-            elif isinstance(domain, Simplex):
-                point = self._in_simplex(problem, accuracy, start)
             else:
                 box = domain if isinstance(domain, Box) else None
                 point, _ = self._minimise(problem, accuracy, start, box)
@@ -77,24 +76,6 @@ class LBFGS(Solver):
         t = brentq(excess, 0.0, upper, xtol=_TINY, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
         return self._minimise(problem, accuracy, point, shrink=float(t))[0]
 
-    def _in_simplex(self, problem: Problem, accuracy: float, start: np.ndarray) -> np.ndarray:
-        orthant = Box(np.zeros(problem.dimension), np.full(problem.dimension, np.inf))
-        point = start
-
-        def excess(t: float) -> float:
-            nonlocal point
-            # a quarter of the accuracy: the projection onto the simplex comes after
-            point, _ = self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=t)
-            _unless_certified(problem, accuracy, point)
-            return float(point.sum()) - 1.0
-
-        # some positive coordinate has gradient t; gradients are at most this long
-        center = 0.0 if problem.center is None else float(np.linalg.norm(problem.center))
-        bound = 2.0 * (problem.lipschitz + problem.alpha * (1.0 + center))
-        search = {"xtol": 1e-16 * bound, "rtol": 1e-14, "maxiter": _MAX_MULTIPLIERS, "disp": False}
-        t = brentq(excess, -bound, bound, **search)
-        return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))[0]
-
     def _minimise(
         self,
         problem: Problem,
@@ -102,9 +83,8 @@ class LBFGS(Solver):
         start: np.ndarray,
         box: Box | None = None,
         shrink: float = 0.0,
-        tilt: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Minimise the objective plus ``(shrink/2) ||w||^2 - tilt sum(w)``, in a box if given.
+        """Minimise the objective plus ``(shrink/2) ||w||^2``, in a box if given.
 
         Returns the gradient of the problem at the point as well, if it is at hand.
         """
@@ -113,17 +93,17 @@ class LBFGS(Solver):
         tolerance = 0.5 * problem.strong_convexity * accuracy
 
         def gradient_unless_done(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-            gradient += shrink * w - tilt
+            gradient += shrink * w
             mapping = gradient if box is None else beta * (w - box.project(w - gradient / beta))
             if float(np.linalg.norm(mapping)) <= tolerance:
-                is_own = shrink == tilt == 0.0
+                is_own = shrink == 0.0
                 raise _AccurateEnough(w.copy(), gradient.copy() if is_own else None)
             return gradient
 
         def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = problem.value_and_gradient(w)
             gradient = gradient_unless_done(w, gradient)
-            return value + 0.5 * shrink * float(w @ w) - tilt * float(w.sum()), gradient
+            return value + 0.5 * shrink * float(w @ w), gradient
 
         def change(w: np.ndarray) -> tuple[float, np.ndarray]:
             """F(w) - F(start) by the trapezoidal rule: for small steps, where F only rounds."""
