@@ -406,20 +406,10 @@ def _sums(
 def plan_core_stages(
     objective: GroupObjective, budget: PrivacyBudget, is_solved: bool = False
 ) -> PlainModelPlan | CoreStagesPlan:
-    """Choose the parts of the budget from public numbers.
+    """Choose the parts of the budget, with delta > 0, from public numbers.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        Its penalty enters after the releases.
-    budget : PrivacyBudget
-        With delta > 0.
-
-    Returns
-    -------
-    PlainModelPlan or CoreStagesPlan
-        That of the plain model alone if there is one group, or where noise would hide the groups'
-        losses.
+    The plain model has all of it where there is one group, where the groups are the classes, and
+    where noise would hide the groups' losses. A penalty enters after the releases.
     """
     objective.check_relation()
     whole = plan_core(objective, budget, is_solved)
