@@ -50,6 +50,7 @@ from skdp.algorithms.core.size import (
     ShortenedSquares,
     Size,
     Square,
+    seen_columns,
     shrunk,
 )
 from skdp.algorithms.core.slopes import typical
@@ -151,6 +152,7 @@ class CorePlan(PlannedCore):
         size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
+        weights, size = seen_columns(weights, d, size, noise)
         theta = posterior_of_size(size, k)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
