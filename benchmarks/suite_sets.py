@@ -1,4 +1,4 @@
-"""Data sets of the suite: 32 simulated families, and real tables, as train and test records.
+"""Data sets of the suite: 35 simulated families, and real tables, as train and test records.
 
 Constants are chosen on the families; the real tables are the check.
 """
@@ -65,6 +65,8 @@ def simulated(
     weights = rng.standard_normal((d, max(k - 1, 1)))
     if kind == "decay_weak":  # the signal is where rows vary little
         weights *= np.arange(1, d + 1)[:, None] / d
+    if kind == "sparse":
+        weights[10:] = 0.0
     margins = Z @ weights
     margins = scale * (margins - margins.mean(axis=0)) / margins.std(axis=0)
     X = Z / np.quantile(np.linalg.norm(Z, axis=1), 0.9)
@@ -107,6 +109,8 @@ FAMILIES: dict[str, Callable[[int], Split]] = {
     "shift10": _family(n=3_000, d=10, kind="shift"),
     "shift50": _family(n=10_000, d=50, kind="shift", scale=1.0),
     "heavy20": _family(n=5_000, d=20, kind="heavy"),
+    "sparse60": _family(n=3_000, d=60, kind="sparse"),
+    "sparse200": _family(n=10_000, d=200, kind="sparse", k=3),
     "rare1": _family(n=20_000, d=10, rate=0.01), "rare2": _family(n=5_000, d=15, rate=0.02),
     "rare5": _family(n=3_000, d=8, rate=0.05),
     "rare3onehot": _family(n=20_000, d=30, kind="onehot", rate=0.03),
@@ -119,6 +123,7 @@ FAMILIES: dict[str, Callable[[int], Split]] = {
     "r_onehot": _family(n=10_000, d=50, k=0, kind="onehot"),
     "r_groups": _family(n=3_000, d=10, k=0, kind="groups"),
     "r_shift": _family(n=3_000, d=10, k=0, kind="shift"),
+    "r_sparse100": _family(n=5_000, d=100, k=0, kind="sparse"),
     "r_skew": _family(n=50_000, d=5, k=0, kind="shift_y"),
 }  # fmt: skip
 #: Positions in the lists of :mod:`benchmarks.cases.linear_real`.

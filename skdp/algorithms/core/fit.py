@@ -37,6 +37,7 @@ from skdp.algorithms.core.post import (
     step_variances,
     weight_noise,
 )
+from skdp.algorithms.core.relevance import relevant
 from skdp.algorithms.core.second_moments import (
     LARGEST_NOISE,
     LARGEST_WIDTH,
@@ -50,7 +51,6 @@ from skdp.algorithms.core.size import (
     ShortenedSquares,
     Size,
     Square,
-    seen_columns,
     shrunk,
 )
 from skdp.algorithms.core.slopes import typical
@@ -139,12 +139,14 @@ class CorePlan(PlannedCore):
         weights = weights * (np.arange(weights.shape[1]) < d)
         if found.law is None:
             size = shrunk(norm, found.steps, k, self.is_free)
+            size = relevant(weights[:, :d], size, found.steps.variance)
             spread = self.spread(found.means)
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
             theta = posterior_of_slopes(
                 found.means, found.steps, size, found.start, constant, factor
             )
+            weights[:, :d] *= size.factors
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
         typical_size = given.posterior(found.steps.variance)
@@ -152,7 +154,8 @@ class CorePlan(PlannedCore):
         size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
-        weights, size = seen_columns(weights, d, size, noise)
+        size = relevant(weights[:, :d], size, noise)
+        weights[:, :d] *= size.factors
         theta = posterior_of_size(size, k)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
@@ -219,7 +222,7 @@ class CorePlan(PlannedCore):
             values, shares = factors * told, np.maximum(told, _FLATTEST * average)
             spectrum = Spectrum(moments=shares / shares.sum(), directions=directions.T)
         variances = np.asarray(found.steps.variances(values.ravel())).reshape(values.shape)
-        return StepNoise(variances / size.deviation**2, axes, spectrum)
+        return StepNoise(variances / size.deviation**2, axes, spectrum, size.factors)
 
     def margins(
         self,

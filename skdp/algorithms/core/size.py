@@ -43,12 +43,15 @@ class Size:
         Of the best margins ``size z / deviation``: posterior mean and variance.
     noise : float
         Variance of z that is noise.
+    factors : ndarray of shape (n_features,) or float, default=1.0
+        What weights of features have been multiplied by.
     """
 
     deviation: float
     size: float
     variance: float
     noise: float
+    factors: np.ndarray | float = 1.0
 
 
 @dataclass(frozen=True)
@@ -142,49 +145,6 @@ def shrunk(norm: float, steps: Path, n_outputs: int, is_free: bool) -> Size:
     size = deviation if is_free else signal / deviation
     variance = max(spread, 1e-12) + (size - signal / deviation) ** 2
     return Size(deviation, size, variance, noise)
-
-
-#: Parts of the features that may have all of the signal.
-_PARTS = np.geomspace(0.01, 1.0, 20)
-_DENSE = 0.95
-
-
-def seen_columns(
-    weights: np.ndarray, d: int, size: Size, noise: float
-) -> tuple[np.ndarray, Size]:
-    """Shrink the weights of features that show nothing but noise, of a variance in each weight.
-
-    The weights of a feature are 0, or normal; which part is not is unknown.
-    """
-    k = len(weights)
-    squares = (weights[:, :d] ** 2).sum(axis=0)
-    total = float(squares.sum()) / (k * d)
-    signal = total - noise
-    if signal <= 1e-3 * noise or d < 2:
-        return weights, size
-    parts = _PARTS[_PARTS * d >= 1.0][:, None]
-    slab = noise + signal / parts
-    odds = np.log(parts) - np.log1p(-np.minimum(parts, 1.0 - 1e-12))
-    odds = odds + 0.5 * k * np.log(noise / slab) + 0.5 * squares * (1.0 / noise - 1.0 / slab)
-    chance = 1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 700.0)))
-    logs = np.log1p(-np.minimum(parts, 1.0 - 1e-12)) - 0.5 * k * np.log(noise) - 0.5 * squares / noise
-    logs = (logs + np.logaddexp(0.0, odds)).sum(axis=1)
-    logs[-1] += math.log(_DENSE / (1.0 - _DENSE) * max(len(logs) - 1, 1))
-    likely = np.exp(logs - logs.max())
-    likely /= likely.sum()
-    kept = likely @ (chance * (1.0 - noise / slab))
-    left = np.ones(weights.shape[1])
-    left[:d] = kept
-    parts_of_signal = (squares - k * noise) / (k * d * signal)
-    crossed = min(max(float(kept @ parts_of_signal), 0.0), 1.0)
-    rest = min(max(float(kept**2 @ parts_of_signal), 0.0), 1.0)
-    left_noise = float((kept**2).mean()) * size.noise
-    variance = rest * (size.deviation**2 - size.noise) + left_noise
-    if not variance > 0.0:
-        return weights, size
-    deviation = math.sqrt(variance)
-    best = size.size * crossed * size.deviation / deviation
-    return weights * left, Size(deviation, best, size.variance, left_noise)
 
 
 @dataclass(frozen=True)
