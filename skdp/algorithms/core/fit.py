@@ -128,10 +128,12 @@ class CorePlan(PlannedCore):
         found: Found,
         weights: np.ndarray,
         run: Run | None = None,
+        is_sparse: bool = True,
     ) -> tuple[np.ndarray, Size, Corrected]:
         """Return weights of margins of deviation 1, and the posterior of their size and shift.
 
-        With a run the mean square of margins is released, where the plan has that round.
+        With a run the mean square of margins is released, where the plan has that round. Where it
+        `is_sparse`, many features may have no weights.
         """
         d, k = self.objective.design.n_features, self.loss.n_outputs
         norm = float(np.linalg.norm(weights[:, :d]))
@@ -139,14 +141,14 @@ class CorePlan(PlannedCore):
         weights = weights * (np.arange(weights.shape[1]) < d)
         if found.law is None:
             size = shrunk(norm, found.steps, k, self.is_free)
-            size = relevant(weights[:, :d], size, found.steps.variance)
+            if is_sparse:
+                weights[:, :d], size = relevant(weights[:, :d], size, found.steps.variance)
             spread = self.spread(found.means)
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
             theta = posterior_of_slopes(
                 found.means, found.steps, size, found.start, constant, factor
             )
-            weights[:, :d] *= size.factors
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
         typical_size = given.posterior(found.steps.variance)
@@ -154,8 +156,8 @@ class CorePlan(PlannedCore):
         size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
-        size = relevant(weights[:, :d], size, noise)
-        weights[:, :d] *= size.factors
+        if is_sparse:
+            weights[:, :d], size = relevant(weights[:, :d], size, noise)
         theta = posterior_of_size(size, k)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
@@ -222,7 +224,7 @@ class CorePlan(PlannedCore):
             values, shares = factors * told, np.maximum(told, _FLATTEST * average)
             spectrum = Spectrum(moments=shares / shares.sum(), directions=directions.T)
         variances = np.asarray(found.steps.variances(values.ravel())).reshape(values.shape)
-        return StepNoise(variances / size.deviation**2, axes, spectrum, size.factors)
+        return StepNoise(variances / size.deviation**2, axes, spectrum, size.slopes)
 
     def margins(
         self,

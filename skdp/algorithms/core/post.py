@@ -199,14 +199,14 @@ class StepNoise:
         These outputs in columns.
     spectrum : Spectrum
         The directions; without any, variances are the same in all.
-    factors : ndarray of shape (n_features,) or float, default=1.0
-        What weights of features have been multiplied by since.
+    slopes : ndarray of shape (n_features,) or float, default=1.0
+        What it has been multiplied by since, in each feature.
     """
 
     variances: np.ndarray
     axes: np.ndarray
     spectrum: Spectrum
-    factors: np.ndarray | float = 1.0
+    slopes: np.ndarray | float = 1.0
 
 
 def weight_noise(
@@ -231,7 +231,7 @@ def weight_noise(
     k, d = len(weights), len(rows.shift)
     axes, directions = of_steps.axes, None
     if of_steps.spectrum.directions is not None:
-        directions = of_steps.spectrum.directions.T * of_steps.factors
+        directions = of_steps.spectrum.directions.T * of_steps.slopes
     plain = of_steps.variances * (scale * theta.theta[0]) ** 2
     values, vectors = np.linalg.eigh(theta.covariance)
     roots = scale * (vectors * np.sqrt(np.maximum(values, 0.0))).T  # (1 + k, 1 + k)
@@ -248,7 +248,7 @@ def weight_noise(
         if spectrum.directions is None:
             plain = plain * kept**2
         else:
-            own = np.eye(d) * of_steps.factors if directions is None else directions
+            own = np.eye(d) * of_steps.slopes if directions is None else directions
             functions = np.pad(spectrum.penalised(own, before, after), ((0, 0), (0, 1)))
         flat = mixed[:, :, :d].reshape(-1, d)
         mixed[:, :, :d] = spectrum.penalised(flat, before, after).reshape(k + 1, k, d)
@@ -256,7 +256,7 @@ def weight_noise(
             more = spectrum.penalty_noise(before, after, of_moments, 0.0)
             mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
     dense = np.broadcast_to(plain, (k, max(plain.shape[1], len(functions))))[:, : len(functions)]
-    plain = np.zeros(k) if len(functions) else plain[:, 0] * np.mean(np.square(of_steps.factors))
+    plain = np.zeros(k) if len(functions) else plain[:, 0] * np.mean(np.square(of_steps.slopes))
     mixed = np.einsum("sk,qkj->qsj", mix, mixed)
     shown = of_steps.spectrum if spectrum.directions is None else spectrum
     return WeightNoise(

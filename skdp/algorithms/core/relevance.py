@@ -9,7 +9,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit
 
 from skdp.algorithms.core.size import Size
 
@@ -19,8 +18,8 @@ _PARTS, _ALL = np.geomspace(0.01, 1.0, 20), 0.95
 _LEAST, _MOST = 1e-6, 1e9
 
 
-def relevant(weights: np.ndarray, size: Size, noise: float) -> Size:
-    """Return the size with factors of features, which leave the deviation of margins.
+def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray, Size]:
+    """Return the weights times factors that leave the deviation of margins, and the size then.
 
     Parameters
     ----------
@@ -35,26 +34,28 @@ def relevant(weights: np.ndarray, size: Size, noise: float) -> Size:
     squares = (weights**2).sum(axis=0)
     total = float(squares.sum()) / (k * d)
     if not 0.0 < total < math.inf:
-        return size
+        return weights, size
     least = (1.0 + _LEAST) * noise  # all that is seen may be noise
     squares, total = squares * max(1.0, least / total), max(total, least)
     parts = _PARTS[_PARTS * d >= 1.0][:, None]
-    kept = 1.0 - noise / (noise + (total - noise) / parts)  # of weights that are not 0
-    # logarithms of the law of such weights over that of noise, and of odds before and after
-    gains = 0.5 * (kept * np.minimum(squares / noise, _MOST) + k * np.log1p(-kept))
+    variances = noise + (total - noise) / parts
+    kept = (variances - noise) / variances  # of weights that are not 0
+    # logarithms of the law of such weights over that of noise, and of the mixture
+    gains = 0.5 * (kept * np.minimum(squares / noise, _MOST) + k * np.log(noise / variances))
     with np.errstate(divide="ignore"):
-        odds = np.log(parts) - np.log1p(-parts) + gains
-        none = np.log1p(-parts)
-    logs = np.where(parts < 1.0, none + np.logaddexp(0.0, odds), gains).sum(axis=1)
+        laws = np.logaddexp(np.log1p(-parts), np.log(parts) + gains)
+    logs = laws.sum(axis=1)
     prior = np.append(np.full(len(parts) - 1, (1.0 - _ALL) / max(len(parts) - 1, 1)), _ALL)
     likely = prior * np.exp(logs - logs.max())
-    chances = (likely / likely.sum())[:, None] * expit(odds)
+    chances = (likely / likely.sum())[:, None] * np.exp(np.log(parts) + gains - laws)
     factors = (chances * kept).sum(axis=0)
     signal = (chances * kept * (kept * squares + k * noise)).sum(axis=0)  # second moments
+    slopes = (signal - factors**2 * squares) / (k * noise)  # by Tweedie's formula
     # of margins, of what is left: the signal, its product with the true one, and noise
     true = float(signal.sum())
     of_signal, crossed = factors**2 @ signal / true, factors**2 @ squares / true
     of_noise = float((factors**2).mean()) * size.noise
     ratio = size.deviation / math.sqrt(of_signal * (size.deviation**2 - size.noise) + of_noise)
     best, rest = size.size * float(crossed) * ratio, of_noise * ratio**2
-    return replace(size, size=best, noise=rest, factors=ratio * factors)
+    left = replace(size, size=best, noise=rest, slopes=ratio * slopes)
+    return ratio * factors * weights, left

@@ -43,15 +43,15 @@ class Size:
         Of the best margins ``size z / deviation``: posterior mean and variance.
     noise : float
         Variance of z that is noise.
-    factors : ndarray of shape (n_features,) or float, default=1.0
-        What weights of features have been multiplied by.
+    slopes : ndarray of shape (n_features,) or float, default=1.0
+        What the noise of the weights of features has been multiplied by.
     """
 
     deviation: float
     size: float
     variance: float
     noise: float
-    factors: np.ndarray | float = 1.0
+    slopes: np.ndarray | float = 1.0
 
 
 @dataclass(frozen=True)

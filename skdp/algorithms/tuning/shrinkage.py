@@ -58,9 +58,8 @@ class ShrinkagePlan(CorePlan):
             weights = self.stepped(rows, found, run, kept=told)
             d, k = len(rows.shift), self.loss.n_outputs
             groups = np.array(self.penalties.groups)
-            weights, size, theta = self.sized(rows, found, weights, run)
-            noise = k * found.steps.variance / size.deviation**2 * np.square(size.factors)
-            signal, parts = self._parts(weights[:, :d], np.broadcast_to(noise, d))
+            signal, parts = self._parts(weights[:, :d], k * found.steps.variance)
+            weights, size, theta = self.sized(rows, found, weights, run, len(parts) == 1)
             of_steps = self.step_noise(rows, found, weights, size, told)
             weights[:, :d] *= parts[groups]
             theta, base, _ = self.corrected(rows, found, weights, theta, run)
@@ -89,10 +88,10 @@ class ShrinkagePlan(CorePlan):
                 path=chosen[None],
             )
 
-    def _parts(self, weights: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, weights: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """Return what of each group is no noise, and factors by that for the same norm of all."""
         squares = self.penalties.members @ (weights**2).sum(axis=0)
-        noise = self.penalties.members @ variances
+        noise = variance * self.penalties.members.sum(axis=1)
         signal = np.maximum(1.0 - noise / np.maximum(squares, 1e-300), 0.0)
         total = float(signal**2 @ squares)
         if len(squares) == 1 or not total > 0.0:

@@ -1,0 +1,111 @@
+"""Weights of features that show nothing but noise."""
+
+import numpy as np
+import pytest
+
+from skdp import DPLogisticRegression, DPRidge
+from skdp.algorithms.core import relevance
+from skdp.algorithms.core.relevance import relevant
+from skdp.algorithms.core.size import Size
+
+NOISE = 0.01
+
+
+def drawn(n_features, n_relevant, k=1, scale=1.0, seed=0):
+    """Return true weights and noisy ones, and the size of margins that isotropic rows give them."""
+    rng = np.random.default_rng(seed)
+    true = scale * rng.standard_normal((k, n_features)) / np.sqrt(n_relevant)
+    true[:, n_relevant:] = 0.0
+    noisy = true + np.sqrt(NOISE) * rng.standard_normal((k, n_features))
+    square = float((noisy**2).sum()) / k
+    best = (square - NOISE * n_features) / np.sqrt(square)
+    return true, noisy, Size(np.sqrt(square), best, 0.01, NOISE * n_features)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_posterior_means_are_closer_to_sparse_weights(k):
+    """With one number on all weights they are at best where the size is; 20 draws."""
+    errors, plain, ratios, lengths = [], [], [], []
+    for seed in range(20):
+        true, noisy, size = drawn(200, 10, k, seed=seed)
+        found, left = relevant(noisy, size, NOISE)
+        assert left.deviation == size.deviation
+        lengths.append(np.linalg.norm(found) / np.sqrt(k) / left.deviation)
+        best = float((true * found).sum() / (found**2).sum())
+        ratios.append(left.size / left.deviation / best)
+        errors.append(((left.size / left.deviation * found - true) ** 2).sum())
+        plain.append(((size.size / size.deviation * noisy - true) ** 2).sum())
+    assert np.mean(errors) < 0.55 * np.mean(plain)
+    # about the best size, and the deviation that is said; noise that looks like weights is kept
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(lengths) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 10, 300])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 3.0])
+def test_nothing_changes_where_all_features_have_weights(n_features, scale):
+    _, noisy, size = drawn(n_features, n_features, scale=scale)
+    found, left = relevant(noisy, size, NOISE)
+    change = np.linalg.norm(found - noisy) / np.linalg.norm(noisy)
+    assert change < (0.05 if scale == 3.0 else 0.4)
+    assert left.size == pytest.approx(size.size, rel=0.25, abs=0.05)
+
+
+def test_the_order_of_features_does_not_matter():
+    _, noisy, size = drawn(50, 5)
+    order = np.random.default_rng(1).permutation(50)
+    found, left = relevant(noisy, size, NOISE)
+    other, of_other = relevant(noisy[:, order], size, NOISE)
+    assert other == pytest.approx(found[:, order], rel=1e-9)
+    assert of_other.slopes == pytest.approx(np.asarray(left.slopes)[order], rel=1e-9)
+
+
+def test_slopes_are_derivatives():
+    """Given how many features matter, by a difference in one weight; outputs are one."""
+    _, noisy, size = drawn(400, 20)
+    found, left = relevant(noisy, size, NOISE)
+    for j in (0, 3, 300):
+        moved = noisy.copy()
+        moved[0, j] += 1e-4
+        change = relevant(moved, size, NOISE)[0][0, j] - found[0, j]
+        assert left.slopes[j] == pytest.approx(change / 1e-4, rel=0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("size_of_all", [1e-150, 1e-8, 1e8, 1e150])
+def test_numbers_of_all_sizes(size_of_all):
+    _, noisy, size = drawn(50, 5)
+    found, left = relevant(size_of_all * noisy, size, NOISE)
+    assert np.isfinite(found).all() and np.isfinite([left.size, left.noise]).all()
+    assert np.isfinite(left.slopes).all()
+
+
+def records(n_useless, seed, n=4000):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (2 * n, 5 + n_useless))
+    signal = X[:, :5] @ np.array([1.0, -1.0, 0.7, 0.5, -0.6])
+    signal /= signal.std()
+    labels = (rng.random(2 * n) < 1.0 / (1.0 + np.exp(-2.0 * signal))).astype(int)
+    return X, signal + 0.6 * rng.standard_normal(2 * n), labels, n
+
+
+@pytest.mark.parametrize("model", ["ridge", "logistic"])
+@pytest.mark.parametrize(("n_useless", "gained"), [(0, False), (100, True)])
+def test_fits_with_features_that_do_not_matter(model, n_useless, gained, monkeypatch):
+    """A fit with the rule and without it, on the same noise; three tables."""
+    scores = []
+    for chance in (relevance._ALL, 1.0):
+        monkeypatch.setattr(relevance, "_ALL", chance)
+        found = []
+        for seed in range(3):
+            X, y, labels, n = records(n_useless, seed)
+            given = {"data_norm": 1.1 * np.sqrt(X.shape[1] / 3.0), "random_state": seed}
+            if model == "ridge":
+                fitted = DPRidge(0.7, 1e-6, target_range=(-4, 4), **given).fit(X[:n], y[:n])
+                found.append(fitted.score(X[n:], y[n:]))
+            else:
+                fitted = DPLogisticRegression(0.7, 1e-6, classes=[0, 1], **given)
+                chances = fitted.fit(X[:n], labels[:n]).predict_proba(X[n:])
+                found.append(np.log(chances[np.arange(n), labels[n:]]).mean())
+        scores.append(np.mean(found))
+    gain = scores[0] - scores[1]
+    assert gain > 0.03 if gained else abs(gain) < 0.003
