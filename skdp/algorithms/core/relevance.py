@@ -54,7 +54,9 @@ def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray,
     # of margins, of what is left: the signal, its product with the true one, and noise
     true = float(signal.sum())
     of_signal, crossed = factors**2 @ signal / true, factors**2 @ squares / true
-    of_noise = float((factors**2).mean()) * size.noise
+    # of what looks like weights, too
+    of_noise = float(factors**2 @ (squares - signal)) / (k * d * noise)
+    of_noise = max(of_noise, float((factors**2).mean())) * size.noise
     ratio = size.deviation / math.sqrt(of_signal * (size.deviation**2 - size.noise) + of_noise)
     best, rest = size.size * float(crossed) * ratio, of_noise * ratio**2
     left = replace(size, size=best, noise=rest, slopes=ratio * slopes)
