@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,8 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_real
-from skdp.algorithms.core.fit import CorePlan, least_records_of_intervals, plan_intervals
+from skdp.algorithms.core.fit import CorePlan
+from skdp.algorithms.core.intervals import LARGEST, least_records
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
@@ -76,10 +78,9 @@ class CoefficientIntervalsMixin(DPLinearModel):
     def coef_interval(self, level: float = 0.95) -> CoefficientIntervals:
         """Compute confidence intervals of the coefficients, around debiased ones.
 
-        The estimate is not ``coef_``, which is shrunk to predict well: shrinkage, early stopping
-        and clipping are undone. Intervals count the noise of the fit and the sampling of the
-        records. They follow from what the fit has released, and cost no budget. Rows are taken to
-        be about normal; residuals of numbers, too.
+        The estimate is not ``coef_``, which is shrunk to predict well, but a Newton step from it.
+        Intervals count the noise of the fit and the sampling of the records. They follow from what
+        the fit has released, and cost no budget.
 
         Parameters
         ----------
@@ -106,19 +107,17 @@ class CoefficientIntervalsMixin(DPLinearModel):
             raise ValueError(f"level == {level:g}, must be in (0, 1).")
         if self._transcript is None:
             raise ValueError(
-                "coef_interval needs a fit with intervals=True, which releases second moments of "
-                "the rows."
+                "coef_interval needs a fit with intervals=True, which releases a Newton step."
             )
-        found = self._transcript.debiased
-        reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(found.noise, found.sampling)
-        reach = np.where(found.hidden, np.inf, reach)
-        ends = found.estimate - reach, found.estimate + reach
+        estimate, noise, sampling, hidden = self._transcript.debiased()
+        reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(noise, sampling)
+        reach = np.where(hidden, np.inf, reach)
+        labels = tuple(self.classes_.tolist()) if len(estimate) > 1 else ()
         estimate, noise, sampling, low, high = (
             self._of_scores(each, np.zeros(len(each)))[0].copy()
-            for each in (found.estimate, found.noise, found.sampling, *ends)
+            for each in (estimate, noise, sampling, estimate - reach, estimate + reach)
         )
         default = [f"x{i}" for i in range(self.n_features_in_)]
-        labels = tuple(self.classes_.tolist()) if len(found.estimate) > 1 else ()
         return CoefficientIntervals(
             estimate=estimate,
             noise_std=noise,
@@ -162,16 +161,14 @@ class CoefficientIntervalsMixin(DPLinearModel):
         plan = choice.plan
         if not isinstance(plan, CorePlan):
             raise ValueError(_NOT_COVERED.format(f"method={choice.method!r}"))
-        plan = plan_intervals(plan)
-        if plan.moments is None:
-            least = least_records_of_intervals(plan)
+        plan = replace(plan, has_intervals=True)
+        least = least_records(plan.newton, plan.loss.n_outputs)
+        if least > design.n_records:
+            enough = f"at least {math.ceil(least)} records would do, or a larger epsilon."
+            if math.isinf(least):
+                enough = f"at most {LARGEST} coefficients are covered."
             raise ValueError(
-                f"intervals=True needs second moments of the rows, which noise would hide at "
-                f"{design.n_records} records of {design.n_features} features: "
-                + (
-                    f"at least {least} records would do, or a larger epsilon."
-                    if least
-                    else "they are released for at most 1,000 features."
-                )
+                f"intervals=True needs a curvature of the loss that noise does not hide, with "
+                f"{design.n_records} records of {design.n_features} features: {enough}"
             )
         return replace(choice, plan=plan)

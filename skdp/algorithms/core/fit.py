@@ -15,17 +15,17 @@ from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.attacked_rows import AttackedGradients, Moves
 from skdp.algorithms.core.centered_rows import (
     CenteredRecords,
-    CenteringMap,
     ClippedGradients,
     centered,
 )
-from skdp.algorithms.core.intervals import MOMENTS_SHARE, Transcript
+from skdp.algorithms.core.intervals import Newton, release_newton
 from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
 from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, Found, PlannedCore
 from skdp.algorithms.core.post import (
+    LEAST_RESIDUAL,
     StepNoise,
     base_at,
     expected_bends,
@@ -38,12 +38,7 @@ from skdp.algorithms.core.post import (
     weight_noise,
 )
 from skdp.algorithms.core.relevance import relevant
-from skdp.algorithms.core.second_moments import (
-    LARGEST_NOISE,
-    LARGEST_WIDTH,
-    plan_row_moments,
-    spectral_noise,
-)
+from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.core.size import (
     Corrected,
     Derivatives,
@@ -108,7 +103,9 @@ class CorePlan(PlannedCore):
                 scaled if self.objective.is_penalised else None,
                 of_moments,
             )
-            transcript = self.transcript(rows, found, kept, moments) if self.has_intervals else None
+            transcript = None
+            if self.has_intervals:
+                transcript = self.newton_step(rows, found, scaled, offsets, theta, run)
             return Result(point=point, plan=plan, noise=noise, transcript=transcript)
 
     def prepare(self, data: Records, noise: NoiseSource) -> tuple[CenteredRecords, Found]:
@@ -256,32 +253,22 @@ class CorePlan(PlannedCore):
         error = unit / math.sqrt(2.0 * design.width)
         return spectrum, factor * error, (matrix, error)
 
-    def transcript(
+    def newton_step(
         self,
         rows: CenteredRecords,
         found: Found,
-        kept: list[Told],
-        moments: tuple[np.ndarray, float] | None,
-    ) -> Transcript | None:
-        """Gather the released numbers that intervals of coefficients follow from."""
-        if moments is None:
-            return None
-        points, gradients, deviations = map(np.array, zip(*kept, strict=True))
-        data_norm = rows.records.data_norm
-        return Transcript(
-            loss=self.loss,
-            rows=CenteringMap(data_norm, rows.has_intercept, rows.centering),
-            points=points,
-            gradients=gradients,
-            deviations=deviations,
-            moments=moments[0],
-            moment_error=moments[1],
-            clip=found.steps.clip,
-            scale=self.scale(found.means),
-            n_records=found.means.n_records,
-            doubt=found.means.doubt,
-            mix=np.asarray(self.loss.class_weights(np.eye(self.loss.n_outputs))),
-        )
+        scaled: np.ndarray,
+        offsets: np.ndarray,
+        theta: Corrected,
+        run: Run,
+    ) -> Newton:
+        """Release score and curvature at the model; the constant is as large as a feature."""
+        left = max(1.0 - float(theta.theta[0]) ** 2, LEAST_RESIDUAL)
+        deviation = self.spread(found.means) * math.sqrt(left)
+        constant = 1.0 / math.sqrt(self.objective.design.n_features)
+        rows = centered(rows.records, replace(rows.centering, constant=constant))
+        given = self.newton, rows, self.loss, scaled, offsets, deviation, run.noise
+        return release_newton(*given)
 
     def stepped(
         self,
@@ -351,7 +338,7 @@ class CorePlan(PlannedCore):
             mechanism = GaussianMechanism(sums.bound(moved), multiplier)
             noisy = mechanism.release(exact.ravel(), run.noise)
             gradient = np.nan_to_num(noisy).reshape(shape) * per_record
-            if kept is not None and (d <= WIDEST or self.has_intervals):
+            if kept is not None and d <= WIDEST:
                 kept.append((at, gradient, mechanism.noise_scale * per_record))
             change = steps.momentum * change - steps.size * gradient
             weights = weights + change
@@ -459,19 +446,3 @@ def plan_core_of(
         is_pure=is_pure,
     )
     return replace(plan, moments=moments)
-
-
-def plan_intervals(plan: CorePlan) -> CorePlan:
-    """Plan second moments for intervals of coefficients, of their own part of the budget."""
-    objective, mu = plan.objective, plan.part(MOMENTS_SHARE).mu
-    moments = plan_row_moments(objective.design, objective.neighbouring, mu)
-    return replace(plan, moments=moments, has_intervals=True)
-
-
-def least_records_of_intervals(plan: CorePlan) -> int | None:
-    """Least public number of records with second moments; None for too many features."""
-    design, relation = plan.objective.design, plan.objective.neighbouring
-    if design.width > LARGEST_WIDTH:
-        return None
-    noise = spectral_noise(design, relation, plan.part(MOMENTS_SHARE).mu)
-    return math.ceil(design.n_records * noise * design.width / LARGEST_NOISE)

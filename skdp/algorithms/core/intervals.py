@@ -1,321 +1,222 @@
-"""Debiased coefficients and their standard deviations, from the releases of a fit alone.
+"""A noisy Newton step from the fitted model: debiased coefficients and their deviations.
 
-Nothing here reads records. Theory: docs/theory/core.md, section 12.
+Score, curvature and squared scores are released together. Theory: docs/theory/core.md, section 12.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr, softmax
 
-from skdp.algorithms.core.centered_rows import CenteringMap
-from skdp.problems import Loss, SoftmaxLoss
+from skdp.algorithms.core.centered_rows import CenteredRecords
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.second_moments import LARGEST_NOISE
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.problems import Design, Loss, SoftmaxLoss
+from skdp.problems.block import Block
+from skdp.problems.rounding import two_margins, two_norms, two_products
 
-#: Part of the squared mu for second moments.
-MOMENTS_SHARE = 0.3
-#: Least and largest number of simulated rows, and that for one of the records.
-_ROWS, _ROWS_OF_RECORDS = (2000, 12000), 0.25
-#: Newton steps, their longest, what counts as 0 of the noise; rounds for shortened rows' moments.
-_NEWTON, _LONGEST, _SMALL, _SHORTENED = 20, 2.0, 0.05, 30
-#: Least variance of residuals over that of the targets, and least doubt of the latter; how many of
-#: its errors it is taken larger by for deviations.
-_LEAST_RESIDUAL, _LEAST_DOUBT, _CAREFUL = 0.01, 1e-6, 0.5
-#: Moments below so many deviations of their noise are hidden; part of the variance of a
-#: coefficient from hidden directions above which its interval has no ends.
+#: Part of the squared mu, and most coefficients of all outputs with the constants.
+INTERVALS_SHARE, LARGEST = 0.5, 500
+#: Lengths of curvatures and of squared scores in the vector of a record; that of its score is 1.
+_CURVATURE, _SQUARES = math.sqrt(2.0), 0.5
+#: Least and largest clip of residuals of numbers, in their deviations.
+_CLIPS = (1.5, 4.0)
+#: Records whose rows are shortened by a part of 1 over this to the norm bound do not count.
+_FADING = 10.0
+#: Eigenvalues of the curvature below so many deviations of its noise are hidden; part of the
+#: variance of a coefficient from hidden directions above which its interval has no ends.
 _HIDDEN, _LOST = 2.0, 0.1
-#: Least singular value over the largest one of a Jacobian that can be inverted.
-_SINGULAR = 1e-10
-#: Nodes of the law of residuals, simulated rows that their variance is taken from; groups of steps
-#: that squares are computed for.
-_NODES, _FEW, _GROUPS = 15, 1000, 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcript:
-    """What the steps of a fit released, and second moments: no exact sum and no noise.
+class NewtonTerms:
+    """Sum scores, curvatures and squared scores of rows A over their squared norm, if above 1.
+
+    In coordinates ``(x, 1)``; each is at most its length in the Frobenius norm.
 
     Attributes
     ----------
     loss : Loss
-    rows : CenteringMap
-        Of the centered rows A.
-    points : ndarray of shape (n_steps, n_outputs, width)
-        Weights of A that gradients were released at.
-    gradients : ndarray of shape (n_steps, n_outputs, width)
-        Noisy means of clipped gradients.
-    deviations : ndarray of shape (n_steps,)
-        Of their noise.
-    moments : ndarray of shape (n_features, n_features)
-        Noisy second moments of rows that are shortened to norm 1.
-    moment_error : float
-        Deviation of the noise of a diagonal entry.
-    clip : float
-        Norm of a gradient.
-    scale : float
-        Margins of the loss over those of the weights.
-    doubt : float
-        Deviation of the variance of numbers, over it.
-    n_records : float
-    mix : ndarray of shape (n_scores, n_outputs)
+    weights : ndarray of shape (k, width)
+        Of ``(x, 1)``.
+    offsets : ndarray of shape (k,)
+    limit : float
+        Largest residual.
     """
 
     loss: Loss
-    rows: CenteringMap
-    points: np.ndarray
-    gradients: np.ndarray
-    deviations: np.ndarray
-    moments: np.ndarray
-    moment_error: float
-    clip: float
-    scale: float
-    doubt: float
-    n_records: float
-    mix: np.ndarray
+    weights: np.ndarray
+    offsets: np.ndarray
+    limit: float
 
-    @cached_property
-    def shares(self) -> np.ndarray:
-        """Weights of the steps: their mean has the noise of one release of all the budget."""
-        shares = self.deviations.min() ** 2 / self.deviations**2
-        return np.asarray(shares / shares.sum())
+    def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
+        k, short = len(self.weights), 1.0 / np.maximum(norms, 1.0) ** 2
+        if block.scale is not None:
+            short = short * np.maximum(1.0 - _FADING * (1.0 - block.scale), 0.0)
+        margins = block.margins(self.weights).reshape(-1, k) + self.offsets
+        scores, bends = self._derivatives(margins, block.targets)
+        scores = short[:, None] * scores
+        parts = [block.pull_back(scores).ravel()]
+        for a, b in np.ndindex(k, k):
+            parts.append(_CURVATURE * block.gram(short * bends[:, a, b]).ravel())
+            parts.append(_SQUARES * block.gram(scores[:, a] * scores[:, b]).ravel())
+        return np.concatenate(parts)
 
-    def mean(self, of_steps: np.ndarray) -> np.ndarray:
-        """Return the mean over the steps."""
-        return np.tensordot(self.shares, of_steps, axes=1)
-
-    @cached_property
-    def debiased(self) -> Debiased:
-        """The coefficients that would have made the mean gradient, and their deviations."""
-        with np.errstate(all="ignore"):
-            return _debiased(self)
+    def _derivatives(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return residuals over their limit, and curvatures over their largest norm."""
+        loss = self.loss
+        if isinstance(loss, SoftmaxLoss):
+            p, residuals = loss.probabilities(margins), loss.derivative(margins, targets)
+            mean = p @ loss.basis
+            bends = np.einsum("mc,ca,cb->mab", p, loss.basis, loss.basis, optimize=True)
+            bends -= mean[:, :, None] * mean[:, None]
+            return residuals / self.limit, 2.0 * bends
+        residuals = loss.derivative(margins[:, 0], targets)[:, None] / self.limit
+        if loss.has_odds:
+            return residuals, 4.0 * loss.second_derivative(margins, targets)[:, None]
+        # Huber's, with a derivative that falls from 1 to 0 between a half and 1.5
+        sizes = np.minimum(np.abs(residuals), 1.5)
+        over = np.maximum(sizes - 0.5, 0.0)
+        return np.copysign(sizes - 0.5 * over**2, residuals), (1.0 - over)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Debiased:
-    """Coefficients of rows x and their deviations, arrays of shape (n_scores, n_features).
+class Newton:
+    """What a release tells of a Newton step: no exact sum and no noise.
 
-    Those that are `hidden` depend on directions whose moments are not above their noise.
+    Attributes
+    ----------
+    weights : ndarray of shape (k, width)
+        Of rows A, where the step starts.
+    score : ndarray of shape (k, width)
+    curvature, squares : ndarray of shape (k * width, k * width)
+        Means.
+    errors : tuple of three floats
+        Deviations of the noise of an entry of the score, and of entries on the diagonals.
+    n_records, unit : float
+        The latter of rows A.
+    mix : ndarray of shape (n_scores, k)
     """
 
-    estimate: np.ndarray
-    noise: np.ndarray
-    sampling: np.ndarray
-    hidden: np.ndarray
+    weights: np.ndarray
+    score: np.ndarray
+    curvature: np.ndarray
+    squares: np.ndarray
+    errors: tuple[float, float, float]
+    n_records: float
+    unit: float
+    mix: np.ndarray
 
+    def debiased(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return coefficients of rows x after the step, their deviations, and which are hidden.
 
-def _debiased(known: Transcript) -> Debiased:
-    """Solve for the coefficients whose expected mean gradient is the released one."""
-    rows, values, vectors, error = _normal_rows(known)
-    law = (_Odds if known.loss.has_odds else _Numbers)(known, rows)
-    (k, width), d = known.points.shape[1:], len(values)
-    middle, goal = known.mean(known.points), known.mean(known.gradients)
-    own = float(1.0 / np.sqrt((1.0 / known.deviations**2).sum()))
-    weights = middle
-    for _ in range(_NEWTON):
-        mean, jacobian = law.expected(weights)
-        change = np.linalg.lstsq(jacobian, (goal - mean).ravel(), rcond=_SINGULAR)[0]
-        length = float(np.abs(change).max())
-        weights = weights + change.reshape(k, width) * min(1.0, _LONGEST / max(length, 1e-300))
-        if law.learn() and float(np.abs(goal - mean).max()) < _SMALL * own:
-            break
-    jacobian, of_law = law.expected(weights, is_last=True)[1], law.doubts()
-    inverse = np.linalg.pinv(jacobian, rcond=_SINGULAR)
-    singular = np.linalg.svd(jacobian, compute_uv=False)
-    # an error E of the moments moves the mean gradient by C E (weights - middle)
-    bends = np.einsum("aibi->ab", jacobian.reshape(k, width, k, width)[:, :d, :, :d])
-    away = bends / float(values.sum()) @ (weights - middle)[:, :d]
-    of_moments = np.zeros((k, width, k, width))
-    of_moments[:, :d, :, :d] = np.einsum("ab,ij->aibj", away @ away.T, np.eye(d))
-    of_moments[:, :d, :, :d] += np.einsum("ai,bj->biaj", away, away)
-    of_noise = 0.5 * error**2 * of_moments.reshape(k * width, k * width)
-    of_noise += own**2 * np.eye(k * width) + of_law
-    of_sample = law.scatter(weights) / known.n_records
-
-    def variances(of_gradients: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        full = (inverse @ of_gradients @ inverse.T).reshape(k, width, k, width)[:, :d, :, :d]
-        full = np.einsum(
-            "sa,ij,ajbl,il,sb->si", known.mix, turn, full, turn, known.mix, optimize=True
+        The deviations are of the noise and of the sample; shape (n_scores, n_features).
+        """
+        (k, width), (of_score, of_curvature, of_squares) = self.score.shape, self.errors
+        values, vectors = np.linalg.eigh(self.curvature)
+        seen = np.maximum(values, of_curvature)
+        inverse = (vectors / seen) @ vectors.T
+        step = -(inverse @ self.score.ravel()).reshape(k, width)
+        # the covariance of the curvature's noise times the step
+        products = np.kron(np.eye(k), (step**2).sum() * np.eye(width) + step.T @ step)
+        products += np.kron(step @ step.T, np.eye(width)) + np.outer(step, step)
+        noise = of_score**2 * np.eye(k * width) + 0.25 * of_curvature**2 * products
+        # squared scores are in proportion to the curvature, but for what is above their noise
+        ratio = max(float(np.trace(self.squares) / seen.sum()), 0.0)
+        off = self.squares - ratio * self.curvature
+        known = of_squares**2 + (ratio * of_curvature) ** 2
+        known *= k * (k + 1) * width * (width + 1) / 4.0
+        kept = max(1.0 - known / max(float((off**2).sum()), 1e-300), 0.0)
+        own, turn = np.linalg.eigh(ratio * self.curvature + kept * off)
+        sample = (turn * np.maximum(own, 0.0)) @ turn.T / self.n_records
+        mix = np.kron(self.mix, np.eye(width)[:-1]) / self.unit
+        below = vectors[:, values < _HIDDEN * of_curvature]
+        lost, of_noise, of_sample = (
+            np.maximum(((root @ each) * root).sum(axis=1), 0.0).reshape(-1, width - 1)
+            for root, each in (
+                (mix @ below @ below.T @ inverse, noise + sample),
+                (mix @ inverse, noise),
+                (mix @ inverse, sample),
+            )
         )
-        return np.maximum(full, 0.0)
+        estimate = self.mix @ (self.weights + step)[:, :-1] / self.unit
+        hidden = lost > _LOST * (of_noise + of_sample)
+        return estimate, np.sqrt(of_noise), np.sqrt(of_sample), hidden
 
-    below = vectors[:, values < _HIDDEN * error]
-    noise, sampling = (variances(each, np.eye(d)) for each in (of_noise, of_sample))
-    lost = variances(of_noise + of_sample, below @ below.T) > _LOST * (noise + sampling)
-    unit = known.scale / known.rows.unit
-    estimate = unit * known.mix @ weights[:, :d]
-    finite = np.isfinite(estimate) & np.isfinite(noise) & np.isfinite(sampling)
-    lost |= ~finite | (singular[-1] <= _SINGULAR * singular[0])
-    return Debiased(
-        estimate=np.nan_to_num(estimate),
-        noise=unit * np.sqrt(np.nan_to_num(noise)),
-        sampling=unit * np.sqrt(np.nan_to_num(sampling)),
-        hidden=lost,
+
+def plan_newton(design: Design, neighbouring: Neighbouring, mu: float, k: int) -> NoisySum:
+    """Calibrate the release by Lemma 7."""
+    squares, size = _CURVATURE**2 + _SQUARES**2, k * design.width
+    moved = 4.0 + 2.0 * squares
+    if k == 1:  # scores are opposite only where curvatures are alike
+        moved = 2.0 + 2.0 * squares + 0.5 / squares
+    return NoisySum(
+        design=design,
+        neighbouring=neighbouring,
+        mu=mu,
+        sensitivity=math.sqrt(moved),
+        n_entries=size + 2 * size**2,
+        name="score and curvature",
+        reference="docs/theory/core.md, Lemma 7",
     )
 
 
-def _normal_rows(known: Transcript) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Simulate normal rows A that have the released moments when they are shortened.
-
-    Also return their second moments, the directions of these, and the error of a moment.
-    """
-    d, constant = len(known.moments), known.rows.constant
-    seen, vectors = np.linalg.eigh(known.moments)
-    seen = np.maximum(seen, 0.5 * known.moment_error)
-    n = int(min(max(_ROWS[0], _ROWS_OF_RECORDS * known.n_records), _ROWS[1]))
-    n = max(n, 20 * d) // 2
-    draws = np.random.default_rng(0).standard_normal((n, d))  # public
-    values, turn = np.linalg.eigh(draws.T @ draws / n)
-    draws = draws @ (turn / np.sqrt(values)) @ turn.T
-    squares, values = draws**2, seen
-    for _ in range(_SHORTENED):
-        values = seen / (1.0 / np.maximum(squares @ values + constant**2, 1.0) @ squares / n)
-    draws = (draws * np.sqrt(values)) @ vectors.T
-    rows = np.column_stack([np.concatenate([draws, -draws]), np.full(2 * n, constant)])
-    return rows, values, vectors, known.moment_error * float(values.sum() / seen.sum())
+def least_records(plan: NoisySum, k: int) -> float:
+    """Return the least number of records; it is infinite for too many coefficients."""
+    width = plan.design.width
+    if k * width > LARGEST:
+        return math.inf
+    # the mean curvature of classes of equal size is 2 / (k + 1) of the largest one
+    noise = plan.deviation / _CURVATURE * math.sqrt(2.0 * k * width)
+    return noise * width * 0.5 * (k + 1.0) / LARGEST_NOISE
 
 
-def _products(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
-    """Mean over the rows A of Kronecker products of a (k, k) matrix and A A'."""
-    width, (m, k, _) = rows.shape[1], matrices.shape
-    out = np.empty((k, width, k, width))
-    for a in range(k):
-        for b in range(k):
-            out[a, :, b] = rows.T @ (matrices[:, a, b, None] * rows) / m
-    return out.reshape(k * width, k * width)
-
-
-class _Odds:
-    """Mean clipped gradients of log odds of two or more classes at simulated rows."""
-
-    def __init__(self, known: Transcript, rows: np.ndarray) -> None:
-        loss = known.loss
-        self._rows, self._known = rows, known
-        self._basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[0.0], [1.0]])
-        (n_classes, k), m = self._basis.shape, len(rows)
-        limits = known.clip / np.linalg.norm(rows, axis=1)
-        #: Mean clipped residuals of each class over the steps: no function of the coefficients.
-        self._residuals = np.zeros((m, n_classes, k))
-        for share, point in zip(known.shares, known.points, strict=True):
-            margins = self._margins(point)
-            for code in range(n_classes):
-                codes = np.full(m, code, dtype=np.intp)
-                each = loss.derivative(margins[:, 0] if k == 1 else margins, codes)
-                each = known.scale * each.reshape(m, k)
-                cuts = limits / np.maximum(np.linalg.norm(each, axis=1), 1e-300)
-                self._residuals[:, code] += each * (share * np.minimum(1.0, cuts))[:, None]
-
-    def _margins(self, weights: np.ndarray) -> np.ndarray:
-        known = self._known
-        return np.asarray(known.scale * self._rows @ weights.T + known.rows.centering.offsets)
-
-    def _chances(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return chances of the classes at coefficients, and mean residuals."""
-        p = softmax(self._margins(weights) @ self._basis.T, axis=1)
-        return p, np.einsum("my,myk->mk", p, self._residuals)
-
-    def expected(self, weights: np.ndarray, is_last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean gradient that coefficients would have made, and its derivative."""
-        p, mean = self._chances(weights)
-        turned = self._known.scale * p[:, :, None] * (self._basis - (p @ self._basis)[:, None])
-        bends = np.einsum("myk,myl->mkl", self._residuals, turned)
-        return mean.T @ self._rows / len(p), _products(self._rows, bends)
-
-    def scatter(self, weights: np.ndarray) -> np.ndarray:
-        """Return the covariance of the gradient of a record, given its row."""
-        p, mean = self._chances(weights)
-        squares = np.einsum("my,myk,myl->mkl", p, self._residuals, self._residuals)
-        return _products(self._rows, squares - mean[:, :, None] * mean[:, None])
-
-    def learn(self) -> bool:
-        """Nothing else is to be learnt."""
-        return True
-
-    def doubts(self) -> float:
-        """Covariance of what else is not known of the mean gradient: none."""
-        return 0.0
-
-
-class _Numbers:
-    """Mean clipped gradients of squares at simulated rows, with normal residuals.
-
-    Their variance is what the coefficients leave of that of the targets. Gradients tell it, too: by
-    their changes along what points have moved since the mean of those before, which is free of
-    their noise.
-    """
-
-    def __init__(self, known: Transcript, rows: np.ndarray) -> None:
-        self._rows, self._known = rows, known
-        places = np.minimum(_GROUPS * np.cumsum(known.shares), _GROUPS - 1).astype(np.intp)
-        first = np.unique(places, return_index=True)[1]
-        shares = np.add.reduceat(known.shares, first)
-
-        def pooled(of_steps: np.ndarray) -> np.ndarray:
-            sums = np.add.reduceat(known.shares[:, None] * of_steps[:, 0], first, axis=0)
-            return np.asarray(sums / shares[:, None])
-
-        points, gradients, deviations = pooled(known.points), pooled(known.gradients), shares**-0.5
-        deviations = deviations / math.sqrt(float((known.deviations**-2.0).sum()))
-        self._limits = (known.clip / np.linalg.norm(rows, axis=1))[:, None]
-        self._margins, self._shares = rows @ points.T, shares
-        self._moments = rows.T @ rows / len(rows)
-        self._variance = self._next = 1.0
-        self._error, self._steep = 0.0, np.zeros(rows.shape[1])
-        before = np.cumsum(shares[:, None] * points, axis=0) / np.cumsum(shares)[:, None]
-        moved = np.zeros_like(points)  # of the first point of a group, by noise before the group
-        moved[1:] = known.points[first[1:], 0] - before[:-1]
-        self._along = rows @ (shares[:, None] * moved).T / len(rows)
-        self._seen = float(shares @ (moved * gradients).sum(axis=1))
-        squares = (shares * deviations) ** 2 @ (moved**2).sum(axis=1)
-        self._noise = max(float(squares), 1e-300)
-
-    def expected(self, weights: np.ndarray, is_last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean gradient that coefficients would have made, and its derivative.
-
-        The last time with a variance larger by half of its error: curvatures are not too large.
-        """
-        variance = self._variance + _CAREFUL * self._error * is_last
-        limits, scale, own = self._limits, math.sqrt(variance), weights[0]
-        away = self._margins - (self._rows @ own)[:, None]
-        high, low = (limits - away) / scale, (-limits - away) / scale
-        above, below = ndtr(high), ndtr(low)
-        at_high, at_low = (np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) for x in (high, low))
-        mean = limits - scale * (high * above + at_high - low * below - at_low)
-        steep = (at_low - at_high) / (2.0 * scale)  # derivative in the variance
-        bend = max(float((self._along * steep).sum() ** 2), 1e-300) / self._noise
-        doubt = max(self._known.doubt, _LEAST_DOUBT)
-        change = (1.0 - float(own[:-1] @ self._moments[:-1, :-1] @ own[:-1]) - variance) / doubt**2
-        off = self._seen - float((self._along * mean).sum())
-        change += float((self._along * steep).sum()) * off / self._noise
-        self._error = 1.0 / math.sqrt(1.0 / doubt**2 + bend)
-        self._next = min(max(variance + self._error**2 * change, 0.5 * variance), 2.0 * variance)
-        self._steep = self._rows.T @ (steep @ self._shares) / len(steep)
-        bends = (below - above) @ self._shares
-        mean = self._rows.T @ (mean @ self._shares) / len(mean)
-        return mean[None], _products(self._rows, bends[:, None, None])
-
-    def learn(self) -> bool:
-        """Take the variance that follows from the last coefficients; return whether it was so."""
-        before, self._variance = self._variance, max(self._next, _LEAST_RESIDUAL)
-        return abs(self._variance - before) < _SMALL * self._error
-
-    def doubts(self) -> np.ndarray:
-        """Covariance of the mean gradient by the error of the variance."""
-        return self._error**2 * np.outer(self._steep, self._steep)
-
-    def scatter(self, weights: np.ndarray) -> np.ndarray:
-        """Return the covariance of the gradient of a record, given its row."""
-        nodes, law = np.polynomial.hermite_e.hermegauss(_NODES)
-        half = len(self._rows) // 2  # rows and their opposites
-        few = np.r_[: _FEW // 2, half : half + _FEW // 2]
-        rows, limits, scale = (
-            self._rows[few],
-            self._limits[few],
-            math.sqrt(self._variance + _CAREFUL * self._error),
-        )
-        away = self._margins[few] - (rows @ weights[0])[:, None]
-        shares, law = self._shares, law / law.sum()
-        psi = np.stack([np.clip(away + scale * e, -limits, limits) @ shares for e in nodes])
-        return _products(rows, (law @ psi**2 - (law @ psi) ** 2)[:, None, None])
+def release_newton(
+    plan: NoisySum,
+    rows: CenteredRecords,
+    loss: Loss,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    deviation: float,
+    noise: NoiseSource,
+) -> Newton:
+    """Release a Newton step from weights of A, and offsets, of residuals of a deviation."""
+    (k, width), design = weights.shape, plan.design
+    limit, largest = (math.sqrt(2.0), 0.5) if isinstance(loss, SoftmaxLoss) else (1.0, 0.25)
+    if not loss.has_odds:  # what clipping takes of an exponential tail is of the size of noise
+        clip = math.log(design.n_records / (plan.deviation * width))
+        limit, largest = deviation * min(max(clip, _CLIPS[0]), _CLIPS[1]), 1.0
+    terms = NewtonTerms(loss=loss, weights=rows.weights(weights), offsets=offsets, limit=limit)
+    total = rows.full_total(terms)
+    score, grams = total[: k * width].reshape(k, width), total[k * width :]
+    exact = [rows.products(each) for each in grams.reshape(-1, width, width)]
+    size, longest = 1.0 + _CURVATURE + _SQUARES, rows.norm_bound**2
+    reached = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
+    moved = two_products(design.n_features, longest) + _FADING * two_norms(design.n_features, 1.0)
+    moved *= size
+    moved += 5.0 / min(limit, 1.0) * two_margins(width + k, reached + loss.target_bound)
+    sums = replace(plan, size=2.0 * size * longest)
+    noisy, error = sums.release(np.append(rows.sums(score), exact), noise, moved)
+    n, most = plan.design.n_records, size * design.size_ratio  # noise may be infinite
+    noisy, error = np.clip(noisy / n, -most, most), error / n
+    blocks = noisy[k * width :].reshape(k, k, 2, width, width)
+    blocks = 0.5 * (blocks + blocks.swapaxes(0, 1))
+    blocks = 0.5 * (blocks + blocks.swapaxes(3, 4))
+    curvature, squares = blocks.transpose(2, 0, 3, 1, 4).reshape(2, k * width, k * width)
+    errors = limit * error, largest / _CURVATURE * error, limit**2 / _SQUARES * error
+    return Newton(
+        weights=weights,
+        score=limit * noisy[: k * width].reshape(k, width),
+        curvature=largest / _CURVATURE * curvature,
+        squares=limit**2 / _SQUARES * squares,
+        errors=errors,
+        n_records=n,
+        unit=rows.unit,
+        mix=np.asarray(loss.class_weights(np.eye(k))),
+    )

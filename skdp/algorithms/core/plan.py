@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
-from skdp.algorithms.core.intervals import MOMENTS_SHARE
+from skdp.algorithms.core.intervals import INTERVALS_SHARE, plan_newton
 from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
@@ -77,9 +77,9 @@ class PlannedCore(Plan):
     attack : Attack or None
         That moves the rows of all records in every step.
     moments : RowMomentsPlan or None
-        For the user's penalty, or for intervals.
+        For the user's penalty.
     has_intervals : bool, default=False
-        Whether the result has what intervals of coefficients are made of.
+        Whether a Newton step is released for intervals of coefficients.
     n_solves : int or None, default=None
         None: noisy steps.
     is_pure : bool, default=False
@@ -155,14 +155,19 @@ class PlannedCore(Plan):
 
     @property
     def mu_steps(self) -> float:
-        return self.part(1.0 - self.share - self.size_share - self.moments_share).mu
+        others = self.moments_share + INTERVALS_SHARE * self.has_intervals
+        return self.part(1.0 - self.share - self.size_share - others).mu
 
     @property
     def moments_share(self) -> float:
         """Part of the squared mu for second moments."""
-        if self.moments is None:
-            return 0.0
-        return MOMENTS_SHARE if self.has_intervals else PENALTY_SHARE
+        return PENALTY_SHARE if self.moments is not None else 0.0
+
+    @property
+    def newton(self) -> NoisySum:
+        """Sum of scores and curvatures, for intervals."""
+        design, relation = self.objective.design, self.objective.neighbouring
+        return plan_newton(design, relation, self.part(INTERVALS_SHARE).mu, self.loss.n_outputs)
 
     @property
     def has_square(self) -> bool:
@@ -272,11 +277,13 @@ class PlannedCore(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         moments = () if self.moments is None else (self.moments.describe(),)
+        newton = (self.newton.describe(),) if self.has_intervals else ()
         return (
             self.means.describe(),
             *moments,
             self.release_of_steps(),
             *self.releases_of_size,
+            *newton,
         )
 
     def release_of_steps(self, is_weighted: bool = False) -> Release:

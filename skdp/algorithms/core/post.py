@@ -28,7 +28,7 @@ _LEAST_LEARNT = 0.5
 #: losses from half of their log odds.
 _OFF_BASE, _OFF_ORIGIN = 0.2, 0.5
 #: Least part of the variance of numbers that residuals have.
-_LEAST_RESIDUAL = 0.01
+LEAST_RESIDUAL = 0.01
 #: Least part of weights, and of what is lost of them, that a penalty is computed for.
 _LEAST_LEFT = 1e-6
 
@@ -156,7 +156,7 @@ def step_curvatures(
     d, variance = steps.n_features, float(np.trace(covariance))
     spread = variance / len(covariance)  # of margins; of residuals of numbers:
     if loss.target_bound:
-        spread = max(1.0 - variance, _LEAST_RESIDUAL)
+        spread = max(1.0 - variance, LEAST_RESIDUAL)
     found = clipped_curvature(
         loss,
         offsets,

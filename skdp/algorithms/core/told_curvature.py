@@ -25,29 +25,12 @@ def told_curvature(
     moments: np.ndarray | None = None,
     moment_error: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the posterior mean of a curvature C, by its directions.
+    """Return the posterior mean of a curvature C: its eigenvalues, and its directions in rows.
 
-    Gradients are ``C (w - b)`` and noise at points w. The prior is normal around a multiple of the
-    identity, as wide as is most likely.
-
-    Parameters
-    ----------
-    points, gradients : ndarray of shape (m, n_features)
-        Points less their mean with weights ``deviations ** -2``, for every b.
-    deviations : ndarray of shape (m,)
-    average : float
-        Curvature of an average direction.
-    moments : ndarray of shape (n_features, n_features), optional
-        Noisy multiple of C.
-    moment_error : float
-        Deviation of the noise of a diagonal entry.
-
-    Returns
-    -------
-    values : ndarray of shape (n_features,)
-        At least 0.
-    directions : ndarray of shape (n_features, n_features)
-        One per row.
+    Gradients are ``C (w - b)`` and noise of `deviations` at points w, less their mean with weights
+    ``deviations ** -2``. `moments` are a noisy multiple of C, `moment_error` is the deviation of an
+    entry on their diagonal. The prior is normal around a multiple of the identity, as wide as is
+    most likely, of the `average` curvature of a direction.
     """
     d, weighted = points.shape[1], points / deviations[:, None] ** 2
     told = gradients.T @ weighted
