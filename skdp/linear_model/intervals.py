@@ -164,9 +164,9 @@ class CoefficientIntervalsMixin(DPLinearModel):
         plan = replace(plan, has_intervals=True)
         least = least_records(plan.newton, plan.loss.n_outputs)
         if least > design.n_records:
-            enough = f"at least {math.ceil(least)} records would do, or a larger epsilon."
-            if math.isinf(least):
-                enough = f"at most {LARGEST} coefficients are covered."
+            enough = f"at most {LARGEST} coefficients are covered."
+            if least < math.inf:
+                enough = f"at least {math.ceil(least)} records would do, or a larger epsilon."
             raise ValueError(
                 f"intervals=True needs a curvature of the loss that noise does not hide, with "
                 f"{design.n_records} records of {design.n_features} features: {enough}"
