@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         model: Any = DPRidge(epsilon, target_range=(-2, 2), **given)
         if "class" in of:
             model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
-        n_tables, found = 3 if options.quick else int(np.clip(8e5 / n, 20, 200)), []
+        n_tables, found = 3 if options.quick else int(np.clip(5e5 / n, 20, 80)), []
         for seed in range(n_tables):
             X, y, coef = table(kind, of, n, d, seed)
             each = model.set_params(random_state=seed).fit(X, y).coef_interval()

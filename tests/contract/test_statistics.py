@@ -89,6 +89,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     for name, parameters in {
         "ridge, gradient, many features": {},
         "logistic, gradient, little noise": {},
+        "ridge, intervals, replace-one": {},
         "ridge, solved, replace-one": {},
         "logistic, solved, little noise": {},
         "max-group classifier, gradient, rescaled": {},
@@ -112,6 +113,6 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert sent == {
         "BlockDerivatives", "BlockMoments", "ClippedGradients", "ClippedLossTerms", "Curvature",
         "CurvatureProduct", "Derivatives", "GradientSum", "GroupSizes", "GroupTotals",
-        "LossSum", "MeansSum", "MixTerms", "Ones",
+        "LossSum", "MeansSum", "MixTerms", "NewtonTerms", "Ones",
         "QuadraticMoments", "ScaleTerms", "ShortenedSquares", "ValueAndGradientSum",
     }  # fmt: skip

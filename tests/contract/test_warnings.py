@@ -82,7 +82,7 @@ def in_situation(name, situation):
     if situation == "a large delta" and not estimator.delta > 0:
         return None
     if situation in ("mostly noise", "extreme numbers") and getattr(estimator, "intervals", False):
-        return None  # second moments would be hidden
+        return None  # the curvature would be hidden
     if "data_norm" in changed and estimator.data_norm is None:
         del changed["data_norm"]  # it has a bound on the entries
         if situation == "nothing declared":

@@ -1,0 +1,152 @@
+"""The release of a Newton step: its lemma, its rounding, and the deviations that it states."""
+
+import numpy as np
+import pytest
+from laboratory import Laboratory
+from plain_noise import Silent, seeded
+from public_objectives import REPLACE, centering_of
+
+from skdp.algorithms.core.centered_rows import CenteredRows
+from skdp.algorithms.core.intervals import NewtonTerms, plan_newton, release_newton
+from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+
+#: Losses, and numbers of outputs.
+LOSSES = {
+    "squares": (HalfSquaredLoss(1.0), 1),
+    "two classes": (LogisticLoss(), 1),
+    "three classes": (SoftmaxLoss(3), 2),
+}
+NAMES = pytest.mark.parametrize("name", LOSSES)
+
+
+def made(name, X, rng, mean=0.0, scale=0.5, shared=None):
+    """Records of random targets as centered rows, and the plan of a release."""
+    loss, k = LOSSES[name]
+    n, d = X.shape
+    y = rng.integers(k + 1, size=n) if loss.has_odds else rng.uniform(-1.0, 1.0, n)
+    records = Records(X, 1.0, 1.0, targets=y if shared is None else shared)
+    rows = CenteredRows(records, centering_of(np.full(d, mean), scale))
+    return rows, loss, k, plan_newton(Design.of(records), REPLACE, 1.0, k)
+
+
+def value_of(rows, loss, k, plan, weights):
+    """The exact sum of a release, and the sensitivity that goes with it."""
+    with Laboratory(numbers={0: np.zeros(plan.n_entries)}) as laboratory:
+        release_newton(plan, rows, loss, weights, np.zeros(k), 0.3, seeded(0))
+    (draw,) = laboratory.draws
+    return draw.value, draw.mechanism.sensitivity
+
+
+@NAMES
+def test_lemma_7_no_record_moves_a_newton_step_further(name):
+    """Opposite long rows at large residuals are near the bound."""
+    rng, vectors = np.random.default_rng(0), []
+    weights = rng.standard_normal((LOSSES[name][1], 3)) * 1e-3
+    for _ in range(60):
+        x = rng.standard_normal((1, 2)) * rng.choice([0.01, 1.0])
+        x *= 0.9999 / max(np.linalg.norm(x), 0.9999)
+        for sign in (-1.0, 1.0):
+            rows, *others = made(name, sign * x, rng)
+            vectors.append(value_of(rows, *others, weights)[0])
+    apart = np.linalg.norm(np.array(vectors)[:, None] - vectors, axis=2).max()
+    assert 0.6 < apart / others[-1].sensitivity <= 1.0
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_lemma_7_bounds_all_vectors_of_its_proof(k):
+    """Scores, curvatures and their weights are free; the bound of one output is attained."""
+    rng, farthest = np.random.default_rng(1), 0.0
+    limit = plan_newton(Design(1.0, 4, 100), REPLACE, 1.0, k).sensitivity
+    for angle in np.linspace(0.0, np.pi, 400):
+        ends = []
+        for at in (0.0, angle):
+            x = np.array([np.cos(at), np.sin(at), 0.0])
+            r, root = np.eye(k)[rng.integers(k)], np.eye(k)[rng.integers(k)]
+            score = np.kron(r if at == 0.0 else -r, x)
+            curvature = np.kron(np.outer(root, root), np.outer(x, x))
+            squares = np.outer(score, score)
+            ends.append(
+                np.concatenate([score, np.sqrt(2.0) * curvature.ravel(), 0.5 * squares.ravel()])
+            )
+        farthest = max(farthest, float(np.linalg.norm(ends[0] - ends[1])))
+    assert 0.95 < farthest / limit <= 1.0 + 1e-12
+
+
+@NAMES
+def test_a_newton_step_covers_rounding(name):
+    """Rows at a thousandth of their mean, in another order."""
+    rng, n = np.random.default_rng(1), 3000
+    X = np.full((n, 4), 0.45) + 1e-3 * rng.normal(size=(n, 4))
+    rows, loss, k, plan = made(name, X, rng, 0.45, 1e-3)
+    order, y = rng.permutation(n), rows.records.targets
+    others = made(name, X[order], rng, 0.45, 1e-3, y[order])[0]
+    weights = rng.standard_normal((k, 5))
+    (a, limit), (b, _) = (value_of(each, loss, k, plan, weights) for each in (rows, others))
+    assert 0.0 < np.linalg.norm(a - b) <= limit - plan.bound()
+
+
+@NAMES
+def test_curvatures_are_the_derivatives_of_scores(name):
+    loss, k = LOSSES[name]
+    rng = np.random.default_rng(2)
+    rows = made(name, 0.3 * rng.normal(size=(400, 3)), rng)[0]
+    weights, step = rng.normal(size=(k, 4)), 1e-5 * rng.normal(size=(k, 4))
+
+    def released(at):
+        plan = plan_newton(Design.of(rows.records), REPLACE, 1.0, k)
+        return release_newton(plan, rows, loss, at, np.zeros(k), 0.3, Silent())
+
+    change = released(weights + step).score - released(weights - step).score
+    expected = 2.0 * released(weights).curvature @ step.ravel()
+    np.testing.assert_allclose(change.ravel(), expected, rtol=1e-4, atol=1e-10)
+
+
+@NAMES
+def test_squares_are_those_of_scores(name):
+    loss, k = LOSSES[name]
+    rng = np.random.default_rng(3)
+    rows, _, _, plan = made(name, 0.3 * rng.normal(size=(1, 3)), rng)
+    given = plan, rows, loss, rng.normal(size=(k, 4)), np.zeros(k), 0.3
+    found = release_newton(*given, Silent())
+    score = found.score.ravel()
+    np.testing.assert_allclose(found.squares, np.outer(score, score), atol=1e-12)
+
+
+def test_records_of_shortened_rows_do_not_count():
+    """Rows that are longer than the bound are not those of the model."""
+    rng = np.random.default_rng(4)
+    X = 0.2 * rng.normal(size=(50, 3))
+    long = np.concatenate([X, 5.0 * np.eye(3)])
+    loss, targets = LOSSES["two classes"][0], rng.integers(2, size=53)
+    terms = NewtonTerms(loss=loss, weights=rng.normal(size=(1, 4)), offsets=np.zeros(1), limit=1.0)
+    sums = []
+    for rows in (X, long):
+        records = Records(rows, 1.0, 1.0, targets=targets[: len(rows)])
+        sums.append(CenteredRows(records, centering_of(np.zeros(3), 0.5)).full_total(terms))
+    np.testing.assert_allclose(*sums, atol=1e-12)
+
+
+@NAMES
+@pytest.mark.parametrize("length", [0.0, 1.0])
+def test_stated_noise_is_that_of_releases(name, length):
+    """From the true coefficients, and from 0, where the noise of the curvature counts."""
+    loss, k = LOSSES[name]
+    rng, n = np.random.default_rng(5), 4000
+    X, true = 0.4 * rng.normal(size=(n, 3)), 1.5 * rng.normal(size=(k, 4))
+    true[:, -1] = 0.0
+    margins = 2.0 * X @ true[:, :3].T
+    if loss.has_odds:
+        logits = margins @ loss.basis.T if k > 1 else margins * [0.0, 1.0]
+        y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    else:
+        y = np.clip(0.1 * margins[:, 0] + 0.2 * rng.normal(size=n), -1.0, 1.0)
+        true = 0.1 * true
+    rows, _, _, plan = made(name, X, rng, 0.0, 0.5, y)
+    start, found = length * true, []
+    for seed in range(200):
+        given = plan, rows, loss, start, np.zeros(k), 0.25
+        found.append(release_newton(*given, seeded(seed)).debiased())
+    estimates, noise, _, hidden = map(np.array, zip(*found, strict=True))
+    ratio = np.sqrt((noise**2).mean(axis=0)) / estimates.std(axis=0)
+    assert not hidden.any()
+    assert 0.85 < np.median(ratio) < 1.18
