@@ -67,7 +67,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--sets", metavar="NAMES", help="suite, ablation: these alone, between ';'")
     parser.add_argument("--first-seed", type=int, default=0, help="suite, ablation")
-    parser.add_argument("--jobs", type=int, help="suite, ablation: processes beside each other")
+    parser.add_argument("--jobs", type=int, help="suite, ablation, intervals: processes")
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -97,29 +98,36 @@ def table(kind: str, of: str, n: int, d: int, seed: int) -> tuple[np.ndarray, np
     return X, 0.3 * X @ coef[0] + 0.2 + noise, 0.3 * coef
 
 
-def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def measured(kind: str, of: str, size: str, n_tables: int | None = None) -> dict[str, Any]:
+    """Measure a cell."""
     warnings.simplefilter("ignore", UserWarning)
-    cells = [(*key, *size.split("/")) for key, sizes in CELLS.items() for size in sizes.split()]
-    for kind, of, *size in cells[:2] if options.quick else cells:
-        n, d, epsilon = int(size[0]), int(size[1]), float(size[2])
-        given: dict[str, Any] = {"data_norm": 1.0, "intervals": True}
-        model: Any = DPRidge(epsilon, target_range=(-2, 2), **given)
-        if "class" in of:
-            model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
-        n_tables, found = 3 if options.quick else int(np.clip(5e5 / n, 20, 80)), []
-        for seed in range(n_tables):
-            X, y, coef = table(kind, of, n, d, seed)
-            each = model.set_params(random_state=seed).fit(X, y).coef_interval()
-            std = np.where(np.isinf(each.low), np.inf, np.hypot(each.noise_std, each.sampling_std))
-            found.append([np.ravel(each.estimate - coef), np.ravel(std)])
-        error, std = np.array(found).transpose(1, 0, 2)
-        finite, row = std < np.inf, {"rows": kind, "targets": of, "n": n, "d": d, "eps": epsilon}
-        for level in (0.9, 0.95):
-            covered = (np.abs(error) <= norm.isf(0.5 - 0.5 * level) * std).mean(axis=0)
-            row |= {f"at_{level}": 100 * covered.mean(), f"worst_{level}": 100 * covered.min()}
-        seen = np.median(np.abs(error[finite])) / norm.isf(0.25) if finite.any() else np.nan
-        row |= {"stated_over_seen": np.median(std[finite]) / seen if finite.any() else np.nan}
-        yield row | {"infinite": 1 - finite.mean(), "tables": n_tables, "error": 30 / n_tables**0.5}
+    n, d, epsilon = (float(each) if i == 2 else int(each) for i, each in enumerate(size.split("/")))
+    given: dict[str, Any] = {"data_norm": 1.0, "intervals": True}
+    model: Any = DPRidge(epsilon, target_range=(-2, 2), **given)
+    if "class" in of:
+        model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
+    n_tables, found = n_tables or int(np.clip(7e5 / n, 20, 100)), []
+    for seed in range(n_tables):
+        X, y, coef = table(kind, of, n, d, seed)
+        each = model.set_params(random_state=seed).fit(X, y).coef_interval()
+        std = np.where(np.isinf(each.low), np.inf, np.hypot(each.noise_std, each.sampling_std))
+        found.append([np.ravel(each.estimate - coef), np.ravel(std)])
+    error, std = np.array(found).transpose(1, 0, 2)
+    finite, row = std < np.inf, {"rows": kind, "targets": of, "n": n, "d": d, "eps": epsilon}
+    for level in (0.9, 0.95):
+        covered = (np.abs(error) <= norm.isf(0.5 - 0.5 * level) * std).mean(axis=0)
+        row |= {f"at_{level}": 100 * covered.mean(), f"worst_{level}": 100 * covered.min()}
+    seen = np.median(np.abs(error[finite])) / norm.isf(0.25) if finite.any() else np.nan
+    row |= {"stated_over_seen": np.median(std[finite]) / seen if finite.any() else np.nan}
+    return row | {"infinite": 1 - finite.mean(), "tables": n_tables, "error": 30 / n_tables**0.5}
+
+
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    cells = [(*key, size) for key, sizes in CELLS.items() for size in sizes.split()]
+    cells = cells[:2] if options.quick else cells
+    with ProcessPoolExecutor(options.jobs or 1) as pool:
+        waiting = [pool.submit(measured, *cell, 3 if options.quick else None) for cell in cells]
+        yield from (each.result() for each in waiting)
 
 
 def summarise(cells: pd.DataFrame) -> str:

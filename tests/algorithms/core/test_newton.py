@@ -6,9 +6,10 @@ from laboratory import Laboratory
 from plain_noise import Silent, seeded
 from public_objectives import REPLACE, centering_of
 
-from skdp.algorithms.core.centered_rows import CenteredRows
+from skdp.algorithms.core.centered_rows import CenteredRows, sum_rounding
 from skdp.algorithms.core.intervals import NewtonTerms, plan_newton, release_newton
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+from skdp.problems.rounding import EPS
 
 #: Losses, and numbers of outputs.
 LOSSES = {
@@ -73,8 +74,8 @@ def test_lemma_7_bounds_all_vectors_of_its_proof(k):
 
 
 @NAMES
-def test_a_newton_step_covers_rounding(name):
-    """Rows at a thousandth of their mean, in another order."""
+def test_a_newton_step_pays_for_rounding(name):
+    """Rows at a thousandth of their mean, in another order; margins, norms and products."""
     rng, n = np.random.default_rng(1), 3000
     X = np.full((n, 4), 0.45) + 1e-3 * rng.normal(size=(n, 4))
     rows, loss, k, plan = made(name, X, rng, 0.45, 1e-3)
@@ -82,6 +83,10 @@ def test_a_newton_step_covers_rounding(name):
     others = made(name, X[order], rng, 0.45, 1e-3, y[order])[0]
     weights = rng.standard_normal((k, 5))
     (a, limit), (b, _) = (value_of(each, loss, k, plan, weights) for each in (rows, others))
+    length = 1.9 / 1e-3 + 0.2
+    of_sums = sum_rounding(plan.design, 2.0 * (1.5 + np.sqrt(2.0)) * length**2)
+    of_places = 8.0 * (4 + 8) * EPS * n * (1.5 + np.sqrt(2.0)) * length**2
+    assert limit - plan.bound() == pytest.approx(of_sums + of_places, rel=0.1)
     assert 0.0 < np.linalg.norm(a - b) <= limit - plan.bound()
 
 
