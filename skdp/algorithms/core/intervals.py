@@ -37,20 +37,13 @@ class NewtonTerms:
     """Sum scores, curvatures and squared scores of rows A over their squared norm, if above 1.
 
     In coordinates ``(x, 1)``; each is at most its length in the Frobenius norm.
-
-    Attributes
-    ----------
-    loss : Loss
-    weights : ndarray of shape (k, width)
-        Of ``(x, 1)``.
-    offsets : ndarray of shape (k,)
-    limit : float
-        Largest residual.
     """
 
     loss: Loss
+    #: Shape (k, width), of ``(x, 1)``; margins beside them have shape (k,).
     weights: np.ndarray
     offsets: np.ndarray
+    #: Largest residual.
     limit: float
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
@@ -88,29 +81,20 @@ class NewtonTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Newton:
-    """What a release tells of a Newton step: no exact sum and no noise.
+    """What a release tells of a Newton step: no exact sum and no noise."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (k, width)
-        Of rows A, where the step starts.
-    score : ndarray of shape (k, width)
-    curvature, squares : ndarray of shape (k * width, k * width)
-        Means.
-    errors : tuple of three floats
-        Deviations of the noise of an entry of the score, and of entries on the diagonals.
-    n_records, unit : float
-        The latter of rows A.
-    mix : ndarray of shape (n_scores, k)
-    """
-
+    #: Shape (k, width), of rows A, where the step starts.
     weights: np.ndarray
+    #: Means, of shape (k, width) and twice (k * width, k * width).
     score: np.ndarray
     curvature: np.ndarray
     squares: np.ndarray
+    #: Deviations of the noise of an entry of the score, and of entries on the diagonals.
     errors: tuple[float, float, float]
     n_records: float
+    #: Of rows A.
     unit: float
+    #: Shape (n_scores, k).
     mix: np.ndarray
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -1,4 +1,6 @@
-"""The release of a Newton step: its lemma, its rounding, and the deviations that it states."""
+"""The release of a Newton step: its lemma, its rounding, and the deviations that follow."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from plain_noise import Silent, seeded
 from public_objectives import REPLACE, centering_of
 
 from skdp.algorithms.core.centered_rows import CenteredRows, sum_rounding
-from skdp.algorithms.core.intervals import NewtonTerms, plan_newton, release_newton
+from skdp.algorithms.core.intervals import Newton, NewtonTerms, plan_newton, release_newton
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 from skdp.problems.rounding import EPS
 
@@ -132,26 +134,66 @@ def test_records_of_shortened_rows_do_not_count():
 
 
 @NAMES
-@pytest.mark.parametrize("length", [0.0, 1.0])
-def test_stated_noise_is_that_of_releases(name, length):
-    """From the true coefficients, and from 0, where the noise of the curvature counts."""
+def test_a_release_has_the_noise_that_it_states(name):
     loss, k = LOSSES[name]
-    rng, n = np.random.default_rng(5), 4000
-    X, true = 0.4 * rng.normal(size=(n, 3)), 1.5 * rng.normal(size=(k, 4))
-    true[:, -1] = 0.0
-    margins = 2.0 * X @ true[:, :3].T
-    if loss.has_odds:
-        logits = margins @ loss.basis.T if k > 1 else margins * [0.0, 1.0]
-        y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    else:
-        y = np.clip(0.1 * margins[:, 0] + 0.2 * rng.normal(size=n), -1.0, 1.0)
-        true = 0.1 * true
-    rows, _, _, plan = made(name, X, rng, 0.0, 0.5, y)
-    start, found = length * true, []
-    for seed in range(200):
-        given = plan, rows, loss, start, np.zeros(k), 0.25
-        found.append(release_newton(*given, seeded(seed)).debiased())
-    estimates, noise, _, hidden = map(np.array, zip(*found, strict=True))
-    ratio = np.sqrt((noise**2).mean(axis=0)) / estimates.std(axis=0)
+    rng = np.random.default_rng(5)
+    rows, _, _, plan = made(name, 0.3 * rng.normal(size=(60, 4)), rng)
+    given = plan, rows, loss, np.zeros((k, 5)), np.zeros(k), 0.3
+    exact = release_newton(*given, Silent())
+    noisy = [release_newton(*given, seeded(seed)) for seed in range(100)]
+    scores = [each.score - exact.score for each in noisy]
+    curvatures = [np.diag(each.curvature - exact.curvature) for each in noisy]
+    squares = [np.diag(each.squares - exact.squares) for each in noisy]
+    seen = [np.std(each) for each in (scores, curvatures, squares)]
+    np.testing.assert_allclose(seen, noisy[0].errors, rtol=0.12)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("errors", [(0.01, 1e-6, 1e-6), (1e-6, 0.003, 1e-6)])
+def test_stated_noise_is_that_of_steps(k, errors):
+    """By noise of the score, and of the curvature: symmetric in outputs and in columns."""
+    rng, width = np.random.default_rng(6), 4
+    root = rng.normal(size=(k * width, 3 * k * width)) / np.sqrt(3.0 * k * width)
+    known = Newton(
+        weights=np.zeros((k, width)),
+        score=rng.normal(size=(k, width)),
+        curvature=root @ root.T + np.eye(k * width),
+        squares=np.eye(k * width),
+        errors=errors,
+        n_records=10**6,
+        unit=0.5,
+        mix=rng.normal(size=(k + 1, k)),
+    )
+    estimates = []
+    for _ in range(400):
+        off = rng.normal(size=(k, width, k, width))
+        off = 0.5 * (off + off.transpose(2, 1, 0, 3))
+        off = 0.5 * (off + off.transpose(0, 3, 2, 1)).reshape(k * width, k * width)
+        score = known.score + errors[0] * rng.normal(size=(k, width))
+        noisy = replace(known, score=score, curvature=known.curvature + errors[1] * off)
+        estimates.append(noisy.debiased()[0])
+    np.testing.assert_allclose(known.debiased()[1], np.std(estimates, axis=0), rtol=0.15)
+
+
+def test_the_sample_has_the_deviations_of_the_sandwich():
+    """Also where squares are not in proportion to the curvature, above their noise."""
+    curvature, squares = np.diag([1.0, 0.5, 0.25, 1.0]), np.diag([2.0, 0.1, 0.3, 1.0])
+    known = Newton(
+        weights=np.ones((1, 4)),
+        score=np.zeros((1, 4)),
+        curvature=curvature,
+        squares=squares,
+        errors=(1e-9, 1e-9, 1e-9),
+        n_records=100,
+        unit=2.0,
+        mix=np.eye(1),
+    )
+    estimate, _, sampling, hidden = known.debiased()
+    expected = np.sqrt(np.diag(squares) / 100) / np.diag(curvature) / 2.0
+    np.testing.assert_allclose(sampling[0], expected[:3], rtol=1e-6)
+    np.testing.assert_allclose(estimate, 0.5)
     assert not hidden.any()
-    assert 0.85 < np.median(ratio) < 1.18
+    noisy = replace(known, errors=(1e-9, 1e-9, 10.0)).debiased()[2]
+    expected = np.sqrt(3.4 / 2.75 / 100 / np.diag(curvature)) / 2.0  # in proportion
+    np.testing.assert_allclose(noisy[0], expected[:3], rtol=1e-6)
+    assert replace(known, errors=(1e-9, 0.2, 1e-9)).debiased()[3].tolist() == [[0, 0, 1]]
