@@ -155,8 +155,8 @@ class PlannedCore(Plan):
 
     @property
     def mu_steps(self) -> float:
-        others = self.moments_share + INTERVALS_SHARE * self.has_intervals
-        return self.part(1.0 - self.share - self.size_share - others).mu
+        newton = INTERVALS_SHARE * self.has_intervals
+        return self.part(1.0 - self.share - self.size_share - self.moments_share - newton).mu
 
     @property
     def moments_share(self) -> float:
