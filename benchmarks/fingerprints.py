@@ -67,6 +67,7 @@ OPTIONS = {
     "public groups": {"group_proportions": "public"},
     "two phases": {"n_phases": 2},
     "proportions": {"group_proportions": [0.6, 0.4]},
+    "group weights": {"release_group_weights": True},
     "attack, inf": {"attack_norm": math.inf},
     "folds": {"cv": 2},
     "penalty groups": {"penalty_groups": [0, 0, 1]},

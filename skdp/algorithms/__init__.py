@@ -80,8 +80,10 @@ from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group.phased_saddle import (
+    LookPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
+    max_group_loss,
     plan_max_group_loss,
 )
 from skdp.problems.group_objective import GroupObjective
@@ -90,6 +92,7 @@ __all__ = [
     "EscapePhase",
     "GroupObjective",
     "LocalizedGradientDescent",
+    "LookPlan",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
     "OutputPerturbation",
@@ -109,6 +112,7 @@ __all__ = [
     "dp_rgda",
     "exponential_mechanism",
     "localized_exponential",
+    "max_group_loss",
     "mirror_descent",
     "objective_perturbation",
     "output_perturbation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skdp._checks import check_count, check_real
+from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
@@ -20,8 +20,9 @@ from skdp.solvers import resolve_solver
 
 #: Largest weight of a group over the relative noise of a mean.
 _WEIGHT_FOR_NOISE = 0.08
-#: Of saddle points: largest weight over ``n mu / sqrt(d)``, and records per feature and weight.
-_WEIGHT_FOR_MU, _RECORDS = 0.0066, 50.0
+#: Of saddle points: largest weight over ``n mu / sqrt(d)``, and records per feature and weight
+#: where it is public and where a look at the groups' losses chooses it.
+_WEIGHT_FOR_MU, _RECORDS, _RECORDS_OF_LOOK = 0.0066, 50.0, 5.0
 
 
 class Grouped(Method):
@@ -29,6 +30,7 @@ class Grouped(Method):
 
     max_group_weight: float | str = "auto"
     histogram_share: float = 0.1
+    release_group_weights: bool = False
 
     def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
         """Return the public bound on the weight of a group."""
@@ -48,13 +50,15 @@ class Grouped(Method):
         if self.max_group_weight != "auto":
             check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
+        check_bool("release_group_weights", self.release_group_weights)
 
 
 class SaddleOutputPerturbation(Grouped, Published):
     """Output perturbation of the saddle point of weights and groups, as published.
 
-    One solve of the penalised saddle problem on all records, with noise once, which grows with the
-    largest weight. Its models are mostly worse than those of :class:`Gradient`.
+    A plain model and the noisy losses of the groups under it decide how far the weights of groups
+    may differ. One solve of the penalised saddle problem on all records follows, with noise once,
+    which grows with the largest weight; or, where that is 1, another plain model.
 
     Parameters
     ----------
@@ -65,9 +69,12 @@ class SaddleOutputPerturbation(Grouped, Published):
         predictor.
     max_group_weight : "auto" or float, default="auto"
         Public bound W >= 1 on the weight of a group's records, where all records have the weight 1
-        on average; 1 is the plain model. "auto": by public numbers.
+        on average; 1 is the plain model. "auto": chosen by a part of the budget; with
+        ``delta == 0`` by public numbers.
     histogram_share : float, default=0.1
         Part of the budget for noisy sizes of the groups, where they are private.
+    release_group_weights : bool, default=False
+        Whether the worst-case weights are released as ``group_weights_``; more noise.
     population : bool, default=False
         Whether "auto" is for the loss on other records of the distribution, not on these.
     intercept_scaling : float, default=0.1
@@ -92,6 +99,7 @@ class SaddleOutputPerturbation(Grouped, Published):
         coef_norm: float | None = None,
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
+        release_group_weights: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
@@ -100,13 +108,16 @@ class SaddleOutputPerturbation(Grouped, Published):
         self.coef_norm = coef_norm
         self.max_group_weight = max_group_weight
         self.histogram_share = histogram_share
+        self.release_group_weights = release_group_weights
         self.population = population
         self.intercept_scaling = intercept_scaling
         self.solver = solver
 
     def weight_bound(self, design: Design, budget: PrivacyBudget) -> float:
-        """Return the public bound on the weight of a group."""
+        """Return the public bound on the weight of a group, or on what a look may choose."""
         n, d = design.n_records, design.n_features
+        if self._looks(budget):
+            return max(1.0, n / (_RECORDS_OF_LOOK * d))
         if self.max_group_weight != "auto":
             return float(self.max_group_weight)
         # a spherical Laplace vector is as long as a normal one for this mu
@@ -116,7 +127,14 @@ class SaddleOutputPerturbation(Grouped, Published):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         """Choose the phases and their noise; see :meth:`Method.plan`."""
-        return plan_max_group_loss(self.applied(objective), budget, n_phases=1)
+        return plan_max_group_loss(
+            self.applied(objective), budget, n_phases=1, looks=self._looks(budget)
+        )
+
+    def _looks(self, budget: PrivacyBudget) -> bool:
+        """Whether the largest weight follows from the groups' losses."""
+        is_free = self.max_group_weight == "auto" and self.calibration == "analytic"
+        return is_free and not budget.is_pure
 
     def check_solver(self, solver: Any) -> None:
         """Raise a ValueError for what is no solver of saddle problems."""
@@ -131,7 +149,7 @@ class PhasedSaddle(SaddleOutputPerturbation):
 
     Parameters
     ----------
-    alpha, coef_norm, max_group_weight, histogram_share : object
+    alpha, coef_norm, max_group_weight, histogram_share, release_group_weights : object
         As in :class:`SaddleOutputPerturbation`.
     population, intercept_scaling, solver : object
         As in :class:`SaddleOutputPerturbation`.
@@ -155,13 +173,14 @@ class PhasedSaddle(SaddleOutputPerturbation):
         coef_norm: float | None = None,
         max_group_weight: float | str = "auto",
         histogram_share: float = 0.1,
+        release_group_weights: bool = False,
         population: bool = False,
         intercept_scaling: float = 0.1,
         solver: Any = "auto",
         calibration: str = "analytic",
         n_phases: int | str = "auto",
     ) -> None:
-        given = alpha, coef_norm, max_group_weight, histogram_share
+        given = alpha, coef_norm, max_group_weight, histogram_share, release_group_weights
         super().__init__(*given, population, intercept_scaling, solver)
         self.calibration = calibration
         self.n_phases = n_phases
@@ -173,6 +192,7 @@ class PhasedSaddle(SaddleOutputPerturbation):
             budget,
             self.calibration,
             n_phases=None if isinstance(self.n_phases, str) else int(self.n_phases),
+            looks=self._looks(budget),
         )
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:

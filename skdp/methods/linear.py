@@ -21,6 +21,7 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
+from skdp.algorithms.worst_group.group_losses import is_preferred
 from skdp.methods.base import Candidate, Method, Published
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
@@ -59,8 +60,7 @@ class Gradient(Method):
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
         """Whether it covers the objective, and was not behind other methods in measurements."""
         if isinstance(objective, GroupObjective):
-            loss = objective.risk.loss  # of hinges solves were better
-            return not budget.is_pure and bool(loss.has_odds or loss.target_bound)
+            return not budget.is_pure and is_preferred(objective.risk.loss)
         # attacks have no penalty after the releases
         is_free = objective.risk.is_mean or not objective.is_penalised
         return is_free and not budget.is_pure
@@ -107,9 +107,14 @@ class Output(Method):
         return plan_core(objective, budget, True)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
-        """Whether it is proven for the objective."""
-        if isinstance(objective, GroupObjective) and budget.is_pure:
-            return False
+        """Whether it is proven for the objective, and was not behind in measurements.
+
+        Groups whose numbers conflict have mostly the largest slopes where losses are linear.
+        """
+        if isinstance(objective, GroupObjective):
+            loss = objective.risk.loss
+            if budget.is_pure or (loss.target_bound and not loss.is_quadratic):
+                return False
         return covers_solves(objective, budget)
 
     def uses(self, solver: Any) -> bool:

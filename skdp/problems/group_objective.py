@@ -16,6 +16,8 @@ class GroupObjective(Objective):
     ----------
     weights : GroupWeights
         With a histogram, only their bound counts.
+    release_weights : bool, default=False
+        Whether a saddle point is released with its weights of the groups, at more noise.
     histogram_share : float, default=0.0
         Part of the budget that is spent first, on noisy proportions of the groups, by methods
         that do not plan it; 0: none are released.
@@ -26,6 +28,7 @@ class GroupObjective(Objective):
     """
 
     weights: GroupWeights = field(kw_only=True)
+    release_weights: bool = False
     histogram_share: float = 0.0
     proportions: tuple[float, ...] | None = None
     are_classes: bool = False

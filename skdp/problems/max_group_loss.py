@@ -61,6 +61,11 @@ class GroupWeights:
         p /= p.sum()
         return cls(tuple(np.minimum(1.0 / p, bound).tolist()), _whole(p), public_groups)
 
+    def capped(self, bound: float) -> GroupWeights:
+        """Return weights with another bound."""
+        shares = self.domain.shares
+        return self.of_proportions(shares, bound, public_groups=self.public_groups)
+
     @property
     def domain(self) -> CappedSimplex:
         """The weights of the groups' records in saddle problems."""

@@ -32,6 +32,7 @@ class GroupedLinearModel(GroupedModel, DPLinearModel):
         objective = GroupObjective(
             **vars(self._objective(design, risk)),
             weights=weights,
+            release_weights=bool(own.release_group_weights),
             histogram_share=own.histogram_share if has_histogram else 0.0,
             proportions=None if proportions is None else tuple(proportions.tolist()),
             are_classes=not are_given and weights.n_groups > 1,

@@ -50,8 +50,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         in the order of `group_names` (sorted, if these are None) or by name (also a Series of
         pandas), whose sum is 1; they must not be frequencies in the private records.
     alpha : "auto" or float, default="auto"
-        L2 penalty of the objective, which enters after the releases. "auto": none. Methods as
-        published have their own.
+        L2 penalty of the objective, which selects "output" and enters after the releases. "auto":
+        none. Methods as published have their own.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning.
@@ -69,8 +69,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
         Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
-        "auto" is "gradient" for delta > 0, and "output" with a `solver` and for hinges; for
-        delta = 0 and with a saddle solver it is "phased".
+        "auto" is "gradient" for delta > 0, the log loss and the squared error; else, and with an
+        `alpha` or a `solver`, "output", where it is proven, or "phased".
     solver : str, Solver, SaddleSolver or callable, default="auto"
         What solves: "auto", a name such as "newton" or "lbfgs", a `skdp.solvers.Solver`, or a
         callable ``(problem, accuracy) -> array``; it selects "output". A name such as
@@ -98,7 +98,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Declared, public or released ones; missing where none are needed.
     group_weights_ : ndarray of shape (n_groups,)
         Noisy worst-case weights on the simplex, larger for groups with larger losses.
-        Missing for saddle points, and for private sizes where noise leaves the plain model.
+        Missing for saddle points that do not release them.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

@@ -214,6 +214,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
             weights=weights,
             histogram_share=0.5 if is_private else 0.0,  # the plan chooses the part
             proportions=None if is_private else shares,
+            release_weights=True,
             are_classes=not are_given,
         )
         plan = plan_group_network(

@@ -133,7 +133,7 @@ FAMILIES = {
             ),
             *own(PhasedSaddle, PARAMETERS | {
                 "max_group_weight": [0.5, "much", INF], "histogram_share": [0.0, 1.0],
-                "n_phases": [0, "many"],
+                "release_group_weights": [1], "n_phases": [0, "many"],
             }),
             *own(GroupMirrorDescent, {"variant": ["anytime"], "max_group_weight": [0.5]}),
             ({"group_proportions": "public", "neighbouring": "add_remove"}, "replace_one"),

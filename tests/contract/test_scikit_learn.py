@@ -60,7 +60,10 @@ UNUSUAL = [
     ),
     DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
     DPMaxGroupLossClassifier(delta=0, loss="hinge", group_proportions="public", method="saddle"),
-    DPMaxGroupLossRegressor(loss="quantile", method=SaddleOutputPerturbation(max_group_weight=2.0)),
+    DPMaxGroupLossRegressor(
+        loss="quantile",
+        method=SaddleOutputPerturbation(max_group_weight=2.0, release_group_weights=True),
+    ),
     DPLogisticRegressionCV(delta=0),
     DPRidgeCV(delta=0),
     DPLogisticRegressionCV(method=Bilevel(as_published=True)),

@@ -56,15 +56,17 @@ SPECIAL = {
         "tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
     },
     "worst_group": {
-        "several measurements": "TOO_FAR NOT_FAR",
+        "several looks": "TOO_FAR NOT_FAR",
         "several stages": "EARLY_SOLVES",
+        "classes": "CLASS_PRICE",
         "groups of hinges": "LARGEST_HINGE",
+        "max-group classifier, proportions, look": "LOOK_SHARE BOUNDS",
         "phases of hinges": "LEAST_MARGIN_SPREAD",
         "vertices, max-group classifier, delta 0": "FEWEST_ROUNDS MOST_ROUNDS HALVINGS",
         "rgda, regressor": "MOMENTUM INPUT_SCALE LARGEST_LOSS LOSSES_SHARE BALANCE_OF_NUMBERS "
         "RADIUS",
         "rgda, network": "SIGNAL",
-        "max-group classifier, gradient, proportions": "MIX_PRIOR LARGEST_MIX",
+        "max-group classifier, gradient, proportions": "LARGE LEAST_GAP MIX_PRIOR LARGEST_MIX",
     },
 }
 #: Fits here that are others with some parameters changed.
@@ -76,8 +78,10 @@ CHANGES = {
     "groups of numbers": ("max-group regressor, gradient, histogram", {"epsilon": 1e4}),
     "groups of hinges": (
         "max-group classifier, gradient, histogram", {"epsilon": 1e4, "loss": "hinge"}),
-    "several measurements": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
+    "several looks": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
     "several stages": ("max-group regressor, output, histogram", {"epsilon": 1e6}),
+    "classes": (
+        "max-group classifier, one group, delta 0.01", {"method": "gradient", "epsilon": 1e4}),
     "phases of hinges": ("max-group classifier, proportions, delta 0.01", {"loss": "hinge"}),
 }  # fmt: skip
 #: Numbers between 0 and 1, of which the odds are doubled and halved.

@@ -306,7 +306,7 @@ def test_the_penalty_is_in_units_of_the_largest_weight():
 
 
 def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
-    plan = plan_for(4, LogisticLoss(), options={"n_rounds": 5})
+    plan = plan_for(4, LogisticLoss(), options={"n_rounds": 5}, release_weights=True)
     script = itertools.cycle([0, 1])  # coefficients, group
     monkeypatch.setattr(vertex_rounds, "_draw", lambda *_: np.array([next(script)]))
     found = plan.run(few_records(), quiet())

@@ -26,7 +26,8 @@ from refusals import one_at_a_time
 from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.methods import SaddleOutputPerturbation
+from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
+from skdp.privacy import tightest_epsilon
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_certified
@@ -41,6 +42,7 @@ def pickled_fit():
 REFUSED = [
     *one_at_a_time("max_group_weight", method__max_group_weight=[0.99, math.nan, math.inf, "10"]),
     *one_at_a_time("histogram_share", method__histogram_share=[0.0, 1.0, True, "auto"]),
+    *one_at_a_time("release_group_weights", method__release_group_weights=["yes", None]),
     *one_at_a_time("n_phases", method__n_phases=[0, "yes", None]),
     *one_at_a_time(
         neighbouring=["add_remove"], method=["exponential"], epsilon=[0.0], loss=["log"],
@@ -68,6 +70,7 @@ REFUSED = [
     ),
     ({"method": "gradient", "delta": 0.0}, "delta > 0"),
     ({"method": "gradient", "alpha": 0.1}, "has no penalty"),
+    ({"method__calibration": "paper", "method__release_group_weights": True}, "coefficients"),
     ({"method__calibration": "paper", "group_proportions": "private"}, "histogram"),
     ({"method__calibration": "paper", "epsilon": 2.0}, "epsilon < 2"),
     ({"method__calibration": "paper", "delta": 0.0}, "delta > 0"),
@@ -271,6 +274,14 @@ def test_order_of_proportions():
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("model", [classifier])
+def test_group_weights_of_an_earlier_fit_are_gone(model):
+    fitted = model(own={"release_group_weights": True}).fit(X, Y, groups=GROUPS)
+    assert fitted.group_weights_.shape == (2,)
+    fitted.set_params(method__release_group_weights=False).fit(X, Y, groups=GROUPS)
+    assert not hasattr(fitted, "group_weights_")
+
+
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
@@ -358,13 +369,21 @@ def test_report_names_the_groups():
     assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_weight_1_is_the_only_one(delta):
-    """A saddle problem with one point of weights, that of the mean loss."""
-    own = {"kind": SaddleOutputPerturbation, "max_group_weight": 1.0}
-    report = classifier(delta=delta, own=own).fit(X, Y, groups=GROUPS).privacy_
-    assert all(pair[1] == 0.0 for pair in report.plan["gradient_ranges"])
-    assert report.plan["largest_group_weights"] == [1.0, 1.0]
+@pytest.mark.parametrize(
+    ("model", "kind"), [(classifier, SaddleOutputPerturbation), (regressor, PhasedSaddle)]
+)
+def test_the_weight_1_is_the_plain_model(model, kind):
+    """The plan of the core, for all of the budget, and none for the sizes of the groups."""
+    same = model(own={"kind": kind, "max_group_weight": 1.0}, mode="private")
+    plain = DPLogisticRegression(classes=[0, 1], random_state=0)
+    if model is regressor:
+        plain = DPRidge(target_range=(-1, 2), random_state=0)
+    plain.fit(X, Y)
+    np.testing.assert_array_equal(same.fit(X, Y, groups=GROUPS).coef_, plain.coef_)
+    assert same.privacy_.releases == plain.privacy_.releases
+    # a pure budget has the saddle problem whose only weight is 1
+    pure = model(delta=0.0, own={"kind": kind, "max_group_weight": 1.0}).fit(X, Y, groups=GROUPS)
+    assert all(pair[1] == 0.0 for pair in pure.privacy_.plan["gradient_ranges"])
 
 
 def test_phases_that_were_asked_for():
@@ -379,6 +398,23 @@ def test_phases_that_were_asked_for():
         .privacy_.plan
     )
     assert len(plan["block_sizes"]) == 2 and plan["largest_group_weights"] == [1.0, 1.0]
+
+
+def test_a_look_finds_where_weights_matter():
+    """Of groups that conflict the small one gets weight; of groups that agree none does."""
+    for share, conflict in ((0.15, True), (0.15, False)):
+        features, y, groups = conflicting(20000, 1, share=share)
+        if not conflict:
+            groups = np.random.default_rng(0).permutation(groups)
+        model = classifier(
+            3.0, mode="private", own={"kind": PhasedSaddle, "max_group_weight": "auto"}
+        )
+        report = model.fit(features, y, groups=groups).privacy_
+        names = [release.name for release in report.releases]
+        assert names[0] == "group proportions" and "losses of the groups" in names
+        assert (names[-1] == "coefficients") == conflict
+        assert "after a look at the groups' losses" in str(report)
+        assert tightest_epsilon(report.event, report.delta) == pytest.approx(3.0, rel=1e-6)
 
 
 def worst_accuracy(model, data):
@@ -432,3 +468,19 @@ def test_minimax_value_at_a_large_budget(model):
     losses = problem.group_losses(np.ravel(fitted.coef_)) / shares
     lower = float(problem.value(best.x, best.y)) - 0.5 * 1e-4 * 9.0
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
+
+
+@pytest.mark.parametrize(("model", "mode"), [(classifier, "public"), (regressor, "declared")])
+def test_group_weights(model, mode):
+    """On the simplex, only if asked for, and larger for the group that is harder to please."""
+    features, y, groups = conflicting(5_000, 3, d=4)
+    rng = np.random.default_rng(0)
+    y = np.where(groups == "few", rng.integers(0, 2, len(y)), features[:, 0] > 0)  # pure chance
+    own = {"release_group_weights": True, "coef_norm": 2.0}
+    fitted = model(1000.0, mode=mode, own=own).fit(features, y, groups=groups)
+    noisy = model(0.01, mode=mode, own=own, group_names=["a", *NAMES]).fit(X, Y, groups=GROUPS)
+    for each, size in ((fitted, 2), (noisy, 3)):
+        assert each.group_weights_.shape == (size,) and (each.group_weights_ >= 0).all()
+        assert each.group_weights_.sum() == pytest.approx(1.0, abs=1e-12)
+    if mode == "public":  # declared equal ones make the minority light
+        assert fitted.group_weights_[1] > 0.6

@@ -125,6 +125,7 @@ def _unusual(kind: type, parameters: dict[str, Any], one: Any) -> Any:
         "population": one(True, False),
         "solver": parameters["solver"],
         "tilt": one(0.0, 0.0, 0.0, 0.1, 3.0) if is_free else 0.0,
+        "release_group_weights": one(True, False),
         "feature_bound": one(1.0, 1e-3, 1e3),
         "coef_norm_l1": one(None, 1e-3, 1.0),
     }

@@ -520,19 +520,32 @@ def _grouped() -> list[Case]:
     for task, estimator, n_classes in tasks:
         for mode, proportions, n_groups in modes:
             for delta in (0.0, 0.01):
-                kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
-                others = {
-                    "delta": delta,
-                    # budgets at which the planner takes several phases, where there are any
-                    "epsilon": 3.0 if mode == "histogram" else 0.3,
-                    "method": kind(max_group_weight=2.0),
-                    "group_proportions": proportions,
-                }
-                # n_phases: of the planner's choice
-                cases.append(Case(
-                    f"max-group {task}, {mode}, delta {delta:g}", estimator, others,
-                    n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
-                ))  # fmt: skip
+                for weights in (False, True):
+                    if weights and (mode == "one group" or delta == 0):
+                        continue
+                    kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
+                    others = {
+                        "delta": delta,
+                        # budgets at which the planner takes several phases, where there are any
+                        "epsilon": 3.0 if mode == "histogram" else 0.3,
+                        "method": kind(release_group_weights=weights, max_group_weight=2.0),
+                        "group_proportions": proportions,
+                    }
+                    title = f"max-group {task}, {mode}, delta {delta:g}"
+                    # n_phases: of the planner's choice
+                    cases.append(Case(
+                        title + ", weights" * weights, estimator, others,
+                        n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
+                    ))  # fmt: skip
+        for mode, proportions, n_groups in modes[:3]:
+            weights = mode == "public" or (mode == "histogram" and n_classes > 0)
+            method = PhasedSaddle(release_group_weights=weights)
+            cases.append(Case(
+                f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
+                {"method": method, "group_proportions": proportions, "delta": 0.01,
+                 "epsilon": 100.0},
+                n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
+            ))  # fmt: skip
         for method, kind, parameters, n_groups in (
             ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
             ("output", "histogram", {"epsilon": 1e4}, 3),

@@ -91,6 +91,7 @@ _VALUES: dict[str, list[Any]] = {
     ],
     "max_group_weight": ["auto", 1.0, 2.0, 10.0, 1e9],
     "histogram_share": [0.1, 0.9],
+    "release_group_weights": [True, False],
     "hidden_units": [1, 3],
     "balance": [0.1, 0.9],
     "n_steps": [1, 4],

@@ -36,17 +36,22 @@ def is_smooth(loss):
     return isinstance(loss, LogisticLoss | SoftmaxLoss)
 
 
-def data_of(loss, seed, n=100):
+def data_of(loss, seed, is_plain=False, n=100):
     """Rows from a tenth to ten times the bound; the third group has one record, the last none.
 
-    The targets of the second group contradict those of the first one.
+    The targets of the second group contradict those of the first one, unless the plain model shall
+    be taken: then the first group is the worst one.
     """
     rng = np.random.default_rng(seed)
     X, groups = rows_and_groups(rng, n)
     if is_smooth(loss):
         y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
+        if is_plain:
+            y = np.where(groups == 0, rng.integers(1 + loss.n_outputs, size=n), 0)
         return X, y.astype(float if loss.n_outputs == 1 else int), groups
     y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
+    if is_plain:
+        y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
     if not loss.target_bound:
         y = (y > 0).astype(int if loss.n_outputs > 1 else float)
     return X, loss.target_bound * y if loss.target_bound else y, groups
@@ -90,7 +95,7 @@ def neighbours(data, relation, row, target, *options):
             yield records_of(A, t, g, *options)
 
 
-def check_draws(plan, records, others, unrelated, epsilon):
+def check_draws(plan, records, others, unrelated, epsilon, is_plain):
     """Replay every draw of a run on neighbours: moves within sensitivities, and their cost.
 
     The releases alone decide about noise, coefficients and plan: not unrelated records. Returns the
@@ -125,6 +130,7 @@ def check_draws(plan, records, others, unrelated, epsilon):
     claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
     assert sum(claims) == pytest.approx(whole, rel=1e-9)
     assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
+    assert (max(done.factors) == 1.0) == is_plain
     costs = []
     for other in others:
         with Laboratory(releases=laboratory.releases) as watched:

@@ -41,12 +41,12 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
-from skdp.problems.saddle import block_sensitivity
+from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
 
-#: The released block.
-PhasedRelease = Literal["x", "y"]
+#: The released blocks. "joint": x of all phases, and y of the last one.
+PhasedRelease = Literal["x", "y", "joint"]
 
 
 class SaddlePhase(NamedTuple):
@@ -134,18 +134,21 @@ class PhasedSaddlePlan(Plan):
     @property
     def noise_scales(self) -> tuple[float, ...]:
         """Noise scale of the coordinates of the released block, phase by phase."""
-        return tuple(phase.mechanism.noise_scale for phase in self.phases)
+        name = "noise_scale_y" if self.released == "y" else "noise_scale_x"
+        return tuple(getattr(phase, name) for phase in self.phases)
 
     @property
     def summaries(self) -> list[SaddlePhase]:
         """The phases as `utility` sees them."""
         phases = []
         for step, mu in zip(self.phases, self.regularisation, strict=True):
-            constants = step.constants.exchanged() if self.released == "y" else step.constants
-            square = constants.x.dimension * step.noise_deviation(self.released) ** 2
+            block: Literal["x", "y"] = "y" if self.released == "y" else "x"
+            constants = step.constants.exchanged() if block == "y" else step.constants
+            sensitivity = step.unit(block) * step.mechanism.sensitivity
+            square = constants.x.dimension * step.noise_deviation(block) ** 2
             alphas = mu, self.other_regularisation
-            numbers = constants.n_records, *alphas, *constants.moduli
-            phases.append(SaddlePhase(*numbers, step.mechanism.sensitivity, square))
+            numbers = constants.n_records, *alphas, *constants.moduli, sensitivity, square
+            phases.append(SaddlePhase(*numbers))
         return phases
 
     def bound(self) -> float:
@@ -271,9 +274,10 @@ def plan_phased_saddle_output_perturbation(
     budget : PrivacyBudget
     record_moduli : pair of float, default=(0.0, 0.0)
         Strong convexity in x and strong concavity in y of every record's function.
-    release : {"x", "y"}, default="x"
+    release : {"x", "y", "joint"}, default="x"
         "x": Alg. 4, or the convex-strongly-concave variant if every record's function is
-        strongly concave. "y": Alg. 5 or the mirror of that variant.
+        strongly concave. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
+        phase that releases both of its blocks together.
     alpha : float, default=0.0
         Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
     share : float, default=1.0
@@ -293,7 +297,7 @@ def plan_phased_saddle_output_perturbation(
     ValueError
         If a domain is not bounded, or a number makes no sense.
     """
-    check_option("release", release, ("x", "y"))
+    check_option("release", release, ("x", "y", "joint"))
     check_option("calibration", calibration, ("analytic", "paper"))
     check_non_negative(alpha=alpha)
     for modulus in record_moduli:
@@ -302,7 +306,7 @@ def plan_phased_saddle_output_perturbation(
         check_count("n_phases", n_phases, 1, 255)
     if not (math.isfinite(constants.x.radius) and math.isfinite(constants.y.radius)):
         raise ValueError("Phases need bounded domains.")
-    mirrored = release == "y"
+    mirrored, joint = release == "y", release == "joint"
     view = constants.exchanged() if mirrored else constants  # x is the released block in it
     convexity, concavity = record_moduli[::-1] if mirrored else record_moduli
     convexity += alpha
@@ -312,7 +316,7 @@ def plan_phased_saddle_output_perturbation(
         sizes: list[int], mus: list[float], nu: float, kind: SaddleCalibration, reference: str
     ) -> PhasedSaddlePlan:
         phases = []
-        for size, mu in zip(sizes, mus, strict=True):
+        for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):
             # any point of the domain may be the center
             x, y = (
                 replace(block, modulus=modulus, center_norm=max(block.radius, block.center_norm))
@@ -323,7 +327,7 @@ def plan_phased_saddle_output_perturbation(
                 plan_saddle_output_perturbation(
                     step.exchanged() if mirrored else step,
                     budget,
-                    release=release,
+                    release="both" if joint and k + 1 == len(sizes) else "y" if mirrored else "x",
                     calibration=kind,
                     share=share,
                 )
@@ -347,12 +351,15 @@ def plan_phased_saddle_output_perturbation(
             concavity=concavity,
             share=share,
             utility=bound,
+            joint=joint,
         )
         found = plan(*search.best(n_phases), "analytic", reference)
         noise = "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
         reference += f" with planned blocks and parallel composition, {noise}"
         one = len(found.phases) == 1
         return replace(found, reference=found.phases[0].reference if one else reference)
+    if joint:
+        raise ValueError("calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5).")
     n_records, radius = constants.n_records, max(constants.x.radius, constants.y.radius)
     lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
     # the condition of section 4.3; a concavity below it is left unused
@@ -381,6 +388,7 @@ class _ScheduleSearch:
     concavity: float
     share: float
     utility: UtilityBound
+    joint: bool
 
     def best(self, n_phases: int | None) -> tuple[list[int], list[float], float]:
         """Return the sizes of the blocks, mu_k and nu."""
@@ -444,16 +452,22 @@ class _ScheduleSearch:
 
     def _phases(self, sizes: list[int], mus: list[float], nu: float) -> list[SaddlePhase]:
         constants, phases = self.constants, []
-        for size, mu in zip(sizes, mus, strict=True):
+        for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):
             moduli = self.convexity + mu, self.concavity + nu
-            sensitivity = block_sensitivity(constants.ranges, moduli, size)
+            joint = self.joint and k + 1 == len(sizes)
+            if joint:
+                sensitivity = joint_sensitivity(constants.ranges, moduli, size)
+                sensitivity /= math.sqrt(moduli[0])
+            else:
+                sensitivity = block_sensitivity(constants.ranges, moduli, size)
             sensitivity = min((1.0 + ACCURACY_FRACTION) * sensitivity, constants.x.diameter)
-            square = self._noise_unit * sensitivity**2
+            square = self._noise_units[joint] * sensitivity**2
             phases.append(SaddlePhase(size, mu, nu, *moduli, sensitivity, square))
         return phases
 
     @cached_property
-    def _noise_unit(self) -> float:
-        """Mean square of the noise of x for a sensitivity of 1."""
+    def _noise_units(self) -> tuple[float, float]:
+        """Mean square of the noise of x, alone and jointly released, for a sensitivity of 1."""
         unit = calibrated_mechanism(self.budget, 1.0, share=self.share)
-        return unit.mean_square(self.constants.x.dimension)
+        x, y = self.constants.x.dimension, self.constants.y.dimension
+        return unit.mean_square(x), unit.mean_square(x + y) * x / (x + y)

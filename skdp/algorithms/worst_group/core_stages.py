@@ -21,6 +21,7 @@ from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.core.penalty import penalised_rows
+from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.plan import Run
@@ -36,6 +37,8 @@ from skdp.algorithms.worst_group.group_losses import (
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_weights import (
+    class_weights,
+    prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
@@ -50,7 +53,7 @@ from skdp.algorithms.worst_group.plain_models import (
 from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Records
+from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.rounding import two_margins
 
@@ -70,9 +73,12 @@ class CoreStagesPlan(GroupPlan):
         Of the losses of the groups, each followed by a model for other weights.
     mu_weighted : float
         Of the Gaussian differential privacy of all weighted models.
+    mu_plain : float
+        The same of the second plain model, where it is taken.
     sizes : NoisySum or None
         None where proportions are public.
-    losses : NoisySum
+    losses : NoisySum or None
+        None where the groups are the classes: their weights are equal but for the price of noise.
     scale : NoisySum or None
         None where the scale of the margins is not fitted.
     mix : NoisySum or None
@@ -90,8 +96,9 @@ class CoreStagesPlan(GroupPlan):
     plain: StepsPlan
     n_measurements: int
     mu_weighted: float
+    mu_plain: float
     sizes: NoisySum | None
-    losses: NoisySum
+    losses: NoisySum | None
     scale: NoisySum | None
     mix: NoisySum | None
     price: float
@@ -124,7 +131,7 @@ class CoreStagesPlan(GroupPlan):
 
     def stage(self, k: int) -> StepsPlan:
         """Return the plan of the steps after a measurement, for the weight 1."""
-        level, n_solves = self.mu_weighted * math.sqrt(self.parts[k]), self.plain.n_solves
+        level, n_solves = self.mu_second * math.sqrt(self.parts[k]), self.plain.n_solves
         if n_solves is not None and k < self.n_measurements - 1:
             n_solves = rules.EARLY_SOLVES
         return replace(self.plain, level=level, n_solves=n_solves)
@@ -135,14 +142,29 @@ class CoreStagesPlan(GroupPlan):
         if self.sizes is not None:
             parts.append(self.sizes.describe())
         for k in range(self.n_measurements):
-            parts.append(self.losses.describe())
+            parts += [] if self.losses is None else [self.losses.describe()]
             stage = self.passes[k] if self.passes else self.stage(k)
             parts.append(stage.release_of_steps(is_weighted=True))
-        if self.mix is not None:
+        if self.is_plain and self.losses is not None:
+            parts += self.plain.releases_of_size
+        elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            parts += [self.scale.describe()] * rules.SCALE_ROUNDS
+            n_entries = self.scale.n_entries
+            if self.is_plain:  # without a mix
+                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
+            parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
         return tuple(parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the plain model was taken."""
+        return self.n_measurements == 1 and self.weights == self.proportions is not None
+
+    @property
+    def mu_second(self) -> float:
+        """Mu of all models after the first one."""
+        return self.mu_plain if self.is_plain else self.mu_weighted
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -151,17 +173,27 @@ class CoreStagesPlan(GroupPlan):
         return self.plain.found_alarms()
 
     def remarks(self) -> tuple[str, ...]:
+        return (*self.plain.remarks(), *self._group_remarks())
+
+    def _group_remarks(self) -> tuple[str, ...]:
+        """Say which of both models was released, and what noise lets one expect."""
+        if self.losses is None:
+            if self.is_plain:
+                return ("noise is large: classes were balanced after a fit without weights",)
+            return ("classes count alike, as far as the noise of a rare class allows",)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
-        return (
-            *self.plain.remarks(),
+        remarks = (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_measurements} measurements",
         )
+        if not self.is_plain:
+            return remarks
+        return (*remarks, "the worst group is a large one: the plain model was taken")
 
     def to_dict(self) -> dict[str, Any]:
         numbers: dict[str, Any] = {
-            "mu_weighted": self.mu_weighted,
+            "mu_weighted": self.mu_second,
             "n_measurements": self.n_measurements,
         }
         if self.weights is not None:
@@ -189,7 +221,6 @@ class StagesFit:
         self.plan, self.run, self.noise, self.intercept = plan, run, run.noise, data.intercept
         self.passes: list[StepsPlan] = []
         self.rows, self.found = plan.plain.prepare(data, run.noise)
-        self.dimension = plan.objective.design.n_features
         self.spectrum = plan.plain.spectrum(self.rows, run)[0]
         #: Of the plain model, with what was released.
         self.plain = replace(plan.plain, found=self.found)
@@ -201,31 +232,46 @@ class StagesFit:
 
     def result(self) -> GroupResult:
         """Release all models; return the last one."""
-        plan = self.plan
-        model = before = self.plain_model()
-        p = self.proportions()
+        plan, origin = self.plan, self.offsets
+        raw, model = self.plain_model()
+        before, p = model, self.proportions()
         best, price, excess = p, plan.spread_price, np.zeros(len(p))
         for k in range(plan.n_measurements):
-            losses = self.losses(model, p)
-            # smaller steps where the last one went too far
-            former, excess = excess, losses - best @ losses
-            is_far = (best * former) @ excess < 0.0
-            price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
-            best = worst_case_weights(
-                losses,
-                p,
-                noise_price=plan.price,
-                spread_price=price,
-                center=best,
-                # of one measurement: no other one would find that the step went too far
-                ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
-            )
-            floor = rules.FLOOR / plan.n_measurements
-            weights = floor * p + (1.0 - floor) * best
-            model = self.weighted_model(k, weights, p, model)
-        # several measurements have found the weights; after one the largest loss may be off
-        has_mix = plan.n_measurements == 1
-        model, offsets = self.fitted(model, before if has_mix else None, p)
+            if plan.losses is None:  # the groups are the classes
+                weights = class_weights(p, plan.price)
+                is_plain = prefers_plain(None, weights, p)
+                if not is_plain:  # margins start from a constant model for these weights
+                    self.offsets = class_odds(plan.loss, weights)
+            else:
+                losses = self.losses(model, p)
+                # smaller steps where the last one went too far
+                former, excess = excess, losses - best @ losses
+                is_far = (best * former) @ excess < 0.0
+                price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
+                best = worst_case_weights(
+                    losses,
+                    p,
+                    noise_price=plan.price,
+                    spread_price=price,
+                    center=best,
+                    # of one measurement: no other one would find that the step went too far
+                    ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
+                )
+                floor = rules.FLOOR / plan.n_measurements
+                weights = floor * p + (1.0 - floor) * best
+                is_plain = plan.n_measurements == 1 and prefers_plain(
+                    losses if plan.loss.has_odds else None, weights, p
+                )
+            if is_plain:
+                weights, model = p, self.second_plain_model(raw)
+            else:
+                model = self.weighted_model(k, weights, p, model)
+        # the log odds of a rare class do not stay
+        offsets = np.zeros_like(origin) if plan.losses is None else origin
+        if plan.losses is None or not is_plain:
+            # several measurements have found the weights; after one the largest loss may be off
+            has_mix = plan.n_measurements == 1 and not is_plain
+            model, offsets = self.fitted(model, before if has_mix else None, offsets, p)
         model, offsets = penalised_rows(
             self.plain.objective,
             self.rows,
@@ -249,39 +295,69 @@ class StagesFit:
             largest=tuple((weights / p).tolist()),
         )
 
-    def plain_model(self) -> np.ndarray:
-        """Release the plain model; return its weights of centered rows."""
-        first, rows, found, d = self.plain, self.rows, self.found, self.dimension
-        raw = first.stepped(rows, found, self.run, "noisy steps of the plain model")
-        weights, size, theta = first.sized(rows, found, raw)
-        base = np.zeros(len(raw))
-        if rows.has_intercept:
-            root, factor = root_of(weights[:, :d]), float(theta.theta[0])
-            base, _ = base_at(found.balance, factor, root, found.start)
-        scaled, offsets = first.margins(rows, found, weights, theta, base)
-        self.plain = replace(first, found=replace(found, size=size, theta=theta))
-        if rows.has_intercept:
-            scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
-        return scaled
+    def plain_model(self) -> tuple[np.ndarray, np.ndarray]:
+        """Release the plain model; return its steps' mean and the weights of centered rows."""
+        name = "noisy steps of the plain model"
+        raw = self.plain.stepped(self.rows, self.found, self.run, name)
+        return raw, self._sized(raw, self.found)
+
+    def second_plain_model(self, first: np.ndarray) -> np.ndarray:
+        """Release other plain steps, size and shift; return the average of both.
+
+        Where the groups are the classes without the log odds, and without size and shift.
+        """
+        stage = replace(self.plain, level=self.plan.mu_plain)
+        found = stage.planned(self.found.means)
+        self.passes.append(replace(stage, found=found))
+        name = "noisy steps after measurement 1 of 1"
+        second = stage.stepped(self.rows, found, self.run, name)
+        # two independent estimates of the plain model are averaged
+        variances = self.found.steps.variance, found.steps.variance
+        raw, variance = combined(first, variances[0], second, variances[1])
+        return self._sized(raw, replace(found, steps=self._with(variance)), True)
 
     def weighted_model(
         self, k: int, weights: np.ndarray, proportions: np.ndarray, before: np.ndarray
     ) -> np.ndarray:
         """Release a model for weights of the groups, from the one before it."""
         factors = weights / proportions
-        stage = self.plan.stage(k)
-        found = stage.planned(self.found.means, float(factors.max()))
+        stage, means = self.plan.stage(k), self.found.means
+        if self.plan.losses is None:  # the groups are the classes
+            means = replace(means, shares=weights)
+        found = stage.planned(means, float(factors.max()))
         self.passes.append(replace(stage, found=found))
         name = f"noisy steps after measurement {k + 1} of {self.plan.n_measurements}"
-        scale, d = stage.scale(found.means), self.dimension
+        scale, d = stage.scale(found.means), stage.objective.design.n_features
         raw = stage.stepped(self.rows, found, self.run, name, before / scale, factors, self.offsets)
-        # the steps of the whole budget, with the noise of these
-        noise = math.sqrt(found.steps.variance / self.whole.variance)
-        steps = replace(self.whole, unit=self.whole.unit * noise)
+        steps = self._with(found.steps.variance)
         rows, _, theta = stage.sized(self.rows, replace(found, steps=steps), raw)
         rows *= theta.theta[0]
-        rows[:, d:] = raw[:, d:]
+        if self.plan.losses is not None or len(raw) > 1:  # no shift is fitted, or of all groups
+            rows[:, d:] = raw[:, d:]
         return scale * rows
+
+    def _with(self, variance: float) -> Path:
+        """Return the steps of the whole budget with another noise."""
+        noise = math.sqrt(variance / self.whole.variance)
+        return replace(self.whole, unit=self.whole.unit * noise)
+
+    def _sized(self, raw: np.ndarray, found: Found, is_last: bool = False) -> np.ndarray:
+        """Return the plain model of raw weights; the last one with size and shift released."""
+        first, rows, d = self.plain, self.rows, self.plain.objective.design.n_features
+        has_losses = self.plan.losses is not None
+        is_last = is_last and has_losses
+        weights, size, theta = first.sized(rows, found, raw, self.run if is_last else None)
+        base = np.zeros(len(raw))
+        if is_last:
+            theta, base, _ = first.corrected(rows, found, weights, theta, self.run)
+        elif rows.has_intercept:
+            root, factor = root_of(weights[:, :d]), float(theta.theta[0])
+            base, _ = base_at(found.balance, factor, root, found.start)
+        scaled, offsets = first.margins(rows, found, weights, theta, base)
+        self.plain = replace(first, found=replace(self.found, size=size, theta=theta))
+        if rows.has_intercept and has_losses:
+            scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
+        return scaled
 
     def proportions(self) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
@@ -297,7 +373,7 @@ class StagesFit:
 
     def losses(self, model: np.ndarray, proportions: np.ndarray) -> np.ndarray:
         """Release the groups' losses under a released model, and shrink them."""
-        clipped = clipped_losses(self.plain)
+        clipped, sums = clipped_losses(self.plain), self.plan.losses
         terms = ClippedLossTerms(
             loss=self.plan.loss,
             clipped=clipped,
@@ -306,8 +382,9 @@ class StagesFit:
         )
         n = self.plain.n_records
         moved = clipped.moved(self.margin_rounding(model, self.offsets))
+        assert sums is not None
         exact = self.rows.full_total(GroupTotals(len(proportions), terms))
-        noisy, scale = self.plan.losses.release(exact, self.noise, moved)
+        noisy, scale = sums.release(exact, self.noise, moved)
         sizes = n * proportions
         losses, errors = clipped.losses(noisy[:, 0] / sizes), clipped.factor * scale / sizes
         return shrunk_losses(losses, errors, proportions, n)
@@ -316,24 +393,25 @@ class StagesFit:
         """Bound what margins change by when records are elsewhere in the table."""
         size = self.rows.norm_bound * float(np.linalg.norm(weights))
         size += float(np.linalg.norm(offsets))
-        return two_margins(self.dimension, size)
+        return two_margins(self.plan.objective.design.n_features, size)
 
     def fitted(
         self,
         model: np.ndarray,
         before: np.ndarray | None,
+        offsets: np.ndarray,
         proportions: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit scale, shift (of one margin) and the mix with the model before to the worst group."""
-        plan, rows, offsets = self.plan, self.rows, self.offsets
+        plan, rows = self.plan, self.rows
         if plan.mix is not None:
             ends = np.zeros_like(model) if before is None else before, model
             moved = max(self.margin_rounding(end, offsets) for end in ends)
             line = MixFit(self.plain, rows, ends, offsets)
             return line.release(rows, plan.mix, proportions, self.noise, moved)
         assert plan.scale is not None
-        direction = None if before is None else model - before
-        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction)
+        direction, are_classes = None if before is None else model - before, plan.losses is None
+        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction, are_classes)
         moved = self.margin_rounding(model, offsets)
         if direction is not None:
             moved += self.margin_rounding(direction, np.zeros_like(offsets))
@@ -344,58 +422,119 @@ class StagesFit:
         return model, offsets + (theta[1] if fit.has_shift else 0.0)
 
 
-def _shares(objective: GroupObjective, mu: float) -> dict[str, float]:
-    """Choose the parts of the squared mu for the releases that are not those of models."""
+def class_odds(loss: Loss, weights: np.ndarray) -> np.ndarray:
+    """Return the margins of a constant model for weights of the classes."""
+    basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
+    return np.asarray(np.log(weights) @ basis)
+
+
+def combined(
+    first: np.ndarray, first_variance: Any, second: np.ndarray, second_variance: Any
+) -> tuple[np.ndarray, Any]:
+    """Average two independent estimates by their variances; return the variance, too."""
+    share = first_variance / (first_variance + second_variance)
+    return first + share * (second - first), share * second_variance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Parts of the budget for measurements and the last fit, from public numbers.
+
+    Attributes
+    ----------
+    sizes, losses, scale : float
+        Parts of the squared mu; 0 for what is not released.
+    n_measurements : int
+    spread_price : float
+    """
+
+    sizes: float
+    losses: float
+    scale: float
+    n_measurements: int
+    spread_price: float
+
+    @property
+    def reserved(self) -> float:
+        """All of them."""
+        return self.sizes + self.losses + self.scale
+
+
+def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
+    """Choose the parts for measurements and the last fit.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+    mu : float
+        Of the Gaussian differential privacy of a fit.
+    spread : float
+        Error of all weights, relative to the norm of rows.
+    """
     noise = objective.neighbouring.n_changes / (mu * objective.design.n_records)
-    sizes, losses, last = (
+    sizes_share, losses_share, scale_share = (
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (rules.SIZES, rules.LOSSES, rules.SCALE)
     )
     if objective.proportions is not None:
-        sizes = 0.0
-    fraction = min(1.0, (rules.ALL_SHARES - sizes) / (losses + last))
-    return {"sizes": sizes, "losses": fraction * losses, "last": fraction * last}
+        sizes_share = 0.0
+    are_classes = are_odds_of_classes(objective)
+    if are_classes:  # nothing is measured
+        losses_share = 0.0
+    fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
+    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
+    n_measurements = 1 if are_classes or number < rules.LEAST_MEASUREMENTS else number
+    spread_price = rules.SPREAD_PRICE
+    if objective.risk.loss.has_odds and n_measurements == 1:
+        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
+    return Shares(
+        sizes=sizes_share,
+        losses=fraction * losses_share,
+        scale=fraction * scale_share,
+        n_measurements=n_measurements,
+        spread_price=spread_price,
+    )
 
 
-def _sums(
-    objective: GroupObjective,
-    plain: StepsPlan,
-    mu: float,
-    shares: dict[str, float],
-    n_measurements: int,
-) -> dict[str, Any]:
+def are_odds_of_classes(objective: GroupObjective) -> bool:
+    """Whether the groups are the classes, and the loss has log odds."""
+    return objective.are_classes and objective.risk.loss.has_odds
+
+
+def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares) -> dict[str, Any]:
     """Calibrate the releases that are not those of models."""
     relation, n_groups, shift = objective.neighbouring, objective.weights.n_groups, has_shift(plain)
     in_groups = partial(NoisySum, design=objective.design, neighbouring=relation)
     sums: dict[str, NoisySum | None] = dict.fromkeys(("sizes", "losses", "scale", "mix"))
-    if shares["sizes"]:
+    if shares.sizes:
         sums["sizes"] = in_groups(
-            mu=mu * math.sqrt(shares["sizes"]),
+            mu=mu * math.sqrt(shares.sizes),
             sensitivity=math.sqrt(relation.n_changes),
             size=1.0,
             n_entries=n_groups,
             name="sizes of the groups",
             reference=f"{THEORY}, Lemma 3",
         )
-    sums["losses"] = in_groups(
-        mu=mu * math.sqrt(shares["losses"] / n_measurements),
-        sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
-        size=loss_range(plain.loss)[1],
-        n_entries=n_groups,
-        name="losses of the groups",
-        reference=f"{THEORY}, Lemma 2",
-    )
+    if shares.losses:
+        sums["losses"] = in_groups(
+            mu=mu * math.sqrt(shares.losses / shares.n_measurements),
+            sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
+            size=loss_range(plain.loss)[1],
+            n_entries=n_groups,
+            name="losses of the groups",
+            reference=f"{THEORY}, Lemma 2",
+        )
     last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
     if plain.loss.has_odds:
         sums["scale"] = last(
-            mu=mu * math.sqrt(shares["last"] / rules.SCALE_ROUNDS),
-            n_entries=n_groups * (3, 6, 10)[shift + (n_measurements == 1)],
+            mu=mu * math.sqrt(shares.scale / rules.SCALE_ROUNDS),
+            n_entries=n_groups * (3, 6, 10)[shift + (shares.n_measurements == 1)],
             name="derivatives of the groups' losses in scale, shift and mix",
             reference=f"{THEORY}, Lemma 4",
         )
     else:
         sums["mix"] = last(
-            mu=mu * math.sqrt(shares["last"]),
+            mu=mu * math.sqrt(shares.scale),
             n_entries=n_groups * (5 if shift else 3),
             name="losses of the groups between two models",
             reference=f"{THEORY}, Lemma 6",
@@ -406,35 +545,45 @@ def _sums(
 def plan_core_stages(
     objective: GroupObjective, budget: PrivacyBudget, is_solved: bool = False
 ) -> PlainModelPlan | CoreStagesPlan:
-    """Choose the parts of the budget, with delta > 0, from public numbers.
+    """Choose the parts of the budget from public numbers.
 
-    The plain model has all of it where there is one group, where the groups are the classes, and
-    where noise would hide the groups' losses. A penalty enters after the releases.
+    Parameters
+    ----------
+    objective : GroupObjective
+        Its penalty enters after the releases.
+    budget : PrivacyBudget
+        With delta > 0.
+
+    Returns
+    -------
+    PlainModelPlan or CoreStagesPlan
+        That of the plain model alone if there is one group, or where noise would hide the groups'
+        losses.
     """
     objective.check_relation()
     whole = plan_core(objective, budget, is_solved)
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
-    if objective.are_classes and whole.loss.has_odds:
-        return BalancedPlan(**fields_of(whole))
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        return PlainModelPlan(**fields_of(whole))
-    shares = _shares(objective, whole.mu)
-    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
-    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
-    spread_price = rules.SPREAD_PRICE
-    if whole.loss.has_odds and n_measurements == 1:
-        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
-    rest = 1.0 - whole.share - whole.moments_share - sum(shares.values())
-    rest = whole.mu * math.sqrt(rest)
-    plain = StepsPlan(**fields_of(whole), level=rest * math.sqrt(rules.PLAIN_SHARE))
+        if are_odds_of_classes(objective):
+            whole = BalancedPlan(**fields_of(whole))
+        return PlainModelPlan(objective=objective, plain=whole)
+    shares = plan_shares(objective, whole.mu, spread)
+    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
+    level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
+    plain = StepsPlan(**fields_of(whole), level=level, last=last)
+    weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
+    left = 0.0
+    if shares.losses:  # of the last fit by size and shift of the plain model, where that is taken
+        left = whole.mu * math.sqrt(max(shares.scale - plain.size_share, 0.0))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,
-        n_measurements=n_measurements,
-        mu_weighted=rest * math.sqrt(1.0 - rules.PLAIN_SHARE),
+        n_measurements=shares.n_measurements,
+        mu_weighted=weighted,
+        mu_plain=math.hypot(weighted, left),
         price=rules.NOISE_PRICE * error**2 * math.sqrt(d),
-        spread_price=spread_price,
+        spread_price=shares.spread_price,
         proportions=objective.proportions,
-        **_sums(objective, plain, whole.mu, shares, n_measurements),
+        **_sums(objective, plain, whole.mu, shares),
     )

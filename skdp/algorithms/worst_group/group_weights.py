@@ -15,7 +15,16 @@ def shrunk_losses(
 ) -> np.ndarray:
     """Shrink noisy mean losses of groups to that of all records (empirical Bayes).
 
-    `errors` are the standard deviations of their noise.
+    Parameters
+    ----------
+    losses, errors : ndarray of shape (n_groups,)
+        Mean losses, and the standard deviations of their noise.
+    proportions : ndarray of shape (n_groups,)
+    n_records : float
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
     """
     variances = errors**2 + rules.LOSS_VARIANCE / (n_records * proportions)
     mean = float(proportions @ losses)
@@ -36,9 +45,25 @@ def worst_case_weights(
 ) -> np.ndarray:
     """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
 
-    Over the simplex, up to a grid of 40 values of the largest quotient ``q_g / p_g``. L are the
-    `losses`, p the `proportions`, a and b the prices, and c is the `center`, p by default. The
-    `ceiling` bounds the weight of a group whose proportion is smaller.
+    Over the simplex. For c = p the last term is ``b (sum_g q_g^2 / p_g - 1)``.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,)
+        L.
+    proportions : ndarray of shape (n_groups,)
+        p; positive, of sum 1.
+    noise_price, spread_price : float
+        a >= 0 and b > 0.
+    center : ndarray of shape (n_groups,), optional
+        c, a point of the simplex. Default: p.
+    ceiling : float, default=1.0
+        Bound on the weight of a group whose proportion is smaller.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        q, up to the grid of the 40 values of its largest quotient.
     """
     top = max(1.0, 1.0 / float(proportions.min()))
     caps = np.geomspace(1.0, top, 40)[:, None] * proportions
@@ -61,3 +86,40 @@ def worst_case_weights(
     values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
     values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
     return np.asarray(weights[int(np.argmax(values))])
+
+
+def class_weights(proportions: np.ndarray, noise_price: float) -> np.ndarray:
+    """Return weights of classes: equal ones, but for the price of noise.
+
+    Parameters
+    ----------
+    proportions : ndarray of shape (n_classes,)
+        Positive, of sum 1.
+    noise_price : float
+        As of :func:`worst_case_weights`.
+    """
+    k = len(proportions)
+    return worst_case_weights(
+        np.zeros(k),
+        proportions,
+        noise_price=noise_price,
+        spread_price=rules.CLASS_PRICE,
+        center=np.full(k, 1.0 / k),
+    )
+
+
+def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
+    """Say whether little is to be won over the plain model: a large group is about the worst one.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,) or None
+        Log losses under the plain model; None looks at the weights alone.
+    weights, proportions : ndarray of shape (n_groups,)
+        Both of sum 1.
+    """
+    if (weights / proportions).max() < rules.LEAST_FACTOR:
+        return True
+    if losses is None:
+        return False
+    return bool((losses[proportions >= rules.LARGE] > losses.max() - rules.LEAST_GAP).any())

@@ -1,7 +1,10 @@
-"""The worst group's loss, privately: saddle points by public bounds.
+"""The worst group's loss, privately: saddle points by public bounds, after a look at the groups.
 
 The algorithm is Zhang et al. (2022), Alg. 3 or 4. The groups' shares are public, the same for all
-data sets, or released first with a part of the budget (docs/theory/saddle.md, "Groups").
+data sets, or released first with a part of the budget. The bound W on the weight of a group is
+public, or follows from the noisy losses of the groups under a released plain model, which the
+saddle problem is then centered at. With W = 1 there is nothing but the plain model
+(docs/theory/saddle.md, "Groups").
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.fit import CorePlan, plan_core, plan_core_of
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -23,21 +28,32 @@ from skdp.algorithms.output.phased_saddle import (
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_losses import (
+    ClippedLossTerms,
     GroupSizes,
+    GroupTotals,
+    clipped_losses,
+    loss_range,
+    loss_sensitivity,
 )
-from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan, found_plan
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
-from skdp.mechanisms import calibrated_mechanism
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
+    Ball,
+    Design,
+    EmpiricalRisk,
+    GroupWeights,
     MaxGroupLossProblem,
     Records,
     max_group_loss_constants,
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.rounding import two_sums
+from skdp.problems.rounding import two_margins, two_sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,36 +117,27 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxGroupLossPlan(SizedGroupPlan):
-    """Phases of the saddle problem of groups, after a histogram if there is one.
-
-    Attributes
-    ----------
-    phased : PhasedSaddlePlan
-        For a smooth risk. Before a run with a histogram it is that for the largest weights.
-    budget : PrivacyBudget
-    n_phases : int or None
-    share : float
-        Part of the budget for the phases.
-    """
+class MaxGroupLossPlan(GroupPlan):
+    """Phases of the saddle problem of groups with known shares, for a smooth risk."""
 
     phased: PhasedSaddlePlan
-    budget: PrivacyBudget
-    n_phases: int | None
-    share: float = 1.0
-    sizes: NoisyProportions | None = None
     has_saddle = True
+
+    @property
+    def n_phases(self) -> int:
+        return len(self.phased.phases)
 
     @property
     def alpha(self) -> float:
         """The penalty of the solution; that of several phases has no one center."""
-        added = self.phased.regularisation[0] if len(self.phased.phases) == 1 else 0.0
+        added = self.phased.regularisation[0] if self.n_phases == 1 else 0.0
         return self.objective.alpha + added
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        last = self.phased.release("coefficients", self.objective.neighbouring)
-        return (*self.first_releases(), last)
+        joint = self.phased.released == "joint"
+        name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
+        return (self.phased.release(name, self.objective.neighbouring),)
 
     def bound(self) -> float:
         return self.phased.bound()
@@ -139,32 +146,228 @@ class MaxGroupLossPlan(SizedGroupPlan):
         return self.phased.remarks()
 
     def to_dict(self) -> dict[str, Any]:
-        radius = self.objective.radius
-        return {"radius": radius, **self.public_numbers(), **self.phased.to_dict()}
-
-    def run(self, data: Records, run: Run) -> GroupResult:
-        """Release the coefficients."""
-        self.objective.design.check(data)
-        self.objective.weights.check_groups(data.groups)
-        if self.sizes is None:
-            return self._phases(data, run)
-        data.check_targets(self.objective.risk.loss)
-        sums = data.total(GroupSizes(self.objective.weights.n_groups))
-        known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
-        # planned again, of the risk before it was smoothed
-        objective = replace(self.sizes.objective, weights=known.objective.weights)
-        fit = _plan_phases(objective, self.budget, self.n_phases, share=self.share)
-        found = replace(fit, sizes=self.sizes, proportions=known.proportions)
-        return found._phases(data, run)
+        weights = self.objective.weights
+        numbers = {
+            "radius": self.objective.radius,
+            "largest_group_weights": list(weights.largest),
+            **self.phased.to_dict(),
+        }
+        if self.objective.release_weights:
+            numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
+        return numbers
 
     @without_warnings()
-    def _phases(self, data: Records, run: Run) -> GroupResult:
-        """Carry out the phases for known shares of the groups."""
+    def run(self, data: Records, run: Run, center: np.ndarray | None = None) -> GroupResult:
+        """Release the coefficients x and, if the objective says so, the worst-case weights y.
+
+        The center of the regulariser of x is a released point; by default it is 0.
+        """
+        self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
+        center = None if center is None else Ball(radius).project(center)
         # the regularisers are those of the phases
-        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0, center)
         strata = data.groups if weights.public_groups else None
-        return self.result(self.phased.run(problem, run, strata).point, None)
+        found = self.phased.run(problem, run, strata)
+        # without noise if they are not released
+        shares = np.array(weights.domain.shares)
+        return self.result(
+            found.point, shares * found.y if self.objective.release_weights else None
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookPlan(SizedGroupPlan):
+    """Noisy shares of the groups, and a look at their losses, where a fit waits for them.
+
+    Attributes
+    ----------
+    budget : PrivacyBudget
+    n_phases : int or None
+    share : float
+        Part of the budget for what follows.
+    plain : CorePlan or None
+        The model that the groups' losses are looked at under; None: their largest weight is public.
+    losses : NoisySum or None
+    last : GroupPlan or None
+        After a run: of the fit.
+    """
+
+    budget: PrivacyBudget
+    n_phases: int | None
+    share: float
+    plain: CorePlan | None = None
+    losses: NoisySum | None = None
+    last: GroupPlan | None = None
+    has_saddle = True
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """The releases before the fit."""
+        looks = () if self.plain is None else self.plain.releases
+        losses = () if self.losses is None else (self.losses.describe(),)
+        return (*self.first_releases(), *looks, *losses)
+
+    @property
+    def event(self) -> ComposedEvent:
+        """All releases; what the last ones cost does not depend on the others."""
+        rest = calibrated_mechanism(self.budget, 1.0, share=self.share)
+        last = rest.event(self.objective.neighbouring)
+        return ComposedEvent((*(release.event for release in self.earlier), last))
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """Before a run those for the largest weights."""
+        last = self.fit(self.objective.weights) if self.last is None else self.last
+        return (*self.earlier, *last.releases)
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk if self.last is None else self.last.risk
+
+    @property
+    def alpha(self) -> float:
+        return self.objective.alpha if self.last is None else self.last.alpha
+
+    def alarms(self) -> tuple[str, ...]:
+        return () if self.plain is None else self.plain.alarms()
+
+    def found_alarms(self) -> tuple[str, ...]:
+        return () if self.last is None else self.last.found_alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.last is None:
+            return ()
+        if self.losses is None:
+            return self.last.remarks()
+        largest = max(self.last.objective.weights.largest)
+        looked = f"after a look at the groups' losses their largest weight is {largest:.3g}"
+        return (looked, *self.last.remarks())
+
+    def to_dict(self) -> dict[str, Any]:
+        last = {} if self.last is None else self.last.to_dict()
+        return {"radius": self.objective.radius, **self.public_numbers(), **last}
+
+    def fit(self, weights: GroupWeights, n_phases: int | None = None) -> MaxGroupLossPlan:
+        """Plan the fit with the rest of the budget."""
+        objective = replace(self.objective, weights=weights)
+        return _plan_fit(objective, self.budget, n_phases or self.n_phases, share=self.share)
+
+    def run(self, data: Records, run: Run) -> GroupResult:
+        self.objective.design.check(data)
+        data.check_targets(self.objective.risk.loss)
+        self.objective.weights.check_groups(data.groups)
+        known = self
+        if self.sizes is not None:
+            size = self.objective.weights.n_groups
+            sums = data.total(GroupSizes(size))
+            known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
+        return known._looked(data, run) if self.losses is not None else known._ended(data, run)
+
+    def _ended(self, data: Records, run: Run, center: np.ndarray | None = None) -> GroupResult:
+        plan = self.fit(self.objective.weights)
+        plan = replace(plan, proportions=self.proportions)
+        result = plan.run(data, run, center)
+        done: GroupResult = replace(result, plan=replace(self, last=result.plan))
+        return done
+
+    def _looked(self, data: Records, run: Run) -> GroupResult:
+        """Release a plain model and the groups' losses, then fit for what they call for."""
+        assert self.plain is not None and self.losses is not None
+        result = self.plain.run(data, run)
+        plain: CorePlan = result.plan
+        looked = replace(self, plain=plain)
+        weights = looked._chosen(data, result.point, run.noise)
+        objective = replace(self.objective, weights=weights)
+        looked = replace(looked, objective=objective)
+        if weights.bound > 1.0 or (self.n_phases or 1) > 1:
+            return looked._ended(data, run, result.point)
+        level = Level.of(self.budget).part(self.share)
+        again = PlainModelPlan(objective=objective, plain=plan_core_of(objective, level.mu))
+        second = again.run(data, run)
+        # both are estimates of one model
+        share = level.mu**2 / (level.mu**2 + plain.mu**2)
+        point = result.point + share * (second.point - result.point)
+        last: PlainModelPlan = replace(second.plan, proportions=self.proportions)
+        shares = np.array(weights.domain.shares) if objective.release_weights else None
+        released = last.result(point, shares)
+        done: GroupResult = replace(released, plan=replace(looked, last=last))
+        return done
+
+    def _chosen(self, data: Records, point: np.ndarray, noise: NoiseSource) -> GroupWeights:
+        """Choose the bound on the weights of the groups by their noisy losses."""
+        assert self.plain is not None and self.losses is not None
+        weights, n = self.objective.weights, self.objective.design.n_records
+        clipped = clipped_losses(found_plan(self.plain))
+        flat = point.reshape(self.plain.loss.n_outputs, -1)
+        terms = ClippedLossTerms(
+            loss=self.plain.loss, clipped=clipped, weights=flat, shift=np.zeros(())
+        )
+        reached = data.norm_bound * euclidean_norm(point)
+        moved = clipped.moved(two_margins(self.objective.design.width, reached))
+        totals = GroupTotals(weights.n_groups, terms)
+        exact = data.total(lambda block: totals(block, np.zeros(0)))
+        sums, scale = self.losses.release(exact, noise, moved)
+        p = np.array(weights.domain.shares)
+        losses = clipped.losses(sums[:, 0] / (n * p)) * clipped.unit / clipped.factor
+        gaps = excess_losses(losses, scale * clipped.unit / (n * p), p, n, clipped.unit)
+        bounds = np.geomspace(1.0, max(1.0, weights.bound), rules.BOUNDS)
+        prices = [self.fit(weights.capped(bound), 1).bound() for bound in bounds]
+        left = 1.0 - (np.minimum(1.0, bounds[:, None] * p) - p) / np.maximum(1.0 - p, 1e-12)
+        return weights.capped(float(bounds[np.argmin(prices + (gaps * left).max(axis=1))]))
+
+
+def excess_losses(
+    losses: np.ndarray, errors: np.ndarray, shares: np.ndarray, n_records: float, unit: float
+) -> np.ndarray:
+    """Return what the groups' losses are surely above the mean: shrunk, less one deviation.
+
+    What is above the loss of a large group counts, if that is more: its weight is large already.
+    """
+    variances = errors**2 + unit**2 * rules.LOSS_VARIANCE / (n_records * shares)
+    spread = (unit * rules.LARGEST_SPREAD) ** 2
+    shrunk = (losses - shares @ losses) * spread / (spread + variances)
+    usual = float(shrunk[shares >= rules.LARGE].max(initial=0.0))
+    return np.maximum(shrunk - np.sqrt(variances) - usual, 0.0)
+
+
+def max_group_loss(
+    records: Records,
+    risk: EmpiricalRisk,
+    weights: GroupWeights,
+    budget: PrivacyBudget,
+    *,
+    radius: float,
+    run: Run | None = None,
+    calibration: str = "analytic",
+    n_phases: int | None = None,
+    looks: bool = False,
+    **options: Any,
+) -> GroupResult:
+    """Minimise the largest loss of a group over a ball, privately.
+
+    Parameters
+    ----------
+    records : Records
+        With targets and groups 0, ..., n_groups - 1.
+    risk : EmpiricalRisk
+        The mean of a convex loss that is not negative.
+    weights : GroupWeights
+        Public; with a histogram only their bound counts.
+    budget : PrivacyBudget
+    radius : float
+        Public radius of the ball.
+    run : Run, optional
+        See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
+    calibration, n_phases, looks
+        See :func:`plan_max_group_loss`.
+    **options
+        `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
+    """
+    design = Design.of(records)
+    objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
+    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases, looks=looks)
+    return plan.run(records, run or Run())
 
 
 def plan_max_group_loss(
@@ -173,7 +376,8 @@ def plan_max_group_loss(
     calibration: str = "analytic",
     *,
     n_phases: int | None = None,
-) -> MaxGroupLossPlan:
+    looks: bool = False,
+) -> MaxGroupLossPlan | LookPlan | PlainModelPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
     Parameters
@@ -183,38 +387,69 @@ def plan_max_group_loss(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
-        Default: the planner chooses.
+        Default: the planner chooses. Unless there are several, the plain model is taken where the
+        largest weight is 1.
+    looks : bool, default=False
+        Whether the bound of the weights is an upper one, of what a look at the losses chooses.
+
+    Returns
+    -------
+    MaxGroupLossPlan, LookPlan or PlainModelPlan
 
     Raises
     ------
     ValueError
         For a risk that is no mean over records, or if the calibration does not apply.
     """
-    risk = objective.risk
-    if not objective.neighbouring.is_replaced:
+    risk, relation, weights = objective.risk, objective.neighbouring, objective.weights
+    if not relation.is_replaced:
         raise ValueError("The saddle problem of groups has no proof for neighbouring='add_remove'.")
     if objective.design.is_weighted and calibration == "paper":
         raise ValueError("calibration='paper' has no proof for user_ids, nor for sample_weight.")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
-    share, design = objective.histogram_share, objective.design
-    if calibration == "paper" and share:
+    share = objective.histogram_share
+    if calibration == "paper" and (objective.release_weights or share or looks):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
-    plan = _plan_phases(objective, budget, n_phases, calibration, 1.0 - share)
-    if not share:
-        return plan
-    sensitivity = proportions_sensitivity(design.n_records)
-    if design.is_weighted:  # sums of weights are rounded, counts are not
-        sensitivity += two_sums(design.n_terms)
-    sizes = NoisyProportions(
-        objective=objective,
-        mechanism=calibrated_mechanism(budget, sensitivity, share=share),
-        reference="docs/theory/saddle.md, 'Groups': one record, two counts",
+    is_plain = weights.bound == 1.0 and (n_phases or 1) == 1 and calibration == "analytic"
+    if is_plain and not budget.is_pure:
+        return PlainModelPlan(objective=objective, plain=plan_core(objective, budget))
+    looks = looks and weights.bound > 1.0 and not budget.is_pure
+    if not (share or looks):
+        return _plan_fit(objective, budget, n_phases, calibration)
+    plan = LookPlan(
+        objective=objective, budget=budget, n_phases=n_phases, share=1.0 - share, sizes=None
     )
-    return replace(plan, sizes=sizes)
+    if share:
+        design = objective.design
+        sensitivity = proportions_sensitivity(design.n_records)
+        if design.is_weighted:  # sums of weights are rounded, counts are not
+            sensitivity += two_sums(design.n_terms)
+        sizes = NoisyProportions(
+            objective=objective,
+            mechanism=calibrated_mechanism(budget, sensitivity, share=share),
+            reference="docs/theory/saddle.md, 'Groups': one record, two counts",
+        )
+        plan = replace(plan, sizes=sizes)
+    if not looks:
+        return plan
+    rest = Level.of(budget).part(plan.share)
+    first = plan_core_of(objective, rest.part(rules.PLAIN_SHARE).mu)
+    losses = NoisySum(
+        design=objective.design,
+        neighbouring=relation,
+        mu=rest.part(rules.LOOK_SHARE).mu,
+        sensitivity=loss_sensitivity(first.loss, True),
+        size=loss_range(first.loss)[1],
+        n_entries=weights.n_groups,
+        name="losses of the groups",
+        reference="docs/theory/worst_group.md, Lemma 2",
+    )
+    left = 1.0 - rules.PLAIN_SHARE - rules.LOOK_SHARE
+    return replace(plan, share=plan.share * left, plain=first, losses=losses)
 
 
-def _plan_phases(
+def _plan_fit(
     objective: GroupObjective,
     budget: PrivacyBudget,
     n_phases: int | None,
@@ -232,15 +467,14 @@ def _plan_phases(
         phased = plan_phased_saddle_output_perturbation(
             constants,
             budget,
+            release="joint" if smooth.release_weights else "x",
             alpha=smooth.alpha,
             share=share,
             calibration=calibration,  # type: ignore[arg-type]
             utility=MaxGroupLossBound(objective=smooth),
             n_phases=n_phases,
         )
-        return MaxGroupLossPlan(
-            objective=smooth, phased=phased, budget=budget, n_phases=n_phases, share=share
-        )
+        return MaxGroupLossPlan(objective=smooth, phased=phased)
 
     if risk.is_smooth:
         return plan(objective)

@@ -18,7 +18,7 @@ PLAIN_SHARE = 0.25
 LEAST_PROPORTION = 0.001
 
 #: Error of all weights, relative to the norm of rows, from which no losses of groups are measured.
-LARGEST_ERROR = 0.05
+LARGEST_ERROR = 0.1
 #: Error of all weights for one measurement of losses, and least and largest number of several.
 ONE_MEASUREMENT, LEAST_MEASUREMENTS, MOST_MEASUREMENTS = 0.06, 8, 16
 #: Price of noise, by the square of the largest weight, over the squared error.
@@ -34,6 +34,12 @@ CEILING, FLOOR = 0.8, 0.25
 #: Bounds on the spread of the groups' losses, for their shrinkage, and variance of the loss of a
 #: record, for the error of a group's mean loss.
 LEAST_SPREAD, LARGEST_SPREAD, LOSS_VARIANCE = 0.03, 0.3, 0.3
+#: Price of unequal weights of classes.
+CLASS_PRICE = 0.06
+#: Largest weight of a record below which the plain model is preferred.
+LEAST_FACTOR = 1.6
+#: Proportion of a large group, and least difference of the largest loss and that of such a group.
+LARGE, LEAST_GAP = 0.5, 0.1
 
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets:
 #: least, largest, and the error of all weights up to which it is the least one.
@@ -67,6 +73,9 @@ LONGEST_MIX, LARGEST_SHIFT, MIX_POINTS = 1.25, 1.0, 51
 
 #: Phases: least spread of margins that a kink is smoothed for, in units of a good predictor's.
 LEAST_MARGIN_SPREAD = 0.01
+#: Saddle points: part of the budget for one look at the groups' losses, and bounds on the weights
+#: that it chooses among.
+LOOK_SHARE, BOUNDS = 0.05, 16
 #: Mirror descent: fewest and most rounds, and steps of the search for the scale of steps that a
 #: histogram leaves.
 FEWEST_ROUNDS, MOST_ROUNDS, HALVINGS = 20, 500, 12

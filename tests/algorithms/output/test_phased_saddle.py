@@ -29,7 +29,7 @@ from skdp.problems import (
 from skdp.solvers import BestResponse, SaddleSolver, solve_certified
 
 
-@pytest.mark.parametrize("release", ["x", "y"])
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
 def test_own_moduli_take_the_place_of_the_other_regulariser(release):
     own = (4.0, 0.0) if release == "y" else (0.0, 4.0)
     problem, seen = problem_of(own=own), []
@@ -74,9 +74,10 @@ def test_alpha_is_a_penalty_of_the_objective():
     np.testing.assert_allclose(result.x, exact.x, atol=0.02)
 
 
-def test_a_large_budget_gives_the_solution():
+@pytest.mark.parametrize("release", ["x", "joint"])
+def test_a_large_budget_gives_the_solution(release):
     problem = problem_of(n=4000, domains=(Ball(1.0), Simplex(2)))
-    result = run(problem, PrivacyBudget(1e7, 1e-5), noise=NoiseSource())
+    result = run(problem, PrivacyBudget(1e7, 1e-5), release=release, noise=NoiseSource())
 
     def primal(x):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
@@ -86,6 +87,8 @@ def test_a_large_budget_gives_the_solution():
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(result.plan.summaries))
     assert np.linalg.norm(result.x) <= 1.0
+    if release == "joint":
+        assert result.y.min() >= 0 and result.y.sum() == pytest.approx(1)
 
 
 def test_strata_reach_the_blocks():
@@ -121,6 +124,7 @@ def test_single_records_and_blocks():
         ({"share": 1.5}, "share"), ({"n_phases": 2000}, "n_phases"),
         ({"constants": changed(UNIT, x_radius=math.inf)}, "bounded"),
         ({"constants": changed(UNIT, y_radius=math.inf)}, "bounded"),
+        ({"calibration": "paper", "release": "joint"}, "one block"),
         ({"calibration": "paper", "share": 0.5}, "shares of the budget"),
         ({"calibration": "paper", "budget": PrivacyBudget(2.0, 1e-5)}, "epsilon"),
         (

@@ -9,7 +9,9 @@ import math
 import numpy as np
 import pytest
 from phased_saddle import (
+    ACCURACY_FRACTION,
     BUDGET,
+    UNIT,
     Curved,
     Weakest,
     group_problem,
@@ -20,8 +22,9 @@ from phased_saddle import (
 )
 from plain_noise import PlainNoise, seeded
 
+from skdp.algorithms import plan_phased_saddle_output_perturbation, plan_saddle_output_perturbation
 from skdp.algorithms.output.blocks import assign_blocks
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import Ball, BilinearProblem, HalfSquaredLoss, MaxGroupLossProblem, Records
@@ -53,16 +56,31 @@ def assignment_of(problem, plan, seed=3):
     return assign_blocks(seeded(seed), problem.n_records, plan.block_sizes)
 
 
+def test_joint_noise_is_that_of_the_norm_of_the_moduli():
+    """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y."""
+    plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
+    last, c = plan.phases[-1], plan.phases[-1].constants
+    moved = 2 * math.sqrt(0.64 / c.x.modulus + 0.36 / c.y.modulus) / c.n_records
+    multiplier = gaussian_noise_multiplier(0.5, 1e-5) * (1 + ACCURACY_FRACTION)
+    known = multiplier * moved / math.sqrt(c.x.modulus)
+    assert last.noise_scale_x == pytest.approx(known, rel=1e-6)
+    known = multiplier * moved / math.sqrt(c.y.modulus)
+    assert last.noise_scale_y == pytest.approx(known, rel=1e-6)
+    assert plan.phases[0].noise_scale_y == 0.0
+    alone = plan_saddle_output_perturbation(c, BUDGET, release="x")
+    assert alone.noise_scale_x < last.noise_scale_x
+
+
 @pytest.mark.parametrize(
     ("make", "release", "calibration"),
     [
         (problem_of, "x", "paper"),
-        (problem_of, "x", "analytic"),
+        (problem_of, "joint", "analytic"),
         (lambda: problem_of(own=(0.0, 0.3)), "y", "paper"),
         (lambda: problem_of(own=(0.7, 0.3), domains=(Ball(0.3), Ball(4.0))), "x", "analytic"),
-        (lambda: problem_of(center_x=np.array([3.0, 0, 0])), "x", "analytic"),
+        (lambda: problem_of(center_x=np.array([3.0, 0, 0])), "joint", "analytic"),
         (lambda: problem_of(center_y=np.array([0.5, -2.0])), "y", "analytic"),
-        (group_problem, "y", "analytic"),
+        (group_problem, "joint", "analytic"),
         (lambda: group_problem(public=True), "x", "analytic"),
         (lambda: group_problem(public=True, block_size=256), "y", "paper"),
         (lambda: group_problem(loss=HalfSquaredLoss(1.0), block_size=256), "x", "paper"),
@@ -182,8 +200,10 @@ def extremal_pair(plan, k, release, bounds, radius, n, position):
     [
         *(("x", BUDGET, k) for k in (0, 1, 2)),
         ("y", BUDGET, 0),
+        ("joint", BUDGET, 2),
         ("x", PrivacyBudget(0.5), 2),
         ("y", PrivacyBudget(0.5), 1),
+        ("joint", PrivacyBudget(0.5), 0),
     ],
 )
 def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release, k):
@@ -225,7 +245,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
 
 
 @pytest.mark.parametrize(
-    ("release", "kind"), [("x", "bilinear"), ("y", "own"), ("y", "groups"), ("x", "groups")]
+    ("release", "kind"), [("x", "bilinear"), ("y", "own"), ("joint", "groups"), ("x", "groups")]
 )
 def test_sensitivity_search(release, kind):
     """Random and adverse neighbours in small blocks, constraints active or not."""
@@ -265,6 +285,9 @@ def test_sensitivity_search(release, kind):
             np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
         phase = plan.phases[k]
         moved = float(np.linalg.norm(results[0].path[k] - results[1].path[k]))
+        if phase.released == "both":
+            away = float(np.linalg.norm(results[0].y - results[1].y))
+            moved = phase.constants.norm(moved, away)
         worst = max(worst, moved / phase.mechanism.sensitivity)
     assert 0.02 < worst <= 1.0
 

@@ -14,9 +14,10 @@ from sklearn.metrics import log_loss
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.core_stages import plan_core_stages
+from skdp.algorithms.worst_group.core_stages import combined, plan_core_stages
 from skdp.algorithms.worst_group.group_losses import loss_sensitivity
 from skdp.algorithms.worst_group.group_weights import (
+    prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
@@ -52,7 +53,7 @@ def mu_of(releases):
 def test_the_releases_cost_the_budget(loss, relation, proportions):
     for n, epsilon in ((30, 0.1), (500, 1.0), (10**5, 0.1), (10**6, 30.0)):
         plan = plan_of(loss, n, epsilon, relation, d=10, proportions=proportions)
-        is_plain = n <= 500
+        is_plain = n == 30 or (n == 500 and relation is REPLACE)
         assert isinstance(plan, PlainModelPlan) == is_plain
         assert mu_of(plan.releases) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
         assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
@@ -60,10 +61,26 @@ def test_the_releases_cost_the_budget(loss, relation, proportions):
         assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
 
 
+@RELATIONS
+@pytest.mark.parametrize(
+    ("loss", "n", "d"),
+    [(LogisticLoss(), 10**4, 10), (SoftmaxLoss(3), 10**7, 10), (LogisticLoss(), 10**6, 400)],
+)
+def test_both_models_have_the_budget(loss, n, d, relation):
+    """Size and shift have the plain method's part, and the second plain model what it leaves."""
+    plan = plan_of(loss, n, 1.0, relation, d)
+    weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
+    own = mu_of(plan.plain.releases_of_size)
+    assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
+    assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
+    if d == 400:  # the last fit has less than that part
+        assert plan.n_measurements == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
+
+
 @pytest.mark.parametrize("has_signal", [True, False])
 def test_it_is_told_that_the_plain_model_is_noise(has_signal):
     rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (3500, 2))
+    X = rng.uniform(-0.5, 0.5, (2000, 2))
     y = (X[:, 0] > 0).astype(int)
     model = DPMaxGroupLossClassifier(
         0.1, data_norm=1.0, classes=[0, 1], group_names=[0, 1], random_state=0
@@ -275,6 +292,24 @@ def test_weights_are_the_best_of_their_programme():
         assert value(q) >= -best.fun - 0.01 * abs(best.fun)
 
 
+def test_two_estimates_are_averaged_by_their_variances():
+    point, variance = combined(np.array([0.0, 4.0]), 1.0, np.array([4.0, 0.0]), 3.0)
+    assert point == pytest.approx([1.0, 3.0])
+    assert variance == pytest.approx(0.75**2 * 1.0 + 0.25**2 * 3.0)
+
+
+def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
+    p = np.array([0.6, 0.3, 0.1])
+    weights = np.array([0.6, 0.2, 0.2])
+    assert prefers_plain(np.array([0.45, 0.2, 0.5]), weights, p)
+    assert not prefers_plain(np.array([0.45, 0.2, 0.6]), weights, p)
+    assert not prefers_plain(np.array([0.2, 0.45, 0.5]), weights, p)  # 0.3 is no large group
+    assert not prefers_plain(None, weights, p)
+    assert prefers_plain(np.array([0.45, 0.2, 0.6]), np.array([0.6, 0.25, 0.15]), p)
+    half, others = np.array([0.5, 0.4, 0.1]), np.array([0.4, 0.4, 0.2])
+    assert prefers_plain(np.array([0.45, 0.2, 0.5]), others, half)  # a half is large
+
+
 def test_noise_does_not_pass_for_a_difference():
     """Of losses whose errors are as large as their spread nothing remains."""
     noisy = shrunk_losses(np.array([0.5, 0.9, 0.2, 1.5]), np.array([0.01, 0.5, 0.5, 1.0]), P, 1000)
@@ -337,6 +372,18 @@ def test_without_noise_it_is_the_minimax_model():
     data = conflicting(5000)
     losses = np.array(list(fit(1e4, data).group_losses(*data).values()))
     assert 0.5576 < losses.max() < 0.57 and np.ptp(losses) < 0.02
+
+
+def test_a_small_group_that_is_no_worse_than_the_majority_leaves_the_plain_model():
+    """Both have labels by chance; the third group has none and would pay for their weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = rng.choice(["easy", "few", "most"], size=8000, p=[0.4, 0.05, 0.55])
+    flipped = rng.random(8000) < np.where(groups == "easy", 0.0, 0.3)
+    y = ((X[:, 0] > 0) ^ flipped).astype(int)
+    model = fit(3.0, (X, y, groups), group_names=["easy", "few", "most"])
+    assert "the plain model was taken" in str(model.privacy_)
 
 
 def test_explicit_wishes_lead_to_the_saddle_methods():
