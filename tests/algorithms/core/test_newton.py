@@ -88,7 +88,7 @@ def test_a_newton_step_pays_for_rounding(name):
     length = 1.9 / 1e-3 + 0.2
     of_sums = sum_rounding(plan.design, 2.0 * (1.5 + np.sqrt(2.0)) * length**2)
     of_places = 8.0 * (4 + 8) * EPS * n * (1.5 + np.sqrt(2.0)) * length**2
-    assert limit - plan.bound() == pytest.approx(of_sums + of_places, rel=0.1)
+    assert limit - plan.bound() == pytest.approx(of_sums + of_places, rel=2e-3)
     assert 0.0 < np.linalg.norm(a - b) <= limit - plan.bound()
 
 
