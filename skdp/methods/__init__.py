@@ -16,10 +16,12 @@ from skdp.methods.linear import (
     OutputPerturbation,
     PhasedOutputPerturbation,
 )
+from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
 from skdp.methods.tuning import Bilevel
 
 __all__ = [
     "RGDA",
+    "AdaptiveMeasurements",
     "Bilevel",
     "ExponentialMechanism",
     "Gradient",
@@ -31,5 +33,6 @@ __all__ = [
     "OutputPerturbation",
     "PhasedOutputPerturbation",
     "PhasedSaddle",
+    "QueryMirrorDescent",
     "SaddleOutputPerturbation",
 ]

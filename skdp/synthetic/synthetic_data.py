@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import InvalidTypeError, check_count, check_option, check_unit
+from skdp._checks import InvalidTypeError, check_count, check_unit
 from skdp._estimator import PrivateEstimator, randomness, staged, taken_weights, warn_inferred
-from skdp._types import Calibration, ReplaceOne, Self, SyntheticMethod, Verbose
+from skdp._types import ReplaceOne, Self, SyntheticMethod, Verbose
 from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
 from skdp.data.collections import as_source, first_rows, over_chunks
-from skdp.methods import Method
-from skdp.methods.choice import SYNTHETIC_METHODS, choose
-from skdp.methods.queries import QueryMirrorDescent
+from skdp.methods.base import Method
+from skdp.methods.choice import SYNTHETIC_METHODS, choose, resolved
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
@@ -71,13 +70,12 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         Neighbouring tables differ in one record replaced; their number is public.
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
-    method : {"auto", "adaptive", "mirror_descent"}, default="auto"
+    method : {"auto", "adaptive", "mirror_descent"} or Method, default="auto"
         "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
         round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
         draws queries (Gonzalez et al. 2024, Theorem 1.1), on up to 2^20 combinations of
-        categories. "auto" is "adaptive", for ``delta == 0`` "mirror_descent".
-    calibration : {"analytic", "paper"}, default="analytic"
-        "paper", for ``method="mirror_descent"``: number of rounds and steps of the theorem.
+        categories; :class:`~skdp.methods.QueryMirrorDescent` has its steps as published. "auto" is
+        "adaptive", for ``delta == 0`` "mirror_descent".
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
@@ -144,8 +142,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         queries: Any = "2-way",
         neighbouring: ReplaceOne = "replace_one",
         weight_bound: float | None = None,
-        method: SyntheticMethod = "auto",
-        calibration: Calibration = "analytic",
+        method: SyntheticMethod | Method = "auto",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -157,7 +154,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.neighbouring = neighbouring
         self.weight_bound = weight_bound
         self.method = method
-        self.calibration = calibration
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
@@ -216,7 +212,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         is_list = isinstance(X, (list, tuple))
         source = as_source(X, user_ids=user_ids, sample_weight=sample_weight)
         if source is not None:
-            if self.calibration == "paper":
+            if getattr(self.method, "calibration", "") == "paper":
                 raise ValueError("calibration='paper' needs all records in memory.")
             X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
@@ -258,7 +254,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         relation = relation.of_persons if of_persons else relation
         n_units = records.n_records
         objective = QueryObjective(workload, n_units, relation, is_slack)
-        choice = choose(self._methods, self.method, objective, self._budget, is_slack=is_slack)
+        choice = choose(SYNTHETIC_METHODS, self.method, objective, self._budget, is_slack=is_slack)
         if is_slack and self.weight_bound is None:
             warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=3)
         if given is None:
@@ -284,23 +280,13 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self._check_shared()
         if self.weight_bound is not None:
             check_unit("weight_bound", self.weight_bound)
-        check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
-        check_option("calibration", self.calibration, get_args(Calibration))
-        name = self.method
-        if name == "auto":
-            name = "mirror_descent" if self._budget.is_pure else "adaptive"
-        relation = Neighbouring(self.neighbouring)
-        if self.calibration == "paper" and name != "mirror_descent":
-            raise ValueError(f"method={name!r} has no calibration='paper'.")
-        SYNTHETIC_METHODS[name].check(name, self._budget, relation)
+        name = "mirror_descent" if self._budget.is_pure else "adaptive"
+        method = resolved(SYNTHETIC_METHODS, self.method) or SYNTHETIC_METHODS[name]
+        shown = name if self.method == "auto" else self.method
+        method.check(shown, self._budget, Neighbouring(self.neighbouring))
         if not isinstance(self.queries, str):
             return None
         return _order(self.queries)
-
-    @property
-    def _methods(self) -> Mapping[str, Method]:
-        published = QueryMirrorDescent(calibration=self.calibration)
-        return {**SYNTHETIC_METHODS, "mirror_descent": published}
 
     @property
     def distribution_(self) -> np.ndarray:

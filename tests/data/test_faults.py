@@ -21,7 +21,7 @@ from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError,
 from skdp.data.sources import merge_tree
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
-from skdp.methods import Bilevel
+from skdp.methods import Bilevel, QueryMirrorDescent
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.privacy import BudgetAccountant
 from skdp.privacy.budget_accountant import BudgetExceededError
@@ -362,7 +362,7 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
             r"Bilevel\(as_published=True\) needs all",
         ),
         (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "attacked rows needs all records"),
-        (DPSyntheticData(method="mirror_descent", calibration="paper"), "'paper' needs all"),
+        (DPSyntheticData(method=QueryMirrorDescent(calibration="paper")), "'paper' needs all"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from laboratory import Laboratory
 
 from skdp import BudgetAccountant
+from skdp.methods import QueryMirrorDescent
 from skdp.problems import CategoricalRecords, Marginals, QueryMatrix
 from skdp.synthetic import DPSyntheticData
 
@@ -164,7 +165,7 @@ def test_columns_of_ids_reports_and_refusals():
                 "'mirror_descent' has no proof for weights",
             ),
             (
-                {"method": "mirror_descent", "calibration": "paper"},
+                {"method": QueryMirrorDescent(calibration="paper")},
                 {"user_ids": "id"},
                 "calibration='paper' has no proof for user_ids",
             ),
