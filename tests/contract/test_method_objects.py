@@ -11,7 +11,7 @@ from sklearn.base import clone
 import skdp.methods
 from skdp.linear_model import DPLogisticRegression
 from skdp.methods import Method, OutputPerturbation
-from skdp.methods.choice import GROUP_METHODS, METHODS, TUNING_METHODS
+from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.robust import DPMaxGroupLossClassifier
 
@@ -39,7 +39,8 @@ def _other(value):
 
 
 def test_the_tables_have_all_public_methods_with_their_defaults():
-    rows = [*METHODS.values(), *GROUP_METHODS.values(), *TUNING_METHODS.values()]
+    tables = METHODS, GROUP_METHODS, TUNING_METHODS, SYNTHETIC_METHODS
+    rows = [row for table in tables for row in table.values()]
     assert {type(row).__name__ for row in rows} | {"Method"} == set(skdp.methods.__all__)
     for row in rows:
         assert repr(row) == f"{type(row).__name__}()" and not hasattr(row, "fit")
