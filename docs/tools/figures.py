@@ -97,7 +97,8 @@ def intervals() -> None:
     low = pd.Series([1, 15, 0, 0, 1, 8, 1, 1], X.columns)
     high = pd.Series([5, 45, 25, 6, 4, 20, 6, 6], X.columns)
     X = 2 * (X - low) / (high - low) - 1
-    found = {"without privacy (statsmodels)": sm.Logit(y, sm.add_constant(X)).fit(disp=0).conf_int()[1:]}
+    plain = sm.Logit(y, sm.add_constant(X)).fit(disp=0).conf_int()[1:]
+    found = {"without privacy (statsmodels)": plain}
     for epsilon in (3.0, 1.0):
         model = DPLogisticRegression(
             epsilon, data_norm=2.0, classes=[0, 1], intervals=True, random_state=0
