@@ -51,10 +51,10 @@ def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray,
     factors = (chances * kept).sum(axis=0)
     signal = (chances * kept * (kept * squares + k * noise)).sum(axis=0)  # second moments
     slopes = (signal - factors**2 * squares) / (k * noise)  # by Tweedie's formula
-    # of margins, of what is left: the signal, its product with the true one, and noise
+    # parts of the signal and of its product with the true one that are left, and of the noise,
+    # which is more than its mean where it looks like weights
     true = float(signal.sum())
     of_signal, crossed = factors**2 @ signal / true, factors**2 @ squares / true
-    # of what looks like weights, too
     of_noise = float(factors**2 @ (squares - signal)) / (k * d * noise)
     of_noise = max(of_noise, float((factors**2).mean())) * size.noise
     ratio = size.deviation / math.sqrt(of_signal * (size.deviation**2 - size.noise) + of_noise)

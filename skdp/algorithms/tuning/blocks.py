@@ -235,7 +235,7 @@ class BlocksPlan(Plan):
     def run(self, data: Records, run: Run) -> TunedResult:
         rows, found = self.first.prepare(data, run.noise)
         weights = self.first.stepped(rows, found, run, "first steps")
-        weights, size, theta = self.first.sized(rows, found, weights, run, False)
+        weights, size, theta = self.first.sized(rows, found, weights, run, is_sparse=False)
         theta, base, _ = self.first.corrected(rows, found, weights, theta, run)
         first = replace(self.first, found=replace(found, size=size, theta=theta))
         scaled, offsets = first.margins(rows, found, weights, theta, base)

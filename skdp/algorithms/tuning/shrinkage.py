@@ -59,7 +59,7 @@ class ShrinkagePlan(CorePlan):
             d, k = len(rows.shift), self.loss.n_outputs
             groups = np.array(self.penalties.groups)
             signal, parts = self._parts(weights[:, :d], k * found.steps.variance)
-            weights, size, theta = self.sized(rows, found, weights, run, len(parts) == 1)
+            weights, size, theta = self.sized(rows, found, weights, run, is_sparse=len(parts) == 1)
             of_steps = self.step_noise(rows, found, weights, size, told)
             weights[:, :d] *= parts[groups]
             theta, base, _ = self.corrected(rows, found, weights, theta, run)
