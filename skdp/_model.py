@@ -305,16 +305,6 @@ class PrivateModel(PrivateEstimator):
     def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
         """Make the risk from the parameters and the public number of classes, if it has any."""
 
-    def _warn_of_method(self, choice: Choice) -> None:
-        """Warn of a method that is worse than the default, and of what made it the choice."""
-        if choice.replaced is not None and not choice.plan.is_level:
-            warnings.warn(
-                f"method='auto' is {choice.method!r}, since {choice.given} was given. It is "
-                f"expected to predict worse than {choice.replaced!r}, the choice without.",
-                UserWarning,
-                stacklevel=5,
-            )
-
     def _warn(self, plan: Any, records: Records, is_planned: bool = False) -> None:
         """Issue the warnings that follow from a plan.
 

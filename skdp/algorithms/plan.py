@@ -119,11 +119,6 @@ class Plan(ABC):
         """Public bound on the expected excess loss; ``inf`` where none is known."""
         return math.inf
 
-    @property
-    def is_level(self) -> bool:
-        """Whether it was as good as planned noisy gradient descent in measurements."""
-        return False
-
     def planned_noise(self) -> PlannedNoise | None:
         """Noise of the coefficients on a reference design; None where none is known."""
         return None

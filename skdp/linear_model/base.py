@@ -113,7 +113,6 @@ class DPLinearModel(PrivateModel):
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
         self._warn_of_solver()
-        self._warn_of_method(choice)
         result = self._pay_and_run(choice.plan, records)
         public, remarks = self._found(choice, result), (*result.plan.remarks(), *choice.remarks)
         caveats += self._caveats()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from skdp._checks import InvalidTypeError, check_option
@@ -24,7 +24,6 @@ from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
 from skdp.methods.tuning import Bilevel
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Objective
 
 #: Methods of linear models by name, each with its defaults; "auto" takes the first that leads.
 METHODS: dict[str, Method] = {
@@ -76,21 +75,14 @@ class Choice:
     plan: Plan
     #: The numbers that "auto" compared; empty if there was nothing to compare.
     bounds: dict[str, float]
-    #: What "auto" would have taken without a solver and a penalty, if that is another method.
-    replaced: str | None = None
-    #: Those of them that were given.
-    given: str = ""
 
     @property
     def reason(self) -> str:
         """Why "auto" took it."""
-        reasons = []
-        if self.replaced is not None:
-            reasons.append(f"{self.given} was given; without, it is {self.replaced!r}")
-        if self.bounds:
-            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
-            reasons.append(f"chosen by the smallest bound on the excess loss: {bounds}")
-        return "; ".join(reasons)
+        if not self.bounds:
+            return ""
+        bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in self.bounds.items())
+        return f"chosen by the smallest bound on the excess loss: {bounds}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -146,28 +138,22 @@ def choose(
             _check_cost(name, plan, budget)
         return Choice(method=name, plan=plan, bounds={})
     has_solver = not (isinstance(solver, str) and solver == "auto")
-    proven = {
+    usable = {
         name: row
         for name, row in methods.items()
         if relation in row.relations
         and (row.is_weighted or not is_slack)
         and (row.chunked or in_memory)
+        and (row.uses(solver) or not has_solver)
     }
-    usable = {name: row for name, row in proven.items() if row.uses(solver) or not has_solver}
-    free, asked = _without_penalty(objective, has_solver)
-    usual = next((name for name, row in proven.items() if row.leads(free, budget)), None)
     best = next((name for name, row in usable.items() if row.leads(objective, budget)), None)
-    bounds: dict[str, float] = {}
     if best is not None:
-        plan = usable[best].plan(objective, budget)
-    else:
-        candidates = _candidates(usable, objective, budget, may_split)
-        if len(candidates) > 1:
-            bounds = {name: bound for name, (bound, _) in candidates.items()}
-        best = min(candidates, key=lambda name: (candidates[name][0], name))
-        plan = candidates[best][1]()
-    replaced = None if usual == best else usual
-    return Choice(method=best, plan=plan, bounds=bounds, replaced=replaced, given=asked)
+        return Choice(method=best, plan=usable[best].plan(objective, budget), bounds={})
+    candidates = _candidates(usable, objective, budget, may_split)
+    bounds = {name: bound for name, (bound, _) in candidates.items()}
+    best = min(candidates, key=lambda name: (bounds[name], name))
+    plan = candidates[best][1]()
+    return Choice(method=best, plan=plan, bounds=bounds if len(bounds) > 1 else {})
 
 
 def _check_cost(name: str, plan: Plan, budget: PrivacyBudget) -> None:
@@ -194,12 +180,3 @@ def _candidates(
         )
     finite = {name: candidate for name, candidate in found.items() if candidate[0] < math.inf}
     return finite or dict([next(iter(found.items()))])
-
-
-def _without_penalty(objective: Any, has_solver: bool) -> tuple[Any, str]:
-    """Return an objective without penalty, and what was given of it and a solver."""
-    if not isinstance(objective, Objective):
-        return objective, ""
-    asked = {"alpha": objective.alpha > 0.0, "a solver": has_solver}
-    given = " and ".join(name for name, is_given in asked.items() if is_given)
-    return replace(objective, alpha=0.0), given

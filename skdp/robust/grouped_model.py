@@ -244,7 +244,6 @@ class GroupedModel(PrivateModel):
         # other methods bound no solution, and later releases follow from earlier ones
         has_ball = planned.has_saddle and not planned.weighs_groups
         self._warn(planned, records, is_planned=has_ball)
-        self._warn_of_method(choice)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
         self._keep_groups(result)

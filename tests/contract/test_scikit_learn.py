@@ -87,7 +87,6 @@ def outcomes(estimator):
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         warnings.simplefilter("ignore", SkipTestWarning)
         warnings.filterwarnings("ignore", "tilt == 0.5", UserWarning)
-        warnings.filterwarnings("ignore", "method='auto' is", UserWarning)
         warnings.filterwarnings("ignore", "weight_bound was not declared", UserWarning)
         expected = expected_failed_checks(estimator)
         return check_estimator(

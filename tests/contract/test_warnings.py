@@ -47,7 +47,6 @@ WARNINGS = (
     "The noise of a draw of",
     "The noise of draws is large",
     "The solver holds a fitted estimator",
-    "method='auto' is",
     "tilt == ",
     "delta == ",
 )
@@ -214,7 +213,6 @@ SINGLE = {
         {"method": OutputPerturbation(population=True), "epsilon": 1e-3},
         {},
     ),
-    "method='auto' is": (DPLogisticRegression, {"delta": 0.0, "alpha": 0.1}, {}),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
     "The noise in the gradient ": (
         DPLogisticRegression,

@@ -21,9 +21,7 @@ from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
 from skdp.algorithms.core.fit import CorePlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:The noise", "ignore:method='auto' is", "ignore:Parts around a private fit"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:Parts around a private fit")
 
 
 def accountant(epsilon=100.0):

@@ -79,7 +79,6 @@ def test_one_payment_whatever_the_number_of_draws(payments):
     assert len(lengths) > 1  # the number of draws is random, and nobody was told
 
 
-@pytest.mark.filterwarnings("ignore:method='auto' is")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_every_draw_and_its_score_stay_within_the_price(payments, delta):
     X, y = classification()

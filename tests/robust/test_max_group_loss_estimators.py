@@ -3,7 +3,6 @@
 import functools
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,6 @@ from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
-from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_certified
 
 
@@ -298,21 +296,6 @@ def test_units_of_the_target(loss):
     clipped.fit(X, np.where(X[:, 0] > 0, 1e9, -1e9), groups=GROUPS)
     bounded = clone(clipped).fit(X, np.sign(X[:, 0]), groups=GROUPS)
     np.testing.assert_array_equal(clipped.coef_, bounded.coef_)
-
-
-def test_what_replaces_the_default_method_warns_and_names_both():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.3, 0.3, (300, 2)), np.arange(300) % 2
-    shared = {"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1], "random_state": 0}
-    model = DPMaxGroupLossClassifier(**shared, solver="extragradient")
-    text = "'phased', since a solver was given. It is expected to predict worse than 'gradient'"
-    with pytest.warns(UserWarning, match=text):
-        model.fit(X, groups, groups=groups)
-    said = "method='auto' is 'phased': a solver was given; without, it is 'gradient'"
-    assert said in model.privacy_.remarks
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="method='auto' is")
-        model.set_params(method="phased").fit(X, groups, groups=groups)
 
 
 @pytest.mark.parametrize(("model", "mode"), [(classifier, "declared"), (regressor, "private")])

@@ -172,7 +172,6 @@ def test_estimators_as_they_are_meet_the_certificate(n_classes, monkeypatch):
         model.fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:method='auto' is")
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_fitted_estimator_in_a_private_model_is_announced(is_own):
     """Also one that was fitted after the solver was made."""

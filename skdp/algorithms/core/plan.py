@@ -115,10 +115,6 @@ class PlannedCore(Plan):
         return self.loss.n_classes or self.loss.n_outputs + 1
 
     @property
-    def is_level(self) -> bool:
-        return True
-
-    @property
     def is_other(self) -> bool:
         """Whether steps go by the slopes of any loss: an attack changes those of log odds."""
         if self.loss.link == "logit" and self.attack is not None:

@@ -106,7 +106,6 @@ class CoreStagesPlan(GroupPlan):
     weights: tuple[float, ...] | None = None
     passes: tuple[StepsPlan, ...] = ()
     weighs_groups = True
-    is_level = True
 
     @property
     def parts(self) -> tuple[float, ...]:

@@ -31,10 +31,6 @@ class PlainModelPlan(GroupPlan):
     weighs_groups = True
 
     @property
-    def is_level(self) -> bool:
-        return self.plain.is_level
-
-    @property
     def alpha(self) -> float:
         return float(self.plain.to_dict()["alpha"])
 

@@ -162,7 +162,6 @@ def table(n, d, share, seed):
         (4_000, 5, 0.08, 0.75, "newton"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:method='auto' is 'output'")
 def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
     """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
     found = []
