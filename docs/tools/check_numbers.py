@@ -113,13 +113,6 @@ for name, (method, relation) in {
     "dp_ebm": ("DP-EBM", "add_remove"),
 }.items():
     NUMBERS[f"tabular.{name}"] = tabular(method, relation, 1)
-for name in ("diabetes", "california"):
-    NUMBERS[f"r2.{name}.no_privacy"] = mean("linear_table", dataset=name, method="no privacy")
-    for relation in ("replace_one", "add_remove"):
-        for epsilon in (0.1, 0.3, 1, 3, 10):
-            NUMBERS[f"r2.{name}.{relation}.{epsilon}"] = mean(
-                "linear_table", dataset=name, relation=relation, epsilon=epsilon, method="skdp"
-            )
 
 
 def findings(page: str) -> list[str]:
