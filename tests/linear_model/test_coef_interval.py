@@ -11,10 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fit_cases import CASES
-from recorded_fits import recorded
 
-from skdp.algorithms.core.intervals import Newton
 from skdp.data import ArrayRecords
 from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression, DPRidge
@@ -73,18 +70,6 @@ def test_stated_noise_is_that_of_fits_on_the_same_records():
     stated = np.sqrt(np.mean([each.noise_std**2 for each in found], axis=0))
     ratio = stated / np.std([each.estimate for each in found], axis=0)
     assert 0.8 < np.median(ratio) < 1.25
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if ", intervals, " in name])
-def test_intervals_follow_from_the_releases(name):
-    """Two tables of one shape with the same releases have the same intervals, bit by bit."""
-    first, second = (recorded(name, is_wild).model for is_wild in (False, True))
-    assert isinstance(first._transcript, Newton)
-    for mine, its in zip(
-        vars(first.coef_interval()).values(), vars(second.coef_interval()).values(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its)
-    assert np.isfinite(first.coef_interval().estimate).all()
 
 
 def test_what_the_noise_hides_has_no_ends():

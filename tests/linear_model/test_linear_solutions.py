@@ -21,7 +21,6 @@ from skdp import (
     DPLinearRegressor,
     DPLogisticRegression,
     DPRidge,
-    PrivacyLeakWarning,
 )
 from skdp.methods import ExponentialMechanism, OutputPerturbation, PhasedOutputPerturbation
 
@@ -170,23 +169,6 @@ def test_probabilities_exist_for_log_loss_only(loss):
     elif loss in CLASSIFIER_LOSSES:
         with pytest.raises(AttributeError, match="predict_proba"):
             model.predict_proba(X)
-
-
-@pytest.mark.parametrize("loss", CLASSIFIER_LOSSES)
-def test_three_classes_with_string_labels(loss):
-    X, y = classification(k=3, n=2000)
-    labels = np.array(["ant", "bee", "cat"])
-    model = estimator(loss, alpha=0.01, **EXACT).set_params(classes=["cat", "ant", "bee"])
-    model.fit(X, labels[y])
-    assert model.classes_.tolist() == ["ant", "bee", "cat"]
-    assert model.coef_.shape == (3, 3)
-    assert model.intercept_.shape == (3,)
-    assert model.decision_function(X).shape == (2000, 3)
-    assert set(model.predict(X)) <= set(labels)
-    assert model.score(X, labels[y]) > 0.7
-    assert model.privacy_.releases[0].dimension == (2 if loss == "log_loss" else 3) * 4
-    with pytest.warns(PrivacyLeakWarning, match="class labels"):
-        DPLinearClassifier(loss=loss).fit(X, labels[y])
 
 
 @pytest.mark.parametrize("loss", CLASSIFIER_LOSSES[1:])

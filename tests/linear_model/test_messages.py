@@ -101,13 +101,6 @@ def test_the_scaler_quotes_nothing():
             assert caught.value.__suppress_context__
 
 
-@every_estimator
-def test_missing_numbers_name_a_private_remedy(kind):
-    X, y = records(kind, n=10)
-    X[0, 0] = np.nan
-    assert "fill_value of BoundedScaler" in message_of(declared(kind), X, y)
-
-
 def grouped(**parameters):
     return declared(DPMaxGroupLossClassifier, group_names=["a", "b"], **parameters)
 
@@ -180,13 +173,6 @@ def test_many_inferred_labels_say_nothing_about_the_records():
     assert not [warning for warning in caught if "unique classes" in str(warning.message)]
 
 
-@every_estimator
-def test_no_targets(kind):
-    X, _ = records(kind, n=10)
-    with pytest.raises(ValueError, match=f"{kind.__name__} estimator requires y to be passed"):
-        declared(kind).fit(X)
-
-
 @pytest.mark.parametrize(
     ("model", "limit"),
     [
@@ -217,18 +203,6 @@ def test_a_nominal_size_that_is_too_small():
     assert message == (
         "X has more than 10 times as many records (or persons, with user_ids) as n_public == 10."
     )
-
-
-@pytest.mark.parametrize("kind", [DPRidge, DPLogisticRegression])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_sizes_that_add_remove_covers(kind, delta):
-    """None to ten times the nominal number."""
-    model = declared(kind, neighbouring="add_remove", n_public=20, delta=delta)
-    X, y = records(kind, n=201)
-    assert "more than 10 times" in message_of(model, X, y)
-    assert np.isfinite(model.fit(X[:0], y[:0]).coef_).all()
-    for n in (1, 200):
-        assert np.isfinite(model.fit(X[:n], y[:n]).coef_).all()
 
 
 def test_a_relation_that_is_an_array():
@@ -314,13 +288,6 @@ def test_labels_in_meta_estimators_work_or_name_what_works(names, ensemble, meth
             assert "y = np.searchsorted(names, y)" in str(error)
             assert "classes=range(K)" in str(error)
     assert fit(np.searchsorted(names, np.array(names)[codes]), range(len(names))).shape[0] == 300
-
-
-@pytest.mark.parametrize("kind", REGRESSORS)
-@pytest.mark.parametrize("ends", [(0, 10**400), (-(10**400), 0), (0, np.inf), (-1e51, 0), (0, "1")])
-def test_ends_of_ranges_that_are_no_doubles_are_refused(kind, ends):
-    X, y = records(kind, n=10)
-    assert "an end of target_range" in message_of(declared(kind, target_range=ends), X, y)
 
 
 @pytest.mark.parametrize("alpha", [5e-324, 1e-310, 1e-200])

@@ -156,26 +156,3 @@ def test_mistakes_are_refused(estimator, parameters, message):
     method = MirrorDescent(**{"feature_bound": 1.0, **parameters})
     with pytest.raises(ValueError, match=message):
         estimator.set_params(method=method).fit(X, y)
-
-
-@pytest.mark.slow
-def test_a_penalty_shrinks_the_coefficients():
-    X, y = data(n=20_000)
-    free, held = (
-        DPLogisticRegression(
-            method=MirrorDescent(feature_bound=1.0, alpha=alpha), classes=[0, 1], random_state=0
-        ).fit(X, y)
-        for alpha in ("auto", 1.0)
-    )
-    assert (free.alpha_, held.alpha_) == (0.0, 1.0)
-    assert (held.coef_**2).sum() < 0.5 * (free.coef_**2).sum()
-    assert tightest_epsilon(held.privacy_.event, 1e-6) <= 1.0
-
-
-def test_more_records_give_a_better_fit():
-    test, labels = data(n=4000, seed=9)
-    scores = []
-    for n in (200, 20_000):
-        X, y = data(n=n)
-        scores.append(DPLogisticRegression(classes=[0, 1], **METHOD).fit(X, y).score(test, labels))
-    assert scores[1] > scores[0] + 0.1

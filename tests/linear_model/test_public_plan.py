@@ -3,11 +3,9 @@
 That the whole state of a fit follows from its releases: tests/contract/test_fits.py.
 """
 
-import gc
 import itertools
 import json
 import re
-import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 from linear_models import made
 
-import skdp.algorithms.kernel
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
 from skdp.problems import MAX_SIZE_RATIO
@@ -183,30 +180,3 @@ def test_undisclosed_size_is_not_in_the_report():
 
 
 # ------------------------------------------------------------------------ what a fit leaves behind
-
-
-@pytest.fixture
-def secret_data():
-    rng = np.random.default_rng(8)
-    return rng.uniform(-0.5, 0.5, size=(30, 2)) + rng.normal(size=(30, 2)) * 1e-3
-
-
-@every_model
-def test_no_reference_to_records_or_solution_survives(model, monkeypatch, secret_data):
-    """After a fit, X, y and the un-noised point are garbage."""
-    references, original = [], skdp.algorithms.kernel.solve_certified
-
-    def recording(problem, *args, **kwargs):
-        solution = original(problem, *args, **kwargs)
-        references.extend(weakref.ref(thing) for thing in (problem, solution.point))
-        return solution
-
-    monkeypatch.setattr(skdp.algorithms.kernel, "solve_certified", recording)
-    X, y = secret_data.copy(), random_targets(model, np.random.default_rng(9), 30)
-    references += [weakref.ref(X), weakref.ref(y)]
-    fitted = estimator(model, alpha=0.05).fit(X, y)
-    del X, y
-    gc.collect()
-    assert len(references) == 4
-    assert [reference() for reference in references] == [None] * 4
-    assert np.isfinite(fitted.coef_).all()
