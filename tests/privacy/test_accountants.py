@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from exact_losses import (
     ADD_REMOVE,
-    PLD_MODULE,
     RELATIONS,
     REPLACE_ONE,
     SPECS,
@@ -91,13 +89,6 @@ class AccountantContract:
             assert losses[0] <= 1.0
             assert all(twice.get_delta(epsilon) >= once.get_delta(epsilon) for epsilon in EPSILONS)
 
-    def test_order_of_composition_does_not_matter(self):
-        results = set()
-        for order in itertools.permutations(self.supported):
-            accountant = self.total(*order)
-            results.add((accountant.get_epsilon(1e-6), accountant.get_delta(0.3)))
-        assert len(results) == 1
-
     def test_count_repetition_and_composition_agree(self):
         for event in self.supported:
             expected = self.total(event, event, event).get_epsilon(1e-6)
@@ -114,16 +105,6 @@ class AccountantContract:
         def check(power, count, event):
             accountant = self.accountant().compose(event, count)
             assert accountant.get_delta(accountant.get_epsilon(10.0**power)) <= 10.0**power
-
-        check()
-
-    def test_delta_and_epsilon_agree(self):
-        @given(st.floats(0.0, 20.0), st.integers(1, 50), st.sampled_from(self.supported))
-        def check(epsilon, count, event):
-            accountant = self.accountant().compose(event, count)
-            delta = accountant.get_delta(epsilon)
-            if 1e-200 < delta < 0.9:  # near 1 a rounding of delta moves epsilon visibly
-                assert accountant.get_epsilon(delta) <= epsilon * (1.0 + 1e-8) + 1e-6
 
         check()
 
@@ -221,18 +202,6 @@ class TestGaussianDPAccountant(AccountantContract):
         )
         assert self.total(event).get_delta(2.0) == gaussian_delta(2.0, mu)
 
-    def test_gaussians_against_dp_accounting(self):
-        sigma, count = 3.0, 10
-        dp_accounting = pytest.importorskip("dp_accounting")
-        pytest.importorskip(PLD_MODULE)
-        oracle = dp_accounting.pld.PLDAccountant()
-        oracle.compose(dp_accounting.GaussianDpEvent(sigma), count)
-        ours = self.total(RepeatedEvent(GaussianEvent(sigma, REPLACE_ONE), count))
-        for delta in (1e-9, 1e-6, 1e-3):
-            assert ours.get_epsilon(delta) == pytest.approx(oracle.get_epsilon(delta), abs=2e-4)
-        for epsilon in (0.1, 1.0, 2.0):
-            assert ours.get_delta(epsilon) == pytest.approx(oracle.get_delta(epsilon), rel=1e-3)
-
     @pytest.mark.parametrize("epsilon", [0.01, 2.0, 25.0])
     def test_softmax_draw_has_the_smallest_parameter_that_covers_its_range(self, epsilon):
         mu = math.sqrt(self.total(ExponentialMechanismEvent(epsilon, REPLACE_ONE)).total)
@@ -326,19 +295,6 @@ class TestPureAccountant(AccountantContract):
             exact = exact_delta([pure_pair(epsilon)], weaker)
             assert accountant.get_delta(weaker) == pytest.approx(exact, rel=1e-9)
             assert accountant.get_epsilon(exact) == pytest.approx(weaker, abs=1e-9)
-
-    @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 40), (2.0, 1)])
-    def test_against_dp_accounting(self, epsilon, count):
-        pld = pytest.importorskip(PLD_MODULE)
-        oracle = pld.from_privacy_parameters(
-            pld.common.DifferentialPrivacyParameters(epsilon), value_discretization_interval=1e-4
-        ).self_compose(count)
-        ours = self.total(RepeatedEvent(PureEvent(epsilon, REPLACE_ONE), count))
-        for delta in (1e-9, 1e-6, 1e-3):
-            theirs = oracle.get_epsilon_for_delta(delta)
-            assert ours.get_epsilon(delta) >= theirs - count * 1e-4
-            if count == 1:
-                assert ours.get_epsilon(delta) == pytest.approx(theirs, abs=1e-4)
 
 
 # --------------------------------------------------------------------- (epsilon, delta)-DP releases

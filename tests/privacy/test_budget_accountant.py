@@ -18,14 +18,9 @@ from skdp.privacy import (
     ApproximateEvent,
     BudgetAccountant,
     BudgetExceededError,
-    ComposedEvent,
-    ExponentialMechanismEvent,
     GaussianEvent,
     Neighbouring,
-    PoissonSampledEvent,
-    PoissonSampledSumEvent,
     PureEvent,
-    RepeatedEvent,
     accountants,
     budget_accountant,
     spend,
@@ -45,38 +40,12 @@ def path(tmp_path):
     return str(tmp_path / "ledger.jsonl")
 
 
-EVENTS = [
-    pure(0.1),
-    GaussianEvent(1.7, ONE),
-    ApproximateEvent(0.3, ONE, 1e-7),
-    ExponentialMechanismEvent(0.3, ADDED),
-    PoissonSampledEvent(0.01, RepeatedEvent(GaussianEvent(1.0, ADDED), 3)),
-    PoissonSampledSumEvent(0.01, GaussianEvent(1.0, ONE), 2.0),
-    ComposedEvent([RepeatedEvent(pure(1e-300), 10**30), GaussianEvent(math.pi, ONE)]),
-    ComposedEvent([]),
-]
-
-
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
-def test_events_survive_the_file(event, path):
-    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
-    accountant = BudgetAccountant(math.inf, 1e-5, path=path)
-    accountant.spend(event, "me")
-    (entry,) = BudgetAccountant.load(path).entries
-    assert entry.event == event and entry.label == "me" and entry.time.endswith("+00:00")
-
-
 def test_unknown_events_are_refused():
     with pytest.raises(ValueError, match="Unknown event 'laplace'"):
         event_from_dict({"type": "laplace"})
 
 
 class TestTotal:
-    def test_nothing_costs_nothing(self):
-        accountant = BudgetAccountant(1.0, 1e-6)
-        assert accountant.total() == (0.0, 0.0) and accountant.entries == ()
-        assert accountant.neighbouring is None
-
     def test_the_budget_is_used_up_and_not_exceeded(self):
         """Ten times 0.1 is allowed in binary fractions too; one more is not."""
         accountant = BudgetAccountant(1.0)
@@ -132,11 +101,6 @@ class TestTotal:
     def test_a_ledger_needs_a_folder(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"no folder .*absent"):
             BudgetAccountant(3.0, path=tmp_path / "absent" / "ledger.jsonl")
-
-    def test_an_infinite_budget_refuses_nothing(self):
-        accountant = BudgetAccountant(math.inf)
-        accountant.spend(GaussianEvent(10.0, ONE))
-        assert accountant.total() == (math.inf, 0.0)
 
     @pytest.mark.parametrize("seed", [0, 1])
     def test_random_programs_against_dp_accounting(self, seed):

@@ -19,6 +19,7 @@ from skdp.privacy.events import (
     PoissonSampledSumEvent,
     PureEvent,
     RepeatedEvent,
+    event_from_dict,
     flatten_event,
 )
 
@@ -62,7 +63,8 @@ def test_events_are_values(event):
 @given(EVENTS)
 def test_dictionaries_survive_json(event):
     dictionary = event.to_dict()
-    assert json.loads(json.dumps(dictionary)) == dictionary
+    plain = json.loads(json.dumps(dictionary))
+    assert plain == dictionary and event_from_dict(plain) == event
 
 
 def test_dictionary_of_a_nested_event():

@@ -1,6 +1,5 @@
 """The smallest proven epsilon: exact losses, mixed totals, and plain addition."""
 
-import itertools
 import math
 import sys
 from fractions import Fraction
@@ -24,6 +23,7 @@ from exact_losses import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from skdp.privacy import accountants
 from skdp.privacy.accountants import (
     GaussianDPAccountant,
     PureAccountant,
@@ -36,11 +36,10 @@ from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
     PoissonSampledEvent,
-    PoissonSampledSumEvent,
     PureEvent,
     RepeatedEvent,
 )
-from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 
 # --- the smallest of them --------------------------------------------------------------------
 
@@ -109,6 +108,22 @@ def test_convolution_of_repeated_releases_is_exact(delta):
     assert exact_delta([pure_pair(0.3)] * 8, epsilon * (1.0 - 2e-3)) > delta
 
 
+@pytest.mark.parametrize("count", [3, 10_000])
+def test_some_delta_is_kept_for_the_rounding(monkeypatch, count):
+    """The convolution works with floats: its sums of probabilities are exact to 1e-12 or so."""
+    pytest.importorskip(PLD_MODULE)
+    deltas, convolve = [], accountants._convolve
+
+    def noted(leaves, delta, *arguments):
+        deltas.append(delta)
+        return convolve(leaves, delta, *arguments)
+
+    monkeypatch.setattr(accountants, "_convolve", noted)
+    tightest_epsilon(RepeatedEvent(ExponentialMechanismEvent(0.01, REPLACE_ONE), count), 1e-6)
+    kept = 1e-12 * max(1.0, count / 1000)
+    assert deltas and all(delta <= 1e-6 - 0.999 * kept for delta in deltas)
+
+
 @pytest.mark.search
 @settings(max_examples=4)
 @given(SPECS, st.floats(0.0, 0.9))
@@ -136,13 +151,6 @@ def test_tightest_refuses_what_nothing_is_proved_about(relation):
     for event in (NovelEvent(), PoissonSampledEvent(0.5, ComposedEvent([PURE, NovelEvent()]))):
         with pytest.raises(UnsupportedEventError, match="NovelEvent"):
             tightest_epsilon(under(relation, event), 1e-6)
-
-
-@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
-def test_tightest_refuses_bad_deltas(bad):
-    for event in (GAUSSIAN, PURE, PoissonSampledEvent(0.5, GAUSSIAN)):
-        with pytest.raises(ValueError, match="delta"):
-            tightest_epsilon(under(ADD_REMOVE, event), bad)
 
 
 # --- plain addition of pure releases -----------------------------------------------------------
@@ -224,51 +232,3 @@ def test_large_pure_releases_are_added_and_small_ones_composed(without_dp_accoun
     ]
     assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-12)
     assert by_hand < 0.8 * min(bounds)
-
-
-def test_split_totals_are_valid(without_dp_accounting):
-    """A Gaussian and randomised response: the exact delta by the law of total probability."""
-
-    def divergence(epsilon, mu):
-        if epsilon >= 0.0:
-            return gaussian_delta(epsilon, mu)
-        return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(-epsilon, mu)
-
-    def exact(epsilon, mu, pure):
-        return sum(
-            first * divergence(epsilon - math.log(first / second), mu)
-            for first, second in pure_pair(pure)
-        )
-
-    for mu, pure in itertools.product([0.1, 1.0, 3.0], [0.1, 2.0, 10.0]):
-        event = ComposedEvent([GaussianEvent(1.0 / mu, REPLACE_ONE), PureEvent(pure, REPLACE_ONE)])
-        for delta in (1e-9, 1e-3):
-            assert exact(tightest_epsilon(event, delta), mu, pure) <= delta * (1.0 + 1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pure", "relation", "installed"),
-    [(PureEvent(1000.0, REPLACE_ONE), REPLACE_ONE, True), (DRAW, ADD_REMOVE, False)],
-)
-def test_sampled_totals_are_below_the_sum_of_their_parts(pure, relation, installed, monkeypatch):
-    """With and without the convolution; 1000 nats are beyond it, the sampled part is not."""
-    if not installed:
-        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
-    plain = GaussianEvent(1.0, relation)
-    sampled = PoissonSampledEvent(0.05, plain)
-    if relation is REPLACE_ONE:
-        sampled = PoissonSampledSumEvent(0.05, plain, 2.0)
-    pure = under(relation, pure)
-    whole, unsampled, rest = (
-        tightest_epsilon(event, 1e-5)
-        for event in (
-            ComposedEvent([RepeatedEvent(sampled, 5), pure]),
-            ComposedEvent([RepeatedEvent(plain, 5), pure]),
-            RepeatedEvent(sampled, 5),
-        )
-    )
-    assert whole <= unsampled
-    assert whole <= math.nextafter(rest + tightest_epsilon(pure, 0.0), math.inf)
-    if installed:
-        assert whole < 0.999 * unsampled
