@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ from skdp.problems import (
     PenaltyProblem,
     Records,
 )
-from skdp.solvers import LBFGS, Newton, Solver
+from skdp.solvers import LBFGS
 
 
 def test_naive_noise_of_the_leak_is_none():
@@ -254,43 +252,6 @@ def test_points_that_are_not_finite_never_reach_the_records():
     for move in (np.full(3, np.nan), np.zeros((3, 1)), 0.0):
         with pytest.raises(ValueError, match="movement of x"):
             dp_bilevel(problem, BUDGET, penalty=1.0, step_size=lambda *_, move=move: move)
-
-
-class Keeping(Solver):
-    """Remembers exact solutions."""
-
-    def __init__(self, lock=None):
-        self.kept, self.lock = [], lock
-
-    def _solve(self, problem, accuracy, start, rng):
-        self.kept.append(Newton()._solve(problem, accuracy, start, rng))
-        return self.kept[-1]
-
-
-def test_results_hold_no_solver():
-    solver = Keeping()
-    dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, run=Run(solver))
-    assert not solver.kept
-    solver = Keeping(threading.Lock())  # cannot be copied
-    result = dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, run=Run(solver))
-    assert len(solver.kept) == 4
-    for point in solver.kept:
-        assert point.tobytes() not in pickle.dumps(result)
-
-
-def test_bad_solvers_cost_no_privacy():
-    """A lazy solver's answers are finished by trusted ones: same noise, nearly same path."""
-    results = [
-        dp_bilevel(
-            tuning_problem(),
-            BUDGET,
-            penalty=2.0,
-            n_steps=3,
-            run=Run(solver=solver, noise=seeded(5)),
-        ).path
-        for solver in ("auto", lambda problem, accuracy: np.ones(3))
-    ]
-    np.testing.assert_allclose(*results, rtol=1e-2)
 
 
 def test_a_plan_without_outer_noise_is_for_record_free_problems():

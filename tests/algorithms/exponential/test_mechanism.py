@@ -33,7 +33,7 @@ from skdp.problems import (
     SoftmaxLoss,
     SquaredHingeLoss,
 )
-from skdp.solvers import Newton, Solver
+from skdp.solvers import Newton
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -374,19 +374,6 @@ def test_refusals_before_the_records_are_read(method, changes, message):
         method(Untouchable(), **{**arguments, **changes})
 
 
-def test_more_refusals():
-    records = Untouchable()
-    for loss in (HingeLoss(), SquaredHingeLoss()):
-        with pytest.raises(ValueError, match="no exact sampler"):
-            exponential_mechanism(records, loss, PrivacyBudget(1.0), radius=2.0)
-    with pytest.raises(ValueError, match="alpha > 0"):
-        localized_exponential(records, LogisticLoss(), PrivacyBudget(1.0), radius=2.0, alpha=0.0)
-    with pytest.raises(ValueError, match="xi"):
-        localised_plan(xi=0.0)
-    with pytest.raises(AssertionError, match="was"):  # the stand-ins are no empty threat
-        exponential_mechanism(records, LogisticLoss(), PrivacyBudget(1.0), radius=2.0)
-
-
 def test_the_bound_on_the_number_of_proposals():
     """With a good anchor the mean number stays below the public bound (Lemma 4)."""
     phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
@@ -422,26 +409,6 @@ def test_the_law_does_not_depend_on_units(scale):
             for unit in (1.0, scale)
         ]
         np.testing.assert_allclose(points[1], points[0], rtol=1e-6)
-
-
-class Remembering(Solver):
-    """Keeps what it saw."""
-
-    def _solve(self, problem, accuracy, start, rng):
-        self.seen = problem
-        return Newton()._solve(problem, accuracy, start, rng)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.02])
-def test_no_solver_keeps_what_it_saw(alpha):
-    X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 2))
-    labels = (X[:, 0] > 0).astype(float)
-    solver = Remembering()
-    arguments = (Records(X, 1.0, targets=labels), LogisticLoss(), PrivacyBudget(2.0, 0.0))
-    exponential_mechanism(*arguments, radius=3.0, alpha=alpha, run=Run(solver))
-    if alpha:
-        localized_exponential(*arguments, radius=3.0, alpha=alpha, run=Run(solver))
-    assert not vars(solver)
 
 
 def test_an_uncertified_anchor_is_no_error():

@@ -309,40 +309,6 @@ def test_release_and_plan(budget):
     assert release(regression(seed=50).problem, budget, accuracy_fraction=0.02).plan == plan
 
 
-def broken_solvers():
-    def raises(problem, accuracy):
-        raise ZeroDivisionError
-
-    def exits(problem, accuracy):
-        raise SystemExit(3)
-
-    def warns(problem, accuracy):
-        warnings.warn("the records", stacklevel=1)
-        return np.zeros(3), np.log(-np.ones(60))
-
-    def tampers(problem, accuracy):
-        object.__setattr__(problem.constants.x, "modulus", 1e9)
-        problem._gradients = lambda x, y: (np.zeros(3), np.zeros(60))
-        return np.full(3, 5.0), np.zeros(60)
-
-    return {
-        "raises": raises, "exits": exits, "warns": warns, "tampers": tampers,
-        "far away": lambda problem, accuracy: (np.full(3, 1e9), np.full(60, -1e9)),
-        "not finite": lambda problem, accuracy: (np.full(3, np.nan), np.zeros(60)),
-        "wrong shape": lambda problem, accuracy: (np.zeros(4), np.zeros(60)),
-        "a point alone": lambda problem, accuracy: np.zeros(3),
-        "nothing": lambda problem, accuracy: None, "strings": lambda problem, accuracy: ("a", "b"),
-        "start": lambda problem, accuracy: (np.zeros(3), np.zeros(60)), "batches": "lsvre",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", broken_solvers())
-def test_broken_solvers_are_repaired(name):
-    example = regression()
-    point, plan = point_before_noise(example.problem, solver=broken_solvers()[name])
-    assert distance(point, example.solution()) <= within(plan)
-
-
 def test_accuracy_beyond_the_ball_needs_no_solver():
     def forbidden(*arguments):
         raise AssertionError("f was evaluated")

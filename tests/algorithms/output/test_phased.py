@@ -1,15 +1,11 @@
 """Phased output perturbation: blocks, sensitivities, noise, the planner."""
 
 import functools
-import gc
 import json
 import math
-import tracemalloc
-import weakref
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from plain_noise import seeded
 from scipy.optimize import minimize
 
@@ -20,7 +16,6 @@ from skdp.algorithms.output.phased import (
 )
 from skdp.algorithms.output.published import zhang_minimisation_noise, zhang_schedule
 from skdp.linear_model import DPRidge
-from skdp.methods.choice import METHODS, choose
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -42,7 +37,7 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.constants import generalised_linear_constants
-from skdp.solvers import SOLVERS, Newton, Solver, resolve_solver
+from skdp.solvers import SOLVERS, Newton, resolve_solver
 from skdp.solvers.copying import require_copyable
 
 LARGE = PrivacyBudget(20.0, 1e-6)
@@ -154,32 +149,6 @@ def test_the_bound_holds_on_average(loss):
     assert -1e-6 <= np.mean(excess) <= results[0].plan.bound()
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_changing_one_record_changes_the_input_of_one_phase(sparse):
-    """Blocks are disjoint, and only the released point goes from one phase to the next."""
-    X, targets = records("squared", 2000)
-    other, other_targets = X.copy(), targets.copy()
-    other[17], other_targets[17] = -X[17], -targets[17]
-    seen = []
-
-    class Spy(Solver):
-        def _solve(self, problem, accuracy, start, rng):
-            matrix = problem.records.matrix
-            matrix = matrix.toarray() if sparse else np.array(matrix)
-            seen[-1].append(np.column_stack([matrix, problem.records.targets]))
-            return Newton().solve(problem, accuracy).point
-
-    for data, labels in ((X, targets), (other, other_targets)):
-        seen.append([])
-        rows = Records(sp.csr_matrix(data) if sparse else data, 1.0, targets=labels)
-        solved(rows, Run(solver=Spy(), noise=seeded(0)))
-    changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
-    assert len(changed) > 1
-    assert sum(changed) == 1
-    everything = np.vstack(seen[0])
-    assert len(np.unique(everything, axis=0)) == len(everything) <= 2000
-
-
 def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
     """Views save the copies of blocks, and lead to the records of other phases."""
     X, targets = records("squared", 40_000)
@@ -203,18 +172,6 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
         np.testing.assert_allclose(point(solver), expected, rtol=1e-9)
     assert len(sizes) >= 8
     assert all(stored == known < 40_000 for stored, known in sizes)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_blocks_are_not_copied(dtype):
-    X, targets = records("squared", 200_000)
-    rows = Records(np.tile(X, 10).astype(dtype), 1.0).with_targets(targets)
-    tracemalloc.start()
-    result = solved(rows)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(result.path) > 1
-    assert peak < 0.5 * rows.matrix.nbytes
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -269,21 +226,6 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     own = loss.solution_radius(1.0, alpha)
     assert moved > 1.05 * loss.gradient_diameter(1.0, own) / alpha
     assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / alpha
-
-
-def test_pure_privacy_and_errors():
-    X, targets = records("logistic", 500)
-    data = Records(X, 1.0, targets=targets)
-    pure = solved(data, None, "logistic", PrivacyBudget(1.0, 0.0), 2.0)
-    assert pure.plan.releases[0].mechanism == "spherical_laplace"
-    assert np.linalg.norm(pure.point) <= 2.0
-    for epsilon, calibration, message in (
-        (1.0, "printed", "calibration"),
-        (2.0, "paper", "epsilon"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            budget = PrivacyBudget(epsilon, 1e-6)
-            solved(data, None, "logistic", budget, 2.0, calibration=calibration)
 
 
 def test_only_means_are_split_into_blocks():
@@ -471,29 +413,6 @@ def test_what_has_no_memory_is_accepted():
         require_copyable(resolve_solver(solver))
     assert len(solve_in_phases(instance).path) > 1
     assert instance.kept == []
-
-
-class Unhashable(LogisticLoss):
-    """Equal to its like, and therefore without a hash unless it says so."""
-
-    def __eq__(self, other):
-        return type(other) is type(self)
-
-    __hash__ = None
-
-
-def test_a_loss_needs_no_hash_and_a_plan_leaves_nothing_behind():
-    objective = Objective(EmpiricalRisk(Unhashable()), Design(1.0, 3, 2000))
-    budget = PrivacyBudget(1.0, 1e-6)
-    compared = {name: METHODS[name] for name in ("output_perturbation", "phased")}
-    chosen = choose(compared, "auto", objective, budget)
-    assert set(chosen.bounds) == set(compared)
-    plan = METHODS["phased"].plan(objective, budget)
-    assert plan.block_sizes[0] <= 2000
-    alive = weakref.ref(objective)
-    del chosen, plan, objective
-    gc.collect()
-    assert alive() is None
 
 
 #: What the solvers below have seen; they are copied for each phase, so it cannot be in them.

@@ -11,22 +11,19 @@ from phased_saddle import BUDGET, UNIT, group_problem, plan_of, problem_of, run,
 from saddle_problems import changed
 
 from skdp.algorithms import (
-    Run,
     SaddleUtilityBound,
-    phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Ball,
-    BilinearProblem,
     BlockConstants,
     SaddleConstants,
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import BestResponse, SaddleSolver, solve_certified
+from skdp.solvers import BestResponse, solve_certified
 
 
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
@@ -155,27 +152,6 @@ def test_what_the_algorithm_refuses():
 def test_strata_of_another_length(length):
     with pytest.raises(ValueError, match="strata"):
         run(problem_of(), strata=np.zeros(length))
-
-
-class Uncopyable(SaddleSolver):
-    """Cannot be copied, and remembers what it has seen."""
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def _solve(self, problem, accuracy, start, rng):
-        return start
-
-
-def test_solvers_that_cannot_be_copied_are_refused():
-    rng = np.random.default_rng(0)
-    parts = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2)), rng.normal(size=(50, 3))
-    problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
-    shared = {"budget": PrivacyBudget(1.0, 1e-6), "run": Run(Uncopyable())}
-    with pytest.raises(ValueError, match="cannot be copied"):
-        phased_saddle_output_perturbation(problem, n_phases=2, **shared)
-    # one phase has nothing to carry over
-    assert len(phased_saddle_output_perturbation(problem, n_phases=1, **shared).plan.phases) == 1
 
 
 def test_functions_with_memory_are_refused():

@@ -28,7 +28,7 @@ from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import Ball, BilinearProblem, HalfSquaredLoss, MaxGroupLossProblem, Records
-from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
+from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 
 class Scripted(PlainNoise):
@@ -138,37 +138,6 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         diameters = {"x": real.x.diameter, "y": real.y.diameter}
         total = min(total, diameters.get(phase.released, real.diameter))
         assert phase.mechanism.sensitivity >= total / ulp
-
-
-#: What the solvers below have seen; they are copied for each phase, so it cannot be in them.
-LOG = []
-
-
-class Gambler(SaddleSolver):
-    """Uses as many random numbers as the records tell it, and stores what it has seen."""
-
-    def __init__(self):
-        self.memory = None
-
-    def _solve(self, problem, accuracy, start, rng):
-        LOG.append((rng.random(), self.memory))
-        self.memory = problem.mean_x[0]
-        rng.random(int(1000 * abs(self.memory)))
-        return start
-
-
-def test_random_numbers_and_memory_of_a_phase_stay_there():
-    """Neither random numbers used nor a state of a solver reach the next phase."""
-    logs, solver = [], Gambler()
-    for seed in (0, 1):
-        LOG.clear()
-        run(problem_of(seed=seed), solver=solver, n_phases=4)
-        logs.append(list(LOG))
-    assert len(logs[0]) == 4
-    assert logs[0] == logs[1]
-    assert solver.memory is None
-    assert [memory for _, memory in logs[0]] == [None] * 4
-    assert len({number for number, _ in logs[0]}) == 4
 
 
 def extremal_pair(plan, k, release, bounds, radius, n, position):

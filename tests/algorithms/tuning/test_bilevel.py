@@ -13,7 +13,7 @@ from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObject
 from skdp.algorithms.tuning import bilevel as route
 from skdp.mechanisms import GaussianMechanism, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 pytestmark = pytest.mark.usefixtures("kept_order")
 
@@ -85,38 +85,6 @@ def test_groups_get_alphas_of_their_own():
         PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, run=Run(noise=seeded(0)),
     )  # fmt: skip
     assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
-
-
-def test_refusals():
-    rows, t = data(RIDGE, n=50)
-    for options, match in (
-        ({"tune_share": 1.0}, "tune_share"),
-        ({"penalty": 0.0}, "penalty"),
-        ({"penalty": 1e308}, "penalty"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            tune(
-                BilevelTuningPlan, rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0,
-                **options,
-            )  # fmt: skip
-    with pytest.raises(ValueError, match="delta"):
-        tune(
-            BilevelTuningPlan,
-            rows.with_targets(t),
-            RIDGE,
-            groups_of(1),
-            PrivacyBudget(1.0),
-            coef_norm=1.0,
-        )
-    with pytest.raises(ValueError, match="margin"):
-        tune(
-            BilevelTuningPlan,
-            rows.with_targets(t),
-            SoftmaxLoss(3),
-            groups_of(1),
-            BUDGET,
-            coef_norm=1.0,
-        )
 
 
 def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeypatch):

@@ -11,7 +11,7 @@ from tuning_attacks import DataSets, largest_movement, records
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
@@ -159,21 +159,3 @@ def test_gradient_of_the_cost(loss):
         both = (cost(np.log(alpha) + change) - cost(np.log(alpha) - change)) / (2 * step)
         assert gradient[j] == pytest.approx(both, rel=1e-4, abs=1e-12)
     assert (gradient < 0).all()
-
-
-def test_what_is_refused():
-    rows, t = records("squared")
-    with pytest.raises(ValueError, match="must be 2 finite numbers"):
-        final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, np.ones(3), BUDGET)
-    with pytest.raises(ValueError, match="must be 2 finite numbers"):
-        final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, np.array([1.0, 0.0]), BUDGET)
-    for wrong in (math.inf, math.nan):
-        with pytest.raises(ValueError, match="must be 2 finite numbers"):
-            final_fit(
-                rows.with_targets(t), LOSSES["squared"], GROUPS, np.array([1.0, wrong]), BUDGET
-            )
-    for share in (0.0, -1.0, 2.0):
-        with pytest.raises(ValueError, match=f"share == {share}"):
-            final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, ALPHA, BUDGET, share)
-    with pytest.raises(ValueError, match="one margin"):
-        final_fit(rows.with_targets(t.astype(int)), SoftmaxLoss(3), GROUPS, ALPHA, BUDGET)
