@@ -9,17 +9,15 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from kills import parallel_config
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline
 
-import skdp
 from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
 from skdp.algorithms.core.fit import CorePlan
-from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
+from skdp.privacy import RepeatedEvent, blocks, tightest_epsilon
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:Parts around a private fit")
 
@@ -184,45 +182,3 @@ def test_a_solver_that_hangs_and_is_interrupted_has_been_paid_for():
     finally:
         signal.signal(signal.SIGALRM, before)
     assert len(spent.entries) == 1 and not [key for key in vars(model) if key.endswith("_")]
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_solvers_that_keep_or_change_rows_change_nothing(sparse):
-    """Views of X as an answer, and zeros written into X: the fit is that of any other solver."""
-    kept = sp.csr_matrix(X) if sparse else X.copy()
-    given = kept.copy()
-
-    def view(problem, accuracy):
-        matrix = problem.records.matrix
-        return matrix.data[: problem.dimension] if sparse else matrix[0]
-
-    def changes(problem, accuracy):
-        matrix = problem.records.matrix
-        (matrix.data if sparse else matrix)[...] = 0.0
-        return np.zeros(problem.dimension)
-
-    options = {"method": "output", "random_state": 0}
-    expected = pipeline(**options)[-1].fit(given, Y).coef_
-    for solver in (view, changes):
-        with accountant() as spent:
-            model = pipeline(solver=solver, **options)[-1].fit(given, Y)
-        np.testing.assert_allclose(model.coef_, expected, rtol=1e-6)
-        assert abs(given - kept).max() == 0 and len(spent.entries) == 1
-
-
-def test_a_fitted_model_stays_as_it_was_when_a_fit_is_refused():
-    model = skdp.DPRidge(epsilon=1.0, data_norm=1.0, target_range=(-1, 1), random_state=0)
-    with accountant(1.1):
-        model.fit(X, X[:, 0])
-        before = {key: repr(value) for key, value in vars(model).items()}
-        with pytest.raises(BudgetExceededError):
-            model.fit(X, X[:, 1])
-    assert {key: repr(value) for key, value in vars(model).items()} == before
-
-
-def test_a_lost_ledger_stops_the_fit(tmp_path):
-    spent = BudgetAccountant(1.0, 1e-5, path=tmp_path / "ledger.jsonl")
-    with spent:
-        (tmp_path / "ledger.jsonl").unlink()
-        with pytest.raises(LedgerError, match="There is no ledger"):
-            pipeline().fit(X, Y)

@@ -81,18 +81,6 @@ def test_price_is_one_fit_less_than_there_are_folds():
     assert labels[:2] == ["DPLogisticRegression", "score of fold 1"]
 
 
-def test_folds_of_unequal_fits_cost_the_most_of_each_kind():
-    """Sizes that differ by one have other events for some methods: still a bound, per record."""
-    parts = OverlappingParts(np.array([[1, 0], [0, 1], [1, 1]]))
-    prices = [PureEvent(0.1, ONE), PureEvent(0.2, ONE)]
-    accountant = BudgetAccountant(100.0)
-    with accountant:
-        for number, price in enumerate(prices):
-            with parts.part(number):
-                spend(ComposedEvent([price, RepeatedEvent(prices[1], number)]))
-    assert accountant.total().epsilon == pytest.approx(0.1 + 2 * 0.2)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_overlap_is_the_largest_cost_of_a_record(seed):
     """Against a sum for each record, in any order of the releases."""
@@ -149,8 +137,6 @@ def test_an_accountant_of_one_fold_is_charged_in_full():
     assert tightest_epsilon(found["event"], 0.0) == pytest.approx(3 * 1.0 + 0.1)
 
 
-#: The first record is in both parts, the others in one.
-BOTH = np.array([[1, 1], [1, 0], [0, 1]], dtype=bool)
 EVENT = PureEvent(1.0, ONE)
 
 
@@ -234,16 +220,6 @@ def test_numbers_of_releases_from_parts_have_no_limit():
         with parts.part(number):
             spend(RepeatedEvent(PureEvent(2.0**-70, "replace_one"), 2**62), accountant)
     assert accountant.total().epsilon == pytest.approx(2.0**-7)
-
-
-def test_a_new_ledger_at_the_path_of_another_is_its_own(tmp_path):
-    parts, path = OverlappingParts(BOTH), tmp_path / "ledger"
-    for _ in range(2):
-        accountant = BudgetAccountant(10.0, path=path)
-        for number, total in ((0, 1.0), (1, 2.0), (0, 2.0 + 1.0), (1, 4.0)):
-            charged(accountant, number, parts)
-            assert accountant.total().epsilon == total
-        path.unlink()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
 
 from skdp.methods import Bilevel
 from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.preprocessing import BoundedScaler
 from skdp.privacy import BudgetAccountant, PrivacyLeakWarning
 from skdp.solvers import SklearnSolver
 
@@ -29,27 +27,6 @@ def test_a_solver_that_holds_a_fitted_model_is_reported(estimator, own):
         model = estimator(**parameters).fit(X, y)
     assert caught[0].filename == __file__
     assert any("clear the parameter `solver`" in caveat for caveat in model.privacy_.caveats)
-
-
-@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
-def test_inside_a_pipeline_with_the_packages_own_scaler(estimator):
-    """Fit, predict, parameters by name, and the same model as by hand; no grid search."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 4))
-    t = X[:, 0] + 0.1 * rng.normal(size=3000)
-    kwargs = {"random_state": 0}
-    y = np.clip(t / 4, -1, 1)
-    if estimator is DPLogisticRegressionCV:
-        y, kwargs["classes"] = (t > 0).astype(int), [0, 1]
-    scaler = BoundedScaler([(-4.0, 4.0)] * 4)
-    pipeline = make_pipeline(scaler, estimator(**kwargs)).set_params(
-        **{f"{estimator.__name__.lower()}__epsilon": 3.0}
-    )
-    pipeline.fit(X, y)
-    by_hand = estimator(3.0, **kwargs).fit(scaler.fit_transform(X), y)
-    np.testing.assert_array_equal(pipeline[-1].coef_, by_hand.coef_)
-    assert pipeline.score(X, y) > 0.6
-    assert pipeline[-1].alpha_ == by_hand.alpha_
 
 
 @pytest.mark.parametrize("inner", INNER)
