@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import tracemalloc
-import weakref
 
 import numpy as np
 import pandas as pd
@@ -186,16 +184,6 @@ def test_passes(name, others):
     assert len(passes) == 1 + others + plan.get("n_steps", 0)
     for rows in passes:
         np.testing.assert_array_equal(rows, np.arange(N))
-
-
-def test_a_model_keeps_nothing_of_the_source():
-    source = chunked(table("groups"), MANY)
-    model = make("groups").fit(source)
-    assert len(pickle.dumps(model)) < 20_000
-    alive = weakref.ref(source)
-    del source
-    gc.collect()
-    assert alive() is None
 
 
 @pytest.mark.parametrize("scratch", [False, True])

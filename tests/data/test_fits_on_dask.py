@@ -1,7 +1,6 @@
 """Fits on a Dask cluster are those in memory, also when workers are killed meanwhile."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import dask
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 from distributed import Client
 from local_cluster import (
-    FailingOnce,
     Signed,
     Slow,
     in_another_order,
@@ -22,7 +20,7 @@ from local_cluster import (
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError
+from skdp.data import ArrayRecords, DataError, RecordsChangedError
 from skdp.data.dask import DaskRecords
 from skdp.linear_model import DPLogisticRegression
 from skdp.model_selection import DPRidgeCV
@@ -203,21 +201,6 @@ def test_pipelines_and_predictions_of_persisted_collections(client, table):
     assert_same(found.fit(*persisted())[-1], expected[-1])
     scores = found.predict_proba(persisted()[0]).compute()
     np.testing.assert_allclose(scores, expected.predict_proba(X), rtol=1e-6)
-
-
-def test_reads_that_fail_once_change_nothing(client, table, files, tmp_path):
-    reader = FailingOnce(files, tmp_path, every=3)
-    source = DaskRecords(ChunkSource(reader, files.n_chunks), retries=3)
-    assert_same(MODELS["tuned"]().fit(source), in_memory("tuned", table))
-    assert len(list(tmp_path.glob("failed-*"))) == 4
-
-
-def test_two_fits_at_once(client, table, files):
-    with ThreadPoolExecutor(2) as pool:
-        models = pool.map(lambda _: MODELS["tuned"]().fit(DaskRecords(files)), range(2))
-    expected = in_memory("tuned", table)
-    for model in models:
-        assert_same(model, expected)
 
 
 def test_a_shuffle_that_is_run_again_ends_a_fit(client, table):

@@ -71,16 +71,6 @@ def assert_same(found, expected):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["logistic", "groups"])
-def test_a_fit_for_persons_is_that_in_memory(name):
-    records = without(table(name), "sample_weight")
-    n = len(records.y)
-    expected = in_memory(make(name), records)
-    assert expected.privacy_.neighbouring.unit == "user"
-    found = make(name).fit(between_persons(records, [0, 0, 700, 701, 2 * n // 3, n, n]))
-    assert_same(found, expected)
-
-
 @pytest.mark.parametrize("name", ["squares, caps", "hinge, costs"])
 def test_weighted_records_and_weighted_persons(name):
     records = table(name)
@@ -91,21 +81,6 @@ def test_weighted_records_and_weighted_persons(name):
         of_nobody = without(records, "user_ids")
         source = ChunkSource(lambda k: of_nobody.take(slice(900 * k, 900 * k + 900)), -(-n // 900))
         assert_same(make(name).fit(source), in_memory(make(name), of_nobody))
-
-
-def test_the_number_of_records_decides_nothing():
-    """The same releases and passes for as many persons with other numbers of records."""
-    seen = []
-    for mean in (1.5, 12.0):
-        records, passes = without(table("squares", mean), "sample_weight"), []
-        source = between_persons(records, [0, 900, len(records.y)])
-        source.progress = lambda *done, passes=passes: passes.append(done)
-        found = make("squares").fit(source)
-        assert_same(found, in_memory(make("squares"), records))
-        releases = found.privacy_.releases
-        assert {release.n_records for release in releases} == {PERSONS}
-        seen.append((passes, releases[0], len(releases)))  # later ones follow from earlier ones
-    assert seen[0] == seen[1]
 
 
 class Faulty(ChunkSource):
