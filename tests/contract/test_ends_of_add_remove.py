@@ -41,9 +41,9 @@ def outcome(case, records, from_source=False, **units):
             return str(error)
         predicted = model.predict(case.records(1, n=5).X)
     assert predicted.dtype.kind not in "fc" or np.isfinite(predicted).all()
-    first = model.privacy_.releases[0]
-    plan = {name: value for name, value in model.privacy_.plan.items() if name == "radius"}
-    return first.name, first.noise_scale, first.n_records, tuple(plan), sorted(vars(model))
+    report, first = model.privacy_, model.privacy_.releases[0]
+    seen = first.name, first.noise_scale, "radius" in report.plan, report.caveats
+    return *seen, {release.n_records for release in report.releases}, sorted(vars(model))
 
 
 @pytest.mark.mostly("slow", 6)

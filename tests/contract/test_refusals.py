@@ -55,7 +55,7 @@ FAMILIES = {
         one_at_a_time(
             epsilon=[0, -1.0, NAN, INF, "1", True, 1e-99], delta=[-0.1, 1.0, NAN],
             data_norm=[-1.0, 0, NAN, INF, "auto", "1"], fit_intercept=[1],
-            neighbouring=["add", "both"], random_state=[-1, "seed"],
+            neighbouring=["add", "both"], random_state=[-1, "seed"], verbose=["yes"],
         ),
     ),
     "regressors": (
@@ -102,6 +102,10 @@ FAMILIES = {
             ({"method": OutputPerturbation(calibration="paper"), "neighbouring": "add_remove"},
              "replace_one"),
             ({"method": OutputPerturbation(tilt=0.1), "neighbouring": "add_remove"}, "replace_one"),
+            ({"method": PhasedOutputPerturbation(calibration="paper")}, "epsilon < 1"),
+            ({"method": PhasedOutputPerturbation(calibration="paper"), "epsilon": 0.5, "delta": 0},
+             "delta > 0"),
+            ({"method": OutputPerturbation(solver="svrg", tilt=0.5)}, "batches"),
             ({"alpha": 0, "delta": 0.0}, "alpha == 0 needs delta > 0"),
             ({"n_public": 10}, "add_remove"),
             *[

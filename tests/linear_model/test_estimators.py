@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -121,18 +120,3 @@ def test_a_failed_fit_leaves_the_model_as_it_was(estimator):
 
 
 # --- workflows -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames(frame):
-    X, y = classification()
-    data = frame({name: X[:, j] for j, name in enumerate("abc")})
-    model = DPLogisticRegression(classes=[0, 1], random_state=0).fit(data, y)
-    np.testing.assert_array_equal(model.feature_names_in_, list("abc"))
-    plain = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.coef_, plain.coef_)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame({name: X[:, j] for j, name in enumerate("abd")}))
-    series = pd.Series(y) if frame is pd.DataFrame else pl.Series(y)
-    model = DPLogisticRegression(classes=[0, 1], random_state=0).fit(data, series)
-    np.testing.assert_allclose(model.coef_, plain.coef_)

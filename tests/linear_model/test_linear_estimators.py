@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from linear_models import EXACT, data, estimator, every_loss, regression
 
-from skdp import DPLinearClassifier, DPLinearRegressor
-from skdp.methods import OutputPerturbation, PhasedOutputPerturbation
+from skdp.methods import PhasedOutputPerturbation
 
 # --- penalties, methods and plans ------------------------------------------------------------
 
@@ -76,19 +75,3 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
 
 
 # --- layouts -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "budget", "message"),
-    [
-        (PhasedOutputPerturbation(calibration="paper"), {}, "epsilon < 1"),
-        (PhasedOutputPerturbation(calibration="paper"), {"epsilon": 0.5, "delta": 0}, "delta > 0"),
-        (PhasedOutputPerturbation(calibration="printed"), {}, "calibration == 'printed'"),
-        (OutputPerturbation(solver="svrg", tilt=0.5), {}, "batches"),
-    ],
-)
-def test_impossible_combinations_are_refused_before_the_data_are_looked_at(method, budget, message):
-    X = np.full((5, 2), np.nan)
-    for model in (DPLinearClassifier(classes=[0, 1]), DPLinearRegressor()):
-        with pytest.raises(ValueError, match=message):
-            model.set_params(method=method, **budget).fit(X, [0, 1, 0, 1, 0])

@@ -4,37 +4,10 @@ import numpy as np
 import pytest
 from every_estimator import declared, records
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
-from skdp.privacy import PrivacyLeakWarning
-
-
-def meta_estimators(model):
-    members = [("a", model), ("b", clone(model))]
-    return [
-        VotingClassifier(members),
-        StackingClassifier(members, final_estimator=LogisticRegression()),
-        BaggingClassifier(model, n_estimators=2, bootstrap=False),
-    ]
-
-
-def labelled():
-    X, y = records(DPLogisticRegression, n=2000)
-    return X, np.array(["no", "yes"])[y]
-
-
-@pytest.mark.parametrize("k", range(3))
-def test_the_remedy_works(k):
-    X, y = labelled()
-    model = meta_estimators(declared(DPLogisticRegression, classes=range(2)))[k]
-    with pytest.warns(PrivacyLeakWarning, match=f"{type(model).__name__} keeps"):
-        model.fit(X, y)
-    assert model.score(X, y) > 0.8
-    assert set(model.predict(X)) <= {"no", "yes"}
 
 
 @pytest.mark.parametrize(

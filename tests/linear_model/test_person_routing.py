@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -71,14 +71,6 @@ def test_cross_val_score_splits_ids():
     kept = [set(ids.tolist()) for ids, _ in seen]
     assert len(kept) == 3 and sum(200 - len(each) for each in kept) == 200  # held out once
     assert accountant.neighbouring is Neighbouring.REPLACE_USER and len(accountant.entries) == 6
-
-
-@pytest.mark.filterwarnings("ignore:Parts around a private fit")
-def test_searches_of_scikit_learn_pass_ids():
-    search = GridSearchCV(DPLogisticRegression(**MODEL.get_params()), {"alpha": ["auto"]}, cv=2)
-    search.fit(X, Y, user_ids=IDS)
-    alone = DPLogisticRegression(**MODEL.get_params()).fit(X, Y, user_ids=IDS)
-    np.testing.assert_array_equal(search.best_estimator_.coef_, alone.coef_)
 
 
 @pytest.mark.usefixtures("routing")

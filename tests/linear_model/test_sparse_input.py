@@ -7,7 +7,6 @@ from every_estimator import ESTIMATORS, declared, records
 
 from skdp import BudgetAccountant, DPLogisticRegression, DPRidge
 from skdp.algorithms.plan import MOST_NUMBERS
-from skdp.problems import Records
 
 
 def with_field(X, name, value):
@@ -65,14 +64,6 @@ def test_predictions_refuse_it_too():
     for broken_one in BROKEN.values():
         with pytest.raises(ValueError, match=r"inconsistent|out of range|index"):
             model.predict(broken_one)
-
-
-def test_records_below_the_estimators_refuse_it():
-    for name, X in BROKEN.items():
-        if X.format == "csr":
-            with pytest.raises(ValueError, match="inconsistent"):
-                Records(X, 1.0)
-            assert name
 
 
 def test_valid_matrices_stay_as_they_are():

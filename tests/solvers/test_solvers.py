@@ -351,23 +351,6 @@ def test_the_end_of_a_solver_is_told_on_request_only(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_progress_stays_out_of_what_is_released(capsys):
-    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
-    models = [
-        DPLogisticRegression(classes=[0, 1], method="output", random_state=0, verbose=verbose).fit(
-            X, y
-        )
-        for verbose in (0, 1)
-    ]
-    assert "accuracy reached" in capsys.readouterr().out
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-    assert models[0].privacy_.to_dict() == models[1].privacy_.to_dict()
-    states = [{k: v for k, v in vars(m).items() if k != "verbose"} for m in models]
-    assert states[0].keys() == states[1].keys()
-    with pytest.raises(TypeError, match="verbose must be an integer or a callable"):
-        DPLogisticRegression(verbose="yes").fit(X, y)
-
-
 class Remembers(Solver):
     def _solve(self, problem, accuracy, start, rng):
         self.seen = np.array(problem.records.targets)
