@@ -12,10 +12,8 @@ from scipy.special import logsumexp, softmax
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
-    AdversarialProblem,
     AdversarialRisk,
     Attack,
-    Ball,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -23,9 +21,7 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     Records,
-    SoftmaxLoss,
     SquaredHingeLoss,
-    WholeSpace,
 )
 from skdp.problems.adversarial import attacked_margins
 from skdp.solvers import resolve_solver, solve_certified
@@ -457,30 +453,6 @@ def test_solution_radius(kind, norm, alpha):
 
 
 # ---------------------------------------------------------------------------- solvers and requests
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="needs records, which a AdversarialProblem does not"):
-        solve_certified(made("log_loss", 2, 0.3), 1e-3, resolve_solver("svrg"))
-    rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
-    attack = Attack(2, 0.1, 0.3)
-    with pytest.raises(ValueError, match="must be > 0"):
-        AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)
-    with pytest.raises(ValueError, match="different intercept"):
-        AdversarialProblem(
-            rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), Attack(2, 0.1), 0.1
-        )
-    with pytest.raises(ValueError, match="not smooth"):
-        AdversarialProblem(rows.with_targets(t), HingeLoss(), 1.0, Ball(1.0), attack, 0.1)
-    with pytest.raises(ValueError, match="bounded domain"):
-        AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, WholeSpace(), attack, 0.1)
-    with pytest.raises(TypeError, match="no closed form"):
-        AdversarialRisk(SoftmaxLoss(3), attack).constants(Design(1.0, 4, 100), 1.0, 1.0)
-    with pytest.raises(ValueError, match="take 'gradient'"):
-        Attack(np.sign, 0.1).dual_bound(3)
-    for wrong in ((3, 0.1), (2, -1.0), (2, math.inf)):
-        with pytest.raises(ValueError, match="must be"):
-            Attack(*wrong)
 
 
 def test_smoothing_follows_the_noise_within_limits():

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from refusals import one_at_a_time
 from scipy.optimize import minimize
 
 from skdp.privacy.events import Neighbouring
@@ -13,7 +12,6 @@ from skdp.problems import (
     BilevelConstants,
     BilevelProblem,
     HalfSquaredLoss,
-    HingeLoss,
     LogisticLoss,
     PenaltyGroups,
     PenaltyProblem,
@@ -151,34 +149,6 @@ def test_weighted_loss():
         loss.check_targets(np.column_stack([t, [2.0, 2.5]]))
     with pytest.raises(ValueError, match="margins"):
         WeightedLoss(SoftmaxLoss(3), 1.0, 1.0)
-
-
-def test_validation():
-    rows = Records(np.zeros((2, 2)), 1.0)
-    t = np.zeros(2)
-    with pytest.raises(ValueError, match="smooth"):
-        PenaltyProblem(
-            rows.with_targets(t), HingeLoss(), PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1.0)
-        )
-    with pytest.raises(ValueError, match="1 penalties for 2 coefficients"):
-        PenaltyProblem(rows.with_targets(t), LogisticLoss(), PenaltyGroups((0,), (1.0,), 1e-3, 1.0))
-    with pytest.raises(ValueError, match="n_samples=1"):
-        PenaltyProblem(
-            rows.take(slice(0, 1)).with_targets(t[:1]),
-            LogisticLoss(),
-            PenaltyGroups((0, 0), (1, 1), 1e-3, 1.0),
-        )
-    with pytest.raises(ValueError, match="bound_upper"):
-        BilevelConstants(-1.0, 1.0, 1.0)
-    good = {"groups": (0, 0), "factors": (1.0, 1.0), "low": 1e-3, "high": 1.0}
-    for bad, match in (
-        *one_at_a_time(groups=[(0, 2), (-1, 0), (1, 1)]),
-        *one_at_a_time("penalty factors", factors=[(1.0, 0.0), (1.0, -1.0), (1.0, math.nan)]),
-        # K5: no alpha, no strong convexity
-        *one_at_a_time("bounds", low=[0.0, -1.0, 2.0], high=[math.inf, math.nan]),
-    ):
-        with pytest.raises((TypeError, ValueError), match=match):
-            PenaltyGroups(**(good | bad))
 
 
 # ------------------------------------------------------------------------------------ sensitivities

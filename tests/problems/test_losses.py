@@ -20,7 +20,6 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
     SquaredHingeLoss,
-    TiltedRisk,
     huber_loss,
 )
 from skdp.problems.bilevel import WeightedLoss
@@ -512,27 +511,6 @@ def test_targets_of_any_number_type(dtype):
         np.testing.assert_array_equal(loss.value(margins, targets), exact)
         slopes = loss.derivative(margins, targets.astype(float))
         np.testing.assert_array_equal(loss.derivative(margins, targets), slopes)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: QuantileLoss(1.0, 1.0),
-        lambda: QuantileLoss(1.0, -0.5),
-        lambda: QuantileLoss(0.0, 0.5),
-        lambda: AbsoluteLoss(1.0, -2.0),
-        lambda: AbsoluteLoss(math.inf),
-        lambda: HingeLoss().smoothed(0.0),
-        lambda: HingeLoss().smoothed(-1.0),
-        lambda: huber_loss(1.0, 0.0),
-        lambda: HalfSquaredLoss(-1.0),
-        lambda: SoftmaxLoss(1),
-        lambda: TiltedRisk(LogisticLoss(), -3.0),
-    ],
-)
-def test_impossible_parameters(make):
-    with pytest.raises(ValueError, match="must be"):
-        make()
 
 
 @every_loss

@@ -227,41 +227,6 @@ def test_group_weights():
     assert GroupWeights((1.0, 2.0)).domain.shares == (0.5, 0.5)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"largest": ()}, {"largest": (1.0, 0.0)}, {"largest": (1.0, math.inf)},
-        {"largest": (1.0, math.nan)},
-    ],
-)  # fmt: skip
-def test_weights_that_make_no_sense(arguments):
-    with pytest.raises(ValueError):
-        GroupWeights(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"groups": np.array([0, 1, 2])}, "groups must be integers"),
-        ({"groups": np.array([0, 1, -1])}, "groups must be integers"),
-        ({"groups": np.array([0.0, 1.0, 1.0])}, "groups must be integers"),
-        ({"groups": np.array([0, 1])}, "groups has shape"),
-        ({"targets": np.array([0, 1])}, "targets has shape"),
-        ({"targets": np.array([0, 1, 2])}, "0 or 1"),
-        ({"loss": HingeLoss()}, "not smooth"),
-    ],
-)
-def test_problems_that_make_no_sense(change, message):
-    arguments = {
-        "targets": np.array([0, 1, 1]), "groups": np.array([0, 1, 1]), "loss": LogisticLoss(),
-        "weights": GroupWeights((2.0, 2.0)), "radius": 1.0, "alpha_x": 1.0, "alpha_y": 1.0,
-    }  # fmt: skip
-    with pytest.raises(ValueError, match=message):
-        arguments |= change
-        columns = {name: arguments.pop(name) for name in ("targets", "groups")}
-        MaxGroupLossProblem(Records(np.ones((3, 2)), 1.0, **columns), **arguments)
-
-
 # ------------------------------------------------------------------------- public constants
 
 

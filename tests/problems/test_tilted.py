@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from skdp.algorithms import plan_output_perturbation
@@ -265,30 +264,6 @@ def test_no_solution_leaves_the_radius(loss):
 
 
 # --- the largest loss ------------------------------------------------------------------------
-
-
-def least_failure(epsilon, delta, size=9):
-    """Smallest probability of a private algorithm on a grid to be far on one of two data sets."""
-    far = np.arange(size) >= size // 2  # nearer to the other minimiser
-    zero, eye, ones = np.zeros((size, size)), np.eye(size), np.ones(size)
-    # p, q, the excesses of p over e^epsilon q and of q over e^epsilon p, and the failure
-    below = [np.hstack([eye, -math.exp(epsilon) * eye, -eye, zero, 0 * ones[:, None]])]
-    below += [np.hstack([-math.exp(epsilon) * eye, eye, zero, -eye, 0 * ones[:, None]])]
-    sums = np.kron(np.eye(4), ones)
-    below += [np.hstack([sums[2:], np.zeros((2, 1))])]
-    below += [np.concatenate([far, np.zeros(3 * size), [-1.0]])[None]]
-    below += [np.concatenate([0 * ones, ~far, np.zeros(2 * size), [-1.0]])[None]]
-    limits = np.concatenate([np.zeros(2 * size), [delta, delta, 0.0, 0.0]])
-    cost = np.eye(4 * size + 1)[-1]
-    equal = np.hstack([sums[:2], np.zeros((2, 1))])
-    return linprog(cost, np.vstack(below), limits, equal, [1.0, 1.0]).fun
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.1), (3.0, 0.1)])
-def test_no_private_algorithm_tells_two_minimisers_apart(epsilon, delta):
-    """The proposition of docs/theory/constants.md, over all algorithms on a grid: attained."""
-    bound = (1.0 - delta) / (1.0 + math.exp(epsilon))
-    assert least_failure(epsilon, delta) == pytest.approx(bound, rel=1e-6)
 
 
 def test_one_label_moves_the_largest_loss_for_every_number_of_records():
