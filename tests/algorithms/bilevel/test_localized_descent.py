@@ -167,21 +167,3 @@ def test_declared_problems():
     with pytest.raises(ValueError, match="whole domain"):
         box = Box(np.full(2, -5.0), np.full(2, 5.0))
         dp_localized_gd(_declared(domain=box, radius=2.0), noise_multiplier=1.0, n_steps=3)
-
-
-def test_refusals():
-    constants = problem_of().constants
-    with pytest.raises(ValueError, match="Exactly one"):
-        plan_localized_gd(constants)
-    for value in (0.0, -1.0, True, "1", math.nan, math.inf):
-        with pytest.raises((TypeError, ValueError), match="noise_multiplier"):
-            dp_localized_gd(problem_of(), noise_multiplier=value, n_steps=3)
-    with pytest.raises(ValueError, match="delta"):
-        plan_localized_gd(constants, PrivacyBudget(1.0))
-    with pytest.raises(ValueError, match="sampling_rate"):
-        plan_localized_gd(constants, BUDGET, sampling_rate=0.0)
-    with pytest.raises(ValueError, match="mean over records"):
-        single = dataclasses.replace(constants, record_weight=1.0)
-        plan_localized_gd(single, BUDGET, sampling_rate=0.5)
-    with pytest.raises(ValueError, match="not bounded"):
-        plan_localized_gd(dataclasses.replace(constants, lipschitz=math.inf), BUDGET)

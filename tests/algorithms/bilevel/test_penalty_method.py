@@ -12,7 +12,6 @@ from skdp.algorithms import LocalizedGradientDescent, OutputPerturbation, dp_bil
 from skdp.algorithms.bilevel.penalty_method import plan_steps
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import gaussian_noise_multiplier
-from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import GaussianEvent, RepeatedEvent
 from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
@@ -258,42 +257,6 @@ def test_a_plan_without_outer_noise_is_for_record_free_problems():
     plan = plan_steps(BUDGET, True, penalty=1.0)
     with pytest.raises(ValueError, match="fixed by the plan"):
         plan.run(Mixed(*records(4)), Run())
-
-
-def test_refusals():
-    problem = tuning_problem()
-    with pytest.raises(ValueError, match="delta"):
-        dp_bilevel(problem, PrivacyBudget(1.0), penalty=1.0)
-    with pytest.raises(TypeError, match="PrivacyBudget"):
-        dp_bilevel(problem, 1.0, penalty=1.0)
-    with pytest.raises(ValueError, match="penalty"):
-        dp_bilevel(problem, BUDGET, penalty=-1.0)
-    with pytest.raises(ValueError, match="output"):
-        dp_bilevel(problem, BUDGET, penalty=1.0, output="best")
-    for inner, solver in (("localized_gd", "nonsense"), (LocalizedGradientDescent(), LBFGS())):
-        with pytest.raises(ValueError, match="solver is for"):
-            dp_bilevel(problem, BUDGET, penalty=1.0, inner=inner, run=Run(solver))
-    with pytest.raises(ValueError, match="third part"):
-        plan_bilevel(problem, BUDGET, penalty=1.0, split=(0.4, 0.4, 0.2))
-    with pytest.raises(ValueError, match="third part"):
-        plan_bilevel(Mixed(*records(4)), BUDGET, penalty=1.0, split=(0.5, 0.5, 0.0))
-    for split in ((0.5, 0.6, 0.0), (0.5, 0.5), 0.5, ("a", 0.5, 0.5), (math.nan, 1.0, 0.0)):
-        with pytest.raises(ValueError, match="three parts"):
-            plan_bilevel(problem, BUDGET, penalty=1.0, split=split)
-    for value in (-1.0, 0.0, math.nan, math.inf, 1e308, 1e-308, True, "auto", None):
-        for options in ({"penalty": value}, {"penalty": 1.0, "step_size": value}):
-            with pytest.raises((TypeError, ValueError), match=r"^(penalty|step_size) "):
-                dp_bilevel(problem, BUDGET, **options)
-    with pytest.raises(ValueError, match="no records to sample"):
-        plan_bilevel(problem, BUDGET, penalty=1.0, outer_sampling_rate=0.2)
-    with pytest.raises(ValueError, match="paper"):
-        plan_bilevel(problem, BUDGET, penalty=1.0, calibration="paper", share=0.5)
-    with pytest.raises(ValueError, match="calibration"):
-        plan_bilevel(problem, BUDGET, penalty=1.0, calibration="printed")
-    with pytest.raises(ValueError, match="published composition"):
-        plan_bilevel(problem, PrivacyBudget(30.0, 0.5), penalty=1.0, n_steps=1, calibration="paper")
-    with pytest.raises(ValueError, match="start"):
-        dp_bilevel(problem, BUDGET, penalty=1.0, start=np.zeros(2))
 
 
 @pytest.mark.parametrize("inner", ["sgd", None, 3, np.zeros(2), OutputPerturbation])

@@ -425,20 +425,6 @@ def test_records_beyond_the_last_batch_are_not_read():
     assert points[0] == points[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_rounds": 1}, "n_rounds == 1, must be >= 2"),
-        ({"n_rounds": 62, "full_batch": False}, "needs a record of its own"),
-        ({"n_vertices": 0}, "n_vertices == 0"),
-        ({"mode": "fast"}, "mode"),
-    ],
-)
-def test_impossible_plans_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        plan_mirror_descent(linear_case().design, BUDGET, **options)
-
-
 def test_batches_are_not_for_a_private_number_of_records():
     relation = Neighbouring.ADD_REMOVE
     design = LinearDesign.of(LogisticLoss(), 60, 5, 2.0, 1.0, relation=relation)

@@ -202,16 +202,3 @@ def test_linear_models_learn_and_their_changes_are_clipped():
     assert free == pytest.approx(difference)
     (held,) = problem.changes(new, old, batch, (1e-3,))
     assert 0.0 < np.abs(held).max() <= 1e-3 * (1.0 + 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("design", "options", "message"),
-    [
-        (VertexDesign(100, (2, 2), (1.0,) * 2, (2.0,) * 2), {}, "over one simplex"),
-        (VertexDesign(100, (2,), (1.0,), (2.0,)), {"n_phases": 5}, "n_samples = 100, for 5 phases"),
-        (VertexDesign(100, (2,), (1.0,), (2.0,)), {"smoothness": 0.0}, "smoothness == 0"),
-    ],
-)
-def test_impossible_plans_are_refused(design, options, message):
-    with pytest.raises(ValueError, match=message):
-        plan_variance_reduced_frank_wolfe(design, BUDGET, **options)

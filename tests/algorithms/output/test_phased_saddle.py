@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from phased_saddle import BUDGET, UNIT, group_problem, plan_of, problem_of, run, spying
-from saddle_problems import changed
+from phased_saddle import group_problem, plan_of, problem_of, run, spying
 
 from skdp.algorithms import (
     SaddleUtilityBound,
@@ -108,37 +107,6 @@ def test_single_records_and_blocks():
         assert sum(result.plan.block_sizes) == n
         paper = run(problem_of(n), calibration="paper")
         assert 1 <= sum(paper.plan.block_sizes) <= n
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"calibration": "paper", "budget": PrivacyBudget(0.5)}, "delta"),
-        ({"share": 0.0}, "share"), ({"n_phases": 0}, "n_phases"), ({"n_phases": 2.5}, "n_phases"),
-        ({"record_moduli": (0.0, -1.0)}, "record_moduli"),
-        ({"release": "both"}, "release"), ({"calibration": "tight"}, "calibration"),
-        ({"alpha": -1.0}, "alpha"), ({"alpha": math.nan}, "alpha"), ({"alpha": math.inf}, "alpha"),
-        ({"share": 1.5}, "share"), ({"n_phases": 2000}, "n_phases"),
-        ({"constants": changed(UNIT, x_radius=math.inf)}, "bounded"),
-        ({"constants": changed(UNIT, y_radius=math.inf)}, "bounded"),
-        ({"calibration": "paper", "release": "joint"}, "one block"),
-        ({"calibration": "paper", "share": 0.5}, "shares of the budget"),
-        ({"calibration": "paper", "budget": PrivacyBudget(2.0, 1e-5)}, "epsilon"),
-        (
-            {
-                **{"calibration": "paper", "budget": PrivacyBudget(1.0, 1e-5)},
-                "record_moduli": (0.0, 0.2),
-            },
-            "epsilon",
-        ),
-    ],
-)  # fmt: skip
-def test_what_plans_refuse(changes, message):
-    arguments = {"constants": UNIT, "budget": BUDGET} | changes
-    with pytest.raises(ValueError, match=message):
-        plan_phased_saddle_output_perturbation(
-            arguments.pop("constants"), arguments.pop("budget"), **arguments
-        )
 
 
 def test_what_the_algorithm_refuses():

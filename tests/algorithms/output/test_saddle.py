@@ -111,24 +111,6 @@ def test_accuracy_is_certifiable():
     assert plan.mechanism.sensitivity >= plan.exact_sensitivity + 2 * plan.accuracy
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"release": "z"}, "release"), ({"calibration": "tight"}, "calibration"),
-        ({"accuracy_fraction": 0.0}, "accuracy_fraction"),
-        ({"budget": PrivacyBudget(1.0), "calibration": "paper"}, "delta == 0"),
-        ({"budget": PrivacyBudget(2.0, 1e-5), "calibration": "paper"}, "epsilon"),
-        ({"release": "y", "constants": changed(UNIT, x_lipschitz=0.0)}, "no record"),
-    ],
-)  # fmt: skip
-def test_what_plans_refuse(changes, message):
-    arguments = {"constants": UNIT, "budget": BUDGET} | changes
-    with pytest.raises(ValueError, match=message):
-        plan_saddle_output_perturbation(
-            arguments.pop("constants"), arguments.pop("budget"), **arguments
-        )
-
-
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 def test_result(release):
     problem = problem_of()
