@@ -67,33 +67,6 @@ def test_dictionaries_survive_json(event):
     assert plain == dictionary and event_from_dict(plain) == event
 
 
-def test_dictionary_of_a_nested_event():
-    event = ComposedEvent(
-        [
-            RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(2.0, REPLACE_ONE)), 3),
-            PureEvent(0.5, REPLACE_ONE),
-            ExponentialMechanismEvent(0.25, REPLACE_ONE),
-        ]
-    )
-    relation = {"neighbouring": "replace_one"}
-    sampled = {
-        "type": "poisson_sampled",
-        "sampling_probability": 0.1,
-        "event": {"type": "gaussian", "noise_multiplier": 2.0, **relation},
-        **relation,
-    }
-    assert event.to_dict() == {
-        "type": "composed",
-        "events": [
-            {"type": "repeated", "event": sampled, "count": 3, **relation},
-            {"type": "pure", "epsilon": 0.5, **relation},
-            {"type": "exponential_mechanism", "epsilon": 0.25, **relation},
-        ],
-        **relation,
-    }
-    assert ComposedEvent([]).to_dict() == {"type": "composed", "events": [], "neighbouring": None}
-
-
 def test_numpy_numbers_become_plain_ones():
     event = RepeatedEvent(GaussianEvent(np.float64(2.0), REPLACE_ONE), np.int64(3))
     assert type(event.count) is int
@@ -214,12 +187,6 @@ def test_a_sampled_sum_is_for_replace_one():
         PoissonSampledSumEvent(0.5, GaussianEvent(1.0, ADD_REMOVE), 2.0)
 
 
-def test_a_relation_cannot_be_given_to_a_composition():
-    for kind in (ComposedEvent, RepeatedEvent, PoissonSampledEvent, PoissonSampledSumEvent):
-        with pytest.raises(TypeError, match="neighbouring"):
-            kind(neighbouring=REPLACE_ONE)
-
-
 def test_flatten_counts_leaves_in_order_of_appearance():
     gaussian, pure = GaussianEvent(1.0, REPLACE_ONE), PureEvent(0.5, REPLACE_ONE)
     sampled = PoissonSampledEvent(0.5, RepeatedEvent(gaussian, 7))
@@ -251,11 +218,3 @@ def test_flatten_is_additive(events, count):
         for leaf, number in total(event).items():
             by_hand[leaf] = by_hand.get(leaf, 0) + count * number
     assert whole == {leaf: number for leaf, number in by_hand.items() if number}
-
-
-def test_neighbouring_relations_by_name():
-    assert Neighbouring("replace_one") is Neighbouring.REPLACE_ONE
-    assert Neighbouring("add_remove") is Neighbouring.ADD_REMOVE
-    assert json.dumps(Neighbouring.ADD_REMOVE) == '"add_remove"'
-    with pytest.raises(ValueError, match="swap"):
-        Neighbouring("swap")
