@@ -23,7 +23,8 @@ from skdp.methods import Gradient, Method, Output
 from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
-from skdp.problems import MAX_SIZE_RATIO, Design, EmpiricalRisk, Loss, Objective, Records
+from skdp.problems import Design, EmpiricalRisk, Loss, Objective, Records
+from skdp.problems.constants import check_nominal_size
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
@@ -243,11 +244,7 @@ class DPLinearModel(PrivateModel):
         if self.neighbouring == "replace_one":
             return None
         n_public = max(1, n_units) if self.n_public is None else int(self.n_public)
-        if n_units > MAX_SIZE_RATIO * n_public:
-            raise ValueError(
-                f"X has more than {MAX_SIZE_RATIO:g} times as many records (or persons, with "
-                f"user_ids) as n_public == {self.n_public}."
-            )
+        check_nominal_size(n_public, n_units)
         return n_public
 
     def _check_parameters(self) -> None:

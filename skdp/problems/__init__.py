@@ -7,7 +7,7 @@ from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attac
 from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.categorical import CategoricalRecords, universe_size
-from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
+from skdp.problems.constants import Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, CappedSimplex, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
@@ -40,7 +40,6 @@ from skdp.problems.tilted import TiltedProblem, TiltedRisk
 from skdp.problems.workloads import Marginals, QueryMatrix, QueryObjective, Workload
 
 __all__ = [
-    "MAX_SIZE_RATIO",
     "ROUNDING_SLACK",
     "AbsoluteLoss",
     "AdversarialProblem",

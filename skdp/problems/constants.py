@@ -15,16 +15,28 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, MOST_ROWS, ROUNDING_SLACK, chain
 
-#: Largest ratio of the number of records to the nominal size under add/remove.
-MAX_SIZE_RATIO = 10.0
+#: Balls are to hold the solutions of that many times the nominal number of records.
+REACH = 10.0
 #: Most records of all persons together.
 MOST_RECORDS = 2.0**48
 
 
+def most_records(n_public: int) -> int:
+    """Return the largest number of records that bounds under a nominal size hold for.
+
+    Sums in double precision have none for any number: docs/theory/output_perturbation.md,
+    "Rounding".
+    """
+    return max(int(REACH) * n_public, 2**20)
+
+
 def check_nominal_size(n_public: int, n_records: int) -> None:
     """Refuse more records than the constants under a nominal size hold for."""
-    if n_records > MAX_SIZE_RATIO * n_public:
-        raise ValueError(f"n_public == {n_public} is too small for the number of records.")
+    if n_records > most_records(n_public):
+        raise ValueError(
+            f"X has more records (or persons, with user_ids) than {most_records(n_public)}, the "
+            f"most for n_public == {n_public}."
+        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,9 @@ class ProblemConstants:
 
     @property
     def condition_number(self) -> float:
-        return self.total_smoothness / self.strong_convexity
+        """Condition number for the choice of a solver, of not too many more records than N."""
+        ratio = minimum(self.size_ratio, REACH)
+        return (self.smoothness * ratio + self.strong_convexity) / self.strong_convexity
 
     @property
     def most_terms(self) -> float:
@@ -154,7 +168,9 @@ class Design:
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
         """Describe some records; `n_public` is needed if their number is private."""
-        n, ratio = (records.n_units, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
+        n, ratio = records.n_units, 1.0
+        if n_public is not None:
+            n, ratio = n_public, most_records(n_public) / n_public
         return cls(
             records.norm_bound,
             records.width,
@@ -171,6 +187,11 @@ class Design:
         found = Design.of(records, n_public)
         if found != self:
             raise ValueError(f"The plan is for {self}, not for {found}.")
+
+    @property
+    def reach(self) -> float:
+        """Ratio of the number of records to N that balls are made for."""
+        return min(self.size_ratio, REACH)
 
     @property
     def n_features(self) -> int:

@@ -56,8 +56,8 @@ class FiniteSumProblem(Problem):
         The feasible set, for example the ball of :func:`bounded_problem_radius`, which leaves
         the solution where the whole space has it.
     n_public : int, optional
-        N, the public nominal size under add/remove; rows, or persons, may exceed it by the factor
-        ``MAX_SIZE_RATIO``. Default: their number.
+        N, the public nominal size under add/remove; rows, or persons, may be ten times as
+        many, or 2^20. Default: their number.
     center : ndarray of shape (dimension,), optional
         Center of the regulariser; default 0. Must not depend on these records.
 

@@ -22,7 +22,7 @@ from skdp._checks import check_count, check_positive
 from skdp._runtime import without_warnings
 from skdp.privacy.events import Neighbouring
 from skdp.problems.block import Block
-from skdp.problems.constants import MAX_SIZE_RATIO, MOST_RECORDS
+from skdp.problems.constants import MOST_RECORDS, most_records
 from skdp.problems.losses import Loss
 from skdp.problems.records import Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
@@ -247,15 +247,18 @@ class LinearDesign(VertexDesign):
     def neighbouring(self) -> Neighbouring:
         return self.relation
 
+    @property
+    def _most_records(self) -> int:
+        return self.n_records if self.relation.is_replaced else most_records(self.n_records)
+
     def largest(self, block: int) -> float:
-        # add/remove: there may be more records than the nominal number
-        return super().largest(block) * (1.0 if self.relation.is_replaced else MAX_SIZE_RATIO)
+        return super().largest(block) * self._most_records / self.n_records
 
     def rounding(self, block: int, batch: int) -> float:
         if self.relation.unit == "user":  # who may have any number of records
             batch = chain(MOST_RECORDS)  # sums are in blocks and a tree
         elif not self.relation.is_replaced:
-            batch = chain(MAX_SIZE_RATIO * batch)
+            batch = chain(self._most_records)
         return EPS * (batch + 32.0) * self.largest(block)
 
     @classmethod

@@ -17,6 +17,7 @@ from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel, OutputPerturbation, PhasedSaddle
 from skdp.model_selection import DPLogisticRegressionCV, dp_cross_validate
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
+from skdp.problems.constants import check_nominal_size, most_records
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor, DPMaxGroupLossClassifier
 
 SECRET = 0.123456789
@@ -197,11 +198,12 @@ def test_too_many_declared_classes_are_not_blamed_on_the_labels(model, limit):
     assert limit in message
 
 
-def test_a_nominal_size_that_is_too_small():
-    X, y = records(DPRidge, n=200)
-    message = message_of(declared(DPRidge, neighbouring="add_remove", n_public=10), X, y)
-    assert message == (
-        "X has more than 10 times as many records (or persons, with user_ids) as n_public == 10."
+def test_more_records_than_bounds_hold_for():
+    assert most_records(200_000) == 2_000_000
+    with pytest.raises(ValueError) as caught:
+        check_nominal_size(10, 2**20 + 1)
+    assert str(caught.value) == (
+        "X has more records (or persons, with user_ids) than 1048576, the most for n_public == 10."
     )
 
 

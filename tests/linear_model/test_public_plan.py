@@ -13,7 +13,6 @@ from linear_models import made
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
-from skdp.problems import MAX_SIZE_RATIO
 
 LOW, HIGH = -1.0, 3.0
 MODELS = {"binary": 2, "multinomial": 3, "ridge": 0}
@@ -116,14 +115,15 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 @pytest.mark.parametrize(
     ("alpha", "coef_norm"), [(1e-6, 1e-3), (1e-8, 1.0), (1e-10, None), (1e-12, 1e3), (1e-16, None)]
 )
+@pytest.mark.parametrize("n_rows", [1_000, 30_000])
 @every_model
-def test_more_rows_than_declared_never_raise(model, alpha, coef_norm):
+def test_more_rows_than_declared_never_raise(model, n_rows, alpha, coef_norm):
     """add_remove: the planned accuracy can be certified for every number of rows allowed.
 
     An error that appears when records are added would be an output that depends on them.
     """
     params = {"alpha": alpha, "coef_norm": coef_norm, "neighbouring": "add_remove", "n_public": 100}
-    fitted_on("one class", np.asarray, model, 100 * int(MAX_SIZE_RATIO), 1, 0, params)
+    fitted_on("one class", np.asarray, model, n_rows, 1, 0, params)
 
 
 def test_undisclosed_size_is_not_in_the_report():

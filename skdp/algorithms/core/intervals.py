@@ -187,7 +187,7 @@ def release_newton(
     moved += 5.0 / min(limit, 1.0) * two_margins(width + k, reached + loss.target_bound)
     sums = replace(plan, size=2.0 * size * longest)
     noisy, error = sums.release(np.append(rows.sums(score), exact), noise, moved)
-    n, most = plan.design.n_records, size * design.size_ratio  # noise may be infinite
+    n, most = plan.design.n_records, size * design.reach  # noise may be infinite
     noisy, error = np.clip(noisy / n, -most, most), error / n
     blocks = noisy[k * width :].reshape(k, k, 2, width, width)
     blocks = 0.5 * (blocks + blocks.swapaxes(0, 1))

@@ -61,7 +61,7 @@ class RowMomentsPlan:
         factors = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
         moments_sum = replace(self.sum, size=2.0 * size)
         entries, _ = moments_sum.release(total[upper] * factors, noise, moved)
-        limit = design.size_ratio  # of the exact means; noise may be infinite
+        limit = design.reach  # of the exact means; noise may be infinite
         moments = np.zeros_like(total)
         n_records = rows.n_counted or design.n_records
         moments[upper] = np.clip(entries / factors / n_records, -limit, limit)

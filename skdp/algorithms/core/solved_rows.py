@@ -181,7 +181,7 @@ def solved(
             records,
             loss,
             alpha,
-            Ball((norm + design.size_ratio * clip / alpha) * (1.0 + 1e-9)),
+            Ball((norm + design.reach * clip / alpha) * (1.0 + 1e-9)),
             n_public=None if relation.is_replaced else design.n_records,
             center=point.ravel(),
         )

@@ -54,7 +54,6 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.constants import generalised_linear_constants
-from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 
 #: Logarithm of the probability that the linear term is longer than planned.
@@ -187,7 +186,6 @@ class ObjectivePerturbationPlan(Plan):
             rows = data.with_intercept(self.design.intercept) if data.intercept else data
             linear = np.zeros(size) + self.linear.draw(size, run.noise)  # no release: no grid
             problem = self.problem(rows, linear / -self.penalty)
-            # the ball of the problem follows from b, which is secret: no projection onto it
             point = solve_and_release(problem, self.accuracy, self.output, run, project=False)
             point = point.reshape(self.loss.n_outputs, rows.width)
             if data.intercept:
@@ -240,14 +238,13 @@ class ObjectivePerturbationPlan(Plan):
         """Make the perturbed problem: a penalty around ``center = -b / Lambda``.
 
         Up to a constant ``(Lambda / 2) ||w||^2 + b'w`` is ``(Lambda / 2) ||w + b / Lambda||^2``.
-        The ball holds the minimiser over the whole space for every data set.
         """
         nominal = not self.objective.neighbouring.is_replaced
         return FiniteSumProblem(
             records,
             self.loss,
             self.alpha,
-            Ball(_radius(self.loss, self.design, self.alpha, euclidean_norm(center))),
+            Ball(_constants(self.loss, self.design, self.alpha, self.linear).radius),
             n_public=self.design.n_records if nominal else None,
             center=center,
         )
@@ -459,11 +456,12 @@ def _with_intercept(design: Design) -> Design:
 
 
 def _radius(loss: Loss, design: Design, alpha: float, center_norm: float) -> float:
-    """Bound the norm of the minimiser over the whole space, for a center of at most this norm.
+    """Bound the norm of the minimiser of `REACH` times the nominal number of records.
 
-    ``||w - center||`` is at most L / alpha. And the objective there is not above that at 0.
+    For a center of at most the given norm: ``||w - center||`` is at most L / alpha, and the
+    objective there is not above that at 0.
     """
-    ratio, norm = design.size_ratio, design.feature_norm
+    ratio, norm = design.reach, design.feature_norm
     by_gradient = ratio * loss.lipschitz(norm, math.inf) / alpha
     by_value = math.hypot(
         math.sqrt(2.0 * ratio * loss.largest_value(norm, 0.0) / alpha), center_norm
@@ -474,7 +472,7 @@ def _radius(loss: Loss, design: Design, alpha: float, center_norm: float) -> flo
 def _constants(
     loss: Loss, design: Design, alpha: float, linear: AdditiveMechanism
 ) -> ProblemConstants:
-    """Constants of the perturbed problem for the longest linear term that is planned for."""
+    """Constants of the perturbed problem, in the ball for the longest linear term planned for."""
     size = loss.n_outputs * design.width
     longest = math.sqrt(size) + math.sqrt(2.0 * _LOG_TAIL)
     if isinstance(linear, SphericalLaplaceMechanism):

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
-from skdp.problems import MAX_SIZE_RATIO
+from skdp.problems.constants import most_records
 from skdp.problems.minimax import BlockName, MinimaxProblem, Point
 
 Kind = Literal["refresh", "increment"]
@@ -151,7 +151,7 @@ class Query:
         clip = self.clip(block, point, anchor)
         if clip < _NEGLIGIBLE:  # such as a change between equal points: no look at the records
             return np.zeros(problem.dimension(block))
-        limit = problem.limit(clip, block, point, anchor, MAX_SIZE_RATIO * self._ledger.n_public)
+        limit = problem.limit(clip, block, point, anchor, most_records(self._ledger.n_public))
         total = problem.clipped_sum(block, point, anchor, limit, self._batch)
         multiplier = self._ledger.multiplier(self._kind, block) / mechanism.sensitivity
         sensitivity = mechanism.sensitivity

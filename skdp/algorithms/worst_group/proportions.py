@@ -10,7 +10,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.privacy.report import Release
-from skdp.problems.constants import MAX_SIZE_RATIO
+from skdp.problems.constants import most_records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.rounding import EPS
 
@@ -22,7 +22,7 @@ def proportions_sensitivity(n_records: int, is_replaced: bool = True) -> float:
     quotient is rounded, by at most ``EPS / 2`` times its size for each of the neighbours.
     """
     if not is_replaced:
-        return (1.0 + 1e-12) / n_records + MAX_SIZE_RATIO * EPS
+        return (1.0 + 1e-12 + most_records(n_records) * EPS) / n_records
     return math.sqrt(2.0) * ((1.0 + 1e-12) / n_records + EPS)
 
 

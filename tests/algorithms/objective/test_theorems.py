@@ -219,6 +219,43 @@ def test_theorem_2_in_two_dimensions():
     assert 0.1 < worst_ratio(CLIPPED, "replace", 8, 2, size=220, d=2) <= 1.0 + 2e-3
 
 
+def test_theorem_2_in_a_disc():
+    """The minimiser in a disc has a density inside, and one on the circle: both are bounded."""
+    theta, n_angles, n_radii = np.linspace(0.0, 2.0 * math.pi, 181)[1:], 180, 200
+    circle = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    tangent = np.stack([-np.sin(theta), np.cos(theta)], axis=1)
+    worst, on_circle, mutant = 0.0, [], 0.0
+    for sets, penalty, scale, rest, mu in configurations(CLIPPED, 12, 2, dimension=2):
+        radius = scale / penalty  # of the order of the minimiser
+        radii = (np.arange(n_radii) + 0.5) / n_radii * radius
+        inside = (radii[:, None, None] * circle).reshape(-1, 2)
+        areas = np.repeat(radii, n_angles) * (radius / n_radii * 2.0 * math.pi / n_angles)
+        push = np.linspace(0.0, 12.0 * scale, 400)  # the force of the disc at its border
+        laws = []
+        for X, y in sets:
+            law, b = log_density(CLIPPED, X, y, penalty, scale, radius * circle)
+            margins = radius * circle @ X.T
+            curved = CLIPPED.second_derivative(margins, np.broadcast_to(y, margins.shape))
+            bent = penalty + (curved * (tangent @ X.T) ** 2).sum(axis=1)
+            pushed = b[:, None, :] - push[:, None] * circle[:, None, :]
+            density = stats.norm.pdf(pushed, scale=scale).prod(axis=2)
+            border = np.trapezoid(density * (radius * bent[:, None] + push), push, axis=1)
+            border *= 2.0 * math.pi / n_angles
+            law = np.exp(log_density(CLIPPED, X, y, penalty, scale, inside)[0]) * areas
+            laws.append(np.append(law, border))
+            assert laws[-1].sum() == pytest.approx(1.0, abs=1e-2)
+            on_circle.append(border.sum())
+        epsilon = rest + hessian_epsilon(CLIPPED, 1.0, penalty, 1)
+        for direction, f, g in (("add", 0, 1), ("remove", 1, 0), ("replace", 1, 2)):
+            bound = theorem_bound(CLIPPED, direction, mu, rest)
+            found = np.maximum(laws[f] - math.exp(epsilon) * laws[g], 0.0).sum()
+            worst = max(worst, (found - 1e-4) / bound)
+            half = theorem_bound(CLIPPED, direction, 0.5 * mu, rest)
+            mutant = max(mutant, (found - 1e-4) / max(half, 1e-4))
+    assert 0.1 < np.mean(on_circle) < 0.9
+    assert 0.1 < worst <= 1.0 + 2e-3 and mutant > 1.2
+
+
 @pytest.mark.parametrize(
     ("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.1)]
 )
