@@ -152,4 +152,5 @@ def test_attacks_add_hardly_any_noise(relation):
             warnings.simplefilter("ignore")
             model.fit(X, X[:, 0])
         scales.append(laboratory.draws[-1].mechanism.sensitivity / model.privacy_.plan["clip_norm"])
-    assert scales[1] == pytest.approx(2.0 if relation == "replace_one" else 1.0, rel=1e-5)
+    limit = 1e-5 if relation == "replace_one" else 2e-4  # sums of up to a million records
+    assert scales[1] == pytest.approx(2.0 if relation == "replace_one" else 1.0, rel=limit)

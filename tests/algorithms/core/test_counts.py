@@ -48,7 +48,8 @@ def test_gradients_are_divided_by_the_count_and_noise_is_not():
         found.append((numbers, plan.stepped(rows, numbers, Run(noise=Silent())), sensitivity))
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4)
     assert np.abs(found[0][1]).max() > 0.1
-    assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)
+    # but for rounding, which depends on the length of centered rows
+    assert found[0][2] == pytest.approx(found[1][2], rel=1e-9)
 
 
 def test_second_moments_are_divided_by_the_count():

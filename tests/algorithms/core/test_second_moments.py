@@ -54,7 +54,7 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
     assert np.linalg.norm(a - b) <= rounding
     # Lemmas 4a and 4b: products of raw rows; sums in blocks of up to 4 x 4096 or of 256 records,
     # whatever they are here, levels of a tree, and chunks
-    length, levels = 1.9 / 1e-3 + 0.2, 1 if relation is REPLACE else 2
+    length, levels = 1.9 / 1e-3 + 0.2, 1 if relation is REPLACE else 3
     rows = min(n * design.size_ratio, 4 * 4096)
     size = length**2
     roundings = 2 * (rows + levels * 16 + 8 * 16 + 16) + 8 * (d + 8)

@@ -146,6 +146,7 @@ def test_reference_minimisers(clip, solution, n_public):
     plan = plan_objective_perturbation(objective, PrivacyBudget(1.0, 1e-5), clip=clip)
     object.__setattr__(plan, "penalty", 0.5)
     problem = plan.problem(records, np.array([0.1, -0.2, 0.3]) / -0.5)
+    problem.constants = replace(problem.constants, size_ratio=2.0)  # of 4 records, not a million
     found = solve_certified(problem, 1e-9, "newton").point
     assert found == pytest.approx(solution, abs=1e-8)
 

@@ -358,9 +358,7 @@ def test_plan_refuses_records_that_it_was_not_made_for():
         with pytest.raises(ValueError, match="for 50 records"):
             made.run(quadratic(n), run())
     few = plan(quadratic(50), n_public=5, neighbouring="add_remove", n_steps=2, period=1)
-    few.run(quadratic(50), run())
-    with pytest.raises(ValueError, match="too small"):
-        few.run(quadratic(51), run())
+    few.run(quadratic(51), run())
 
 
 def test_numbers_that_are_not_finite_move_nothing():
