@@ -1,6 +1,7 @@
 """Objective perturbation: its numbers, the algorithm, and whole fits."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
