@@ -17,7 +17,7 @@ ADD_REMOVE = first_cases(lambda case: not case.relation.is_replaced)
 
 def sizes(case):
     n_public = case.parameters["n_public"]
-    return 0, 1, n_public, 10 * n_public
+    return 0, 1, n_public, 10 * n_public, 100 * n_public
 
 
 def some(case, n):

@@ -110,7 +110,7 @@ FAMILIES = {
             ({"n_public": 10}, "add_remove"),
             *[
                 ({"neighbouring": "add_remove", "n_public": size}, "n_public")
-                for size in (0, 2.5, 1)
+                for size in (0, 2.5)
             ],
         ],
     ),

@@ -193,8 +193,8 @@ def test_add_remove_and_a_center(name):
         problem = FiniteSumProblem(
             rows.with_targets(targets), LogisticLoss(), 0.05, domain, n_public=25, center=center
         )
-        solution = SOLVERS[name]().solve(problem, 1e-7, rng=np.random.default_rng(0))
-        assert solution.certificate.distance <= 1e-7
+        solution = SOLVERS[name]().solve(problem, 1e-5, rng=np.random.default_rng(0))
+        assert solution.certificate.distance <= 1e-5  # with the rounding of a million records
         assert true_distance(problem, solution.point) <= solution.certificate.distance
 
 
