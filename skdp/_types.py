@@ -20,7 +20,6 @@ ClassifierLoss = Literal["log_loss", "hinge", "smoothed_hinge", "squared_hinge"]
 RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
 
 TableFeatures = Literal["auto", "linear", "curves", "pairs"]
-ColumnsLeft = Literal["error", "drop"]
 
 # without "auto" they are the keys of the tables in skdp.methods
 LinearMethod = Literal[

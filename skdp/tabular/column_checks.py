@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,18 @@ from skdp.tabular.columns import (
     Category,
     Date,
     Declaration,
-    Flag,
     Number,
     Text,
-    note_of_missing,
+    level_codes,
     present_values,
 )
-from skdp.tabular.frames import Table, is_frame, numbers_of
+from skdp.tabular.frames import Table, dates_of, is_frame, numbers_of
 from skdp.tabular.matching import as_declaration, closest, has_categories, is_by_name, listed
 
 #: Parts of the values from which on a finding is one.
 _CLIPPED, _OTHER_UNIT, _IDENTIFIER = 0.02, 0.5, 0.5
-#: The middle 90 % of the values in less than this part of the range.
-_NARROW = 0.1
-#: A number of at most this many values may be a category; an identifier has more than this many.
-_FEW, _MANY = 3, 20
+#: An identifier has more than this many values.
+_MANY = 20
 _SHOWN = 5
 _WARNING = (
     "NOT PRIVATE: computed from the records, for the data holder's eyes only. Do not publish, and "
@@ -60,9 +56,9 @@ def describe_columns(X: Any) -> str:
     >>> frame = pd.DataFrame({"age": [31, 25], "vip": [True, False], "job": ["cook", "clerk"]})
     >>> print(describe_columns(frame.astype({"job": object})))
     columns = {
-        "age": Number(..., ...),  # int64; or Category([...]), Flag()
-        "vip": Flag(),  # bool
-        "job": Category([...]),  # object; or Date(..., ...), Text()
+        "age": (..., ...),  # int64; or [...]
+        "vip": bool,  # bool
+        "job": [...],  # object; or Date(..., ...), Text()
     }
     """
     table = Table(X if is_frame(X) or hasattr(X, "dtype") else np.asarray(X))
@@ -81,21 +77,20 @@ def _quoted(name: Any) -> str:
 
 def _guess(dtype: Any) -> tuple[str, str]:
     """Return a declaration for a type of a column, and a comment."""
-    name = str(dtype)
     if has_categories(dtype):
-        values = dtype.categories.to_list() if hasattr(dtype.categories, "to_list") else None
-        found = repr(Category(list(values if values is not None else dtype.categories)))
-        return found, "of the column's type; public if that was written down without the records"
+        note = "of the column's type; public if that was written down without the records"
+        return repr(list(dtype.categories)), note
+    name = str(dtype)
     lower = name.lower()
     if lower.startswith("bool"):
-        return "Flag()", name
-    if lower.startswith(("datetime", "date", "timestamp")):
+        return "bool", name
+    if lower.startswith(("date", "timestamp")):
         return "Date(..., ...)", name
     if lower.startswith(("int", "uint")):
-        return "Number(..., ...)", f"{name}; or Category([...]), Flag()"
+        return "(..., ...)", f"{name}; or [...]"
     if lower.startswith(("float", "double", "decimal", "halffloat")):
-        return "Number(..., ...)", name
-    return "Category([...])", f"{name}; or Date(..., ...), Text()"
+        return "(..., ...)", name
+    return "[...]", f"{name}; or Date(..., ...), Text()"
 
 
 @dataclass(frozen=True)
@@ -108,15 +103,12 @@ class ColumnFinding:
         Its name, or its position.
     kind : str
         "lacking", "undeclared", "declaration", "target", "missing", "unread", "infinity",
-        "clipped", "narrow", "unknown", "never", "constant", "few values" or "identifier".
-    share : float or None
-        Of the records.
+        "clipped", "unknown", "never", "constant" or "identifier".
     text : str
     """
 
     column: Any
     kind: str
-    share: float | None
     text: str
 
 
@@ -131,29 +123,10 @@ class ColumnReport:
 
     rows: tuple[ColumnFinding, ...]
 
-    @property
-    def ok(self) -> bool:
-        """Whether there is no finding."""
-        return not self.rows
-
-    def __bool__(self) -> bool:
-        raise TypeError("A report is not a condition: look at its rows, or at `ok`.")
-
     def __repr__(self) -> str:
         width = max((len(str(row.column)) for row in self.rows), default=0)
         lines = [f"  {row.column!s:<{width}}  {row.text}" for row in self.rows]
         return "\n".join([_WARNING, *(lines or ["  no findings"])])
-
-    def _repr_html_(self) -> str:
-        cells = [(str(row.column), row.kind, row.text) for row in self.rows]
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells
-        )
-        return f"<p><strong>{html.escape(_WARNING)}</strong></p><table>{body}</table>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain Python types."""
-        return {"private": False, "rows": [asdict(row) for row in self.rows]}
 
 
 def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
@@ -189,7 +162,7 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     >>> frame = pd.DataFrame({"age": [310, 250, 40, 380], "job": ["admin", "cook", "cook", "clerk"]})
     >>> print(check_columns(frame, {"age": (18, 90), "job": ["admin.", "cook", "clerk"]}))
     NOT PRIVATE: computed from the records, for the data holder's eyes only. Do not publish, and do not set ranges or values by it: look them up where they are defined.
-      age  75 % outside of (18, 90): another unit?
+      age  75 % outside of the range: another unit?
       job  25 % in no declared category, mostly 'admin' (did you mean 'admin.'?)
       job  declared, but no record has it: 'admin.'
     """  # noqa: E501
@@ -205,123 +178,100 @@ def _findings(table: Table, columns: Any, target: Any) -> Iterator[ColumnFinding
         left = [name for name in position if name not in columns and name != target]
         for name in columns:
             if name not in position:
-                text = f"declared, but not in X{closest(name, left)}"
-                yield ColumnFinding(name, "lacking", None, text)
+                yield ColumnFinding(name, "lacking", f"declared, but not in X{closest(name, left)}")
         for name in left:
-            text = f"in X, but not declared{closest(name, [n for n in columns if n not in left])}"
-            yield ColumnFinding(name, "undeclared", None, text)
+            near = closest(name, [n for n in columns if n not in left])
+            yield ColumnFinding(name, "undeclared", f"in X, but not declared{near}")
         pairs = [(name, position[name], each) for name, each in columns.items() if name in position]
     else:
         names = table.names or [f"x{j}" for j in range(table.n_columns)]
         given = listed(columns)
         if given is not None and len(given) != table.n_columns:
             text = f"{len(given)} declarations for {table.n_columns} columns"
-            yield ColumnFinding("columns", "lacking", None, text)
+            yield ColumnFinding("columns", "lacking", text)
         given = given or [columns] * table.n_columns
         pairs = [(name, j, each) for j, (name, each) in enumerate(zip(names, given, strict=False))]
     for name, j, each in pairs:
         if target is not None and name == target:
             text = "is the target: a model of it predicts what it was given"
-            yield ColumnFinding(name, "target", None, text)
+            yield ColumnFinding(name, "target", text)
         try:
             declared = as_declaration(each, f"Column {name!r}")
         except ValueError as error:
             text = str(error).removeprefix(f"Column {name!r}").lstrip(": ")
-            yield ColumnFinding(name, "declaration", None, text)
+            yield ColumnFinding(name, "declaration", text)
             continue
-        for kind, share, text in _of_column(declared, table.column(j)):
-            yield ColumnFinding(name, kind, share, text)
+        for kind, text in _of_column(declared, table.column(j)):
+            yield ColumnFinding(name, kind, text)
 
 
-_Found = Iterator[tuple[str, float | None, str]]
+_Found = Iterator[tuple[str, str]]
 
 
 def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
     present = present_values(values, keeps_blank=isinstance(declared, (Category, Text)))
     lost = 1.0 - len(present) / max(len(values), 1)
-    has_missing = getattr(declared, "missing", True)
-    if lost > 0 and not has_missing:
-        yield "missing", lost, f"{_percent(lost)} missing: declare missing=True"
+    if lost > 0 and not getattr(declared, "missing", True):
+        yield "missing", f"{_percent(lost)} missing: declare missing=True"
     if not len(present):
-        yield "constant", 1.0, "no value is there"
-        return
-    if isinstance(declared, (Category, Flag)):
+        yield "constant", "no value is there"
+    elif isinstance(declared, Category):
         yield from _of_levels(declared, present, len(values))
     elif not isinstance(declared, Text):
         yield from _of_unread(declared, present, len(values))
+        read = present[declared.is_read(present)]
+        if isinstance(declared, Date) and "trend" in declared.parts:
+            declared = declared.trend
+            read = dates_of(read).astype(np.float64)
         if isinstance(declared, Number) and not declared.is_open:
-            yield from _of_number(declared, numbers_of(present))
-        elif isinstance(declared, Date):
-            read = declared.read(present[declared.is_read(present)], "")
-            seconds = [part for part in read if part.dtype.kind == "f"][:1]
-            outside = float(np.mean(np.abs(seconds[0]) >= 1.0)) if seconds and len(read[0]) else 0.0
-            if outside > _CLIPPED:
-                text = f"{_percent(outside)} at or outside of the ends of {declared!r}"
-                yield "clipped", outside, text
+            yield from _of_number(declared, numbers_of(read))
 
 
 def _of_unread(declared: Declaration, present: np.ndarray, n: int) -> _Found:
     """Yield values that the declaration does not read."""
     unread = present[~declared.is_read(present)]
+    what = "dates"
     if isinstance(declared, Number):
-        found = numbers_of(unread)
+        found, what = numbers_of(unread), "numbers"
         if np.isinf(found).any():
-            yield "infinity", float(np.isinf(found).sum()) / n, "contains infinity"
+            yield "infinity", "contains infinity"
         unread = unread[np.isnan(found)]
     if len(unread):
-        what = "numbers" if isinstance(declared, Number) else "dates"
         text = f"{_percent(len(unread) / n)} are no {what}, such as {_most(unread)!r}: convert them"
-        yield "unread", len(unread) / n, text
+        yield "unread", text
 
 
 def _of_number(declared: Number, found: np.ndarray) -> _Found:
-    found = found[np.isfinite(found)]
     if not len(found):
         return
-    range_ = f"({declared.low}, {declared.high})"
     outside = float(np.mean((found < declared.low) | (found > declared.high)))
     if outside > _CLIPPED:
         unit = ": another unit?" if outside > _OTHER_UNIT else ", which are clipped"
-        yield "clipped", outside, f"{_percent(outside)} outside of {range_}{unit}"
+        yield "clipped", f"{_percent(outside)} outside of the range{unit}"
     position = declared.position(found)
     if position.min() == position.max():
-        yield "constant", 1.0, "constant" + (" after clipping" if outside else "")
-        return
-    first, last = np.quantile(position, [0.05, 0.95])
-    n_distinct = len(np.unique(found))
-    if n_distinct <= _FEW:
-        yield "few values", None, f"only {n_distinct} values: a Category, or a Flag?"
-    elif outside <= _OTHER_UNIT and last - first < 2.0 * _NARROW:
-        part = _percent((last - first) / 2.0)
-        remedy = "a narrower range" + ("?" if declared.log else ", or log=True?")
-        text = f"the middle 90 % are in {part} of {range_}: {remedy}"
-        yield "narrow", None, text
+        yield "constant", "constant" + (" after clipping" if outside else "")
 
 
-def _of_levels(declared: Category | Flag, present: np.ndarray, n: int) -> _Found:
-    unknown = present[~declared.is_read(present)]
-    values = list(declared.values) if isinstance(declared, Category) else []
+def _of_levels(declared: Category, present: np.ndarray, n: int) -> _Found:
+    codes = level_codes(present, declared.values)
+    unknown = present[codes < 0]
     if len(unknown):
         most = _most(unknown)
-        what = "in no declared category" if values else "neither yes nor no"
-        text = f"{_percent(len(unknown) / n)} {what}, mostly {most!r}{closest(most, values)}"
-        if getattr(declared, "other", False):
-            text += ": they count as other"
-        yield "unknown", len(unknown) / n, text
-    if isinstance(declared, Category):
-        codes = Category(values).read(present, "")[0]
-        never = [value for k, value in enumerate(values) if k not in set(codes.tolist())]
-        if never:
-            shown = ", ".join(map(repr, never[:_SHOWN])) + (", ..." if len(never) > _SHOWN else "")
-            note = note_of_missing(never)
-            text = f"declared, but no record has it: {shown}"
-            yield "never", None, f"{text}.{note}" if note else text
-        n_distinct = len({str(value) for value in present.tolist()})
-        if len(present) > _MANY and n_distinct > _IDENTIFIER * len(present):
-            share = n_distinct / len(present)
-            yield "identifier", share, f"{_percent(share)} of the values differ: an identifier?"
-    if len({str(value) for value in present.tolist()}) == 1:
-        yield "constant", 1.0, "constant"
+        near = closest(most, declared.values)
+        text = f"{_percent(len(unknown) / n)} in no declared category, mostly {most!r}{near}"
+        yield "unknown", text
+    seen = {*codes.tolist()}
+    never = [repr(value) for k, value in enumerate(declared.values) if k not in seen]
+    if never:
+        shown = ", ".join(never[:_SHOWN]) + (", ..." if len(never) > _SHOWN else "")
+        yield "never", f"declared, but no record has it: {shown}"
+    n_distinct = len({*map(str, present.tolist())})
+    if len(present) > _MANY and n_distinct > _IDENTIFIER * len(present):
+        share = n_distinct / len(present)
+        yield "identifier", f"{_percent(share)} of the values differ: an identifier?"
+    if n_distinct == 1:
+        yield "constant", "constant"
 
 
 def _most(values: np.ndarray) -> Any:

@@ -14,7 +14,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,40 +24,26 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from skdp._checks import check_bool, check_count, check_real, shown
 from skdp._records import is_missing
 from skdp.preprocessing.ranges import to_unit_interval
-from skdp.tabular.frames import date_of, dates_of, level_text, numbers_of, objects
+from skdp.tabular.frames import date_of, dates_of, level_text, numbers_of
 
 #: A category or a text counts as at most this many features when a plan is made.
 _MOST_COUNTED = 64
-#: Levels of the parts of a date, and how they are read.
-_DATE_LEVELS: dict[str, tuple[int, ...]] = {
-    "month": tuple(range(1, 13)),
-    "day": tuple(range(1, 32)),
-    "weekday": tuple(range(7)),
-    "hour": tuple(range(24)),
-    "quarter": (1, 2, 3, 4),
+#: Levels of the parts of a date.
+_DATE_LEVELS: dict[str, range] = {
+    "month": range(1, 13),
+    "day": range(1, 32),
+    "weekday": range(7),
+    "hour": range(24),
 }
-_DATE_PARTS = ("trend", "year", *_DATE_LEVELS)
-#: What counts as false and as true in a Flag.
-_NO, _YES = ("0", "no", "false", "n", "f"), ("1", "yes", "true", "y", "t")
-#: What readers of text files take for a missing value, among others.
-_READ_AS_MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan")
 
 
 class Part(NamedTuple):
     """Something that a column is read as.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "flag", "levels", "text", "constant"}
-        Read as doubles in [-1, 1], as -1 or 1 (NaN if missing), as positions among the levels (-1
-        for none of them), or as rows of norm at most 1; a number without a feature.
-    labels : tuple of str
-        Names of the levels.
-    has_missing : bool
-        Whether missing values have a feature of their own. Of levels it is the last level.
-    n_features : int
-        In the linear block.
+    Kinds are "number" (doubles in [-1, 1], NaN if missing), "levels" (positions among `labels`, -1
+    for none of them), "text" (rows of norm at most 1), and "constant", a number without a feature.
+    A missing value has a feature of its own with `has_missing`: of levels the last one. The linear
+    block has `n_features`.
     """
 
     name: str
@@ -69,17 +55,14 @@ class Part(NamedTuple):
     @property
     def n_counted(self) -> int:
         """Number of features that a plan counts."""
-        return min(self.n_features, _MOST_COUNTED + self.has_missing + ("other" in self.labels))
+        return min(self.n_features, _MOST_COUNTED + self.has_missing)
 
 
 class Declaration:
     """Base of declarations of columns."""
 
-    def _set_options(self, *names: str) -> None:
-        """Check options that are True or False, and keep them as such."""
-        for name in names:
-            check_bool(name, getattr(self, name))
-            object.__setattr__(self, name, bool(getattr(self, name)))
+    def __post_init__(self) -> None:
+        check_bool("missing", getattr(self, "missing", True))
 
     @abstractmethod
     def expand(self, name: str) -> tuple[Part, ...]:
@@ -87,15 +70,7 @@ class Declaration:
 
     @abstractmethod
     def read(self, values: np.ndarray, where: str) -> list[Any]:
-        """Read some values of a column: one array for each part.
-
-        Parameters
-        ----------
-        values : ndarray
-            As :meth:`skdp.tabular.frames.Table.column` returns them.
-        where : str
-            The column, for messages.
-        """
+        """Read values as `Table.column` returns them: one array for each part."""
 
     @abstractmethod
     def is_read(self, values: np.ndarray) -> np.ndarray:
@@ -104,7 +79,7 @@ class Declaration:
     def check_readable(self, values: np.ndarray, where: str) -> None:
         """Raise ValueError if no value of a whole column can be read, though some are there."""
 
-    def _refuse_lost(self, values: np.ndarray, where: str, note: str = "") -> None:
+    def _refuse_lost(self, values: np.ndarray, where: str) -> None:
         """Raise ValueError where some values have no meaning and may not be missing.
 
         Missing are None, NaN, NaT, NA and blank text, and nothing else: other text that is no
@@ -114,23 +89,18 @@ class Declaration:
         if len(present):
             raise self._unread_error(present, where)
         if len(values) and not getattr(self, "missing", True):
-            raise _missing_error(where, self, note)
+            raise ValueError(
+                f"{where} has missing values (NaN or None): declare "
+                f"{type(self).__name__}(..., missing=True), fill them with a public constant, or "
+                "leave such records out."
+            )
 
     def _unread_error(self, values: np.ndarray, where: str) -> ValueError:
         """Say why values that are there cannot be read."""
         raise NotImplementedError
 
 
-def _show(declaration: Any, *arguments: Any, **options: Any) -> str:
-    """Return the call that makes a declaration; options at their defaults are left out."""
-    texts = ["..." if value is ... else repr(value) for value in arguments]
-    defaults = {"log": False, "missing": False, "other": False}
-    changed = {name: v for name, v in options.items() if v is not defaults.get(name)}
-    texts += [f"{name}={value!r}" for name, value in changed.items()]
-    return f"{type(declaration).__name__}({', '.join(texts)})"
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Number(Declaration):
     """A number between two public bounds; values outside are clipped.
 
@@ -150,7 +120,7 @@ class Number(Declaration):
     --------
     >>> from skdp.tabular import Number
     >>> Number(18, 90, missing=True)
-    Number(18, 90, missing=True)
+    Number(low=18, high=90, log=False, missing=True)
     """
 
     low: Any = None
@@ -159,20 +129,16 @@ class Number(Declaration):
     missing: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set_options("missing")
+        super().__post_init__()
         if not isinstance(self.log, (bool, np.bool_)):
             check_real("log", self.log, 1e-100, 1e100)
-        if self.low is ... or self.high is ... or (self.is_open and not self.log):
+        if self.is_open and not self.log:
             return
-        is_pair = all(_is_real(end) for end in (self.low, self.high))
+        is_pair = all(is_real(end) for end in (self.low, self.high))
         if not (is_pair and -math.inf < self.low < self.high < math.inf and self._ends[1] > 0):
             raise ValueError(
                 f"Number needs finite low < high, got ({shown(self.low)}, {shown(self.high)})."
             )
-
-    def __repr__(self) -> str:
-        limits = () if self.is_open else (self.low, self.high)
-        return _show(self, *limits, log=self.log, missing=self.missing)
 
     @property
     def is_open(self) -> bool:
@@ -182,18 +148,12 @@ class Number(Declaration):
     @property
     def _ends(self) -> tuple[np.ndarray, float]:
         """The range after the logarithm, shape (1, 2), and its half-width."""
-        ends = self.scaled(np.array([[self.low, self.high]], dtype=np.float64))
+        ends = self._scaled(np.array([[self.low, self.high]], dtype=np.float64))
         return ends, float(0.5 * ends[0, 1] - 0.5 * ends[0, 0])
 
-    def scaled(self, values: np.ndarray) -> np.ndarray:
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
         """Take the logarithm, if there is one."""
-        if self.log is False:
-            return values
-        return np.arcsinh(values / self._unit)
-
-    @property
-    def _unit(self) -> float:
-        return 1.0 if self.log is True else float(self.log)
+        return values if not self.log else np.arcsinh(values / float(self.log))
 
     def expand(self, name: str) -> tuple[Part, ...]:
         return (Part(name, "number", (), self.missing, 1 + self.missing),)
@@ -209,13 +169,13 @@ class Number(Declaration):
         """Map the range to [-1, 1]; NaN stays."""
         ends, _ = self._ends
         clipped = np.clip(found, float(self.low), float(self.high))
-        return to_unit_interval(self.scaled(clipped)[:, None], ends)[:, 0]
+        return to_unit_interval(self._scaled(clipped)[:, None], ends)[:, 0]
 
     def value(self, position: np.ndarray) -> np.ndarray:
         """Return numbers at positions in [-1, 1] of the range: the inverse of :meth:`position`."""
         ends, half = self._ends
         scaled = 0.5 * ends[0, 0] + 0.5 * ends[0, 1] + half * position
-        return scaled if self.log is False else np.sinh(scaled) * self._unit
+        return scaled if not self.log else np.sinh(scaled) * float(self.log)
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return np.isfinite(numbers_of(values))
@@ -223,13 +183,11 @@ class Number(Declaration):
     def _unread_error(self, values: np.ndarray, where: str) -> ValueError:
         if values.dtype.kind == "c":
             return ValueError(f"{where}: Complex data not supported.")
-        if values.dtype.kind == "M" or any(hasattr(value, "year") for value in values.tolist()):
+        if values.dtype.kind in "mM" or any(hasattr(value, "year") for value in values.tolist()):
             return ValueError(
-                f"{where} was declared Number but holds dates: declare a range such as "
-                'Date("2015-01-01", "2026-01-01").'
+                f"{where} was declared Number but holds dates or time differences: declare a range "
+                'such as Date("2015-01-01", "2026-01-01"), or turn differences into numbers.'
             )
-        if values.dtype.kind == "m":
-            return ValueError(f"{where} holds time differences: turn them into numbers.")
         return ValueError(
             f"{where} was declared Number but holds text. Declare Category([...]) or Text(), or "
             "take signs such as % and $ and commas between thousands away before, and replace "
@@ -237,9 +195,9 @@ class Number(Declaration):
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Category(Declaration):
-    """One of several public values.
+    """One of several public values; others have no feature, like a value that is 0.
 
     Values match if they are equal or the same text: 1, 1.0, "1" and " 1" are the same, so that a
     way through a file of text changes nothing. 7 is "007", unless "7" is declared, too.
@@ -250,27 +208,20 @@ class Category(Declaration):
         The possible values, from a code book and not from the records.
     missing : bool, default=False
         Whether values may be missing. They then have a feature of their own.
-    other : bool, default=False
-        Whether values that are not declared have a feature of their own. False: they are allowed
-        and have none.
 
     Examples
     --------
     >>> from skdp.tabular import Category
-    >>> Category(["a", "b"], other=True)
-    Category(['a', 'b'], other=True)
+    >>> Category(["a", "b"])
+    Category(values=('a', 'b'), missing=False)
     """
 
     values: Any
     missing: bool = field(default=False, kw_only=True)
-    other: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set_options("missing", "other")
+        super().__post_init__()
         values = self.values
-        if values is ... or (isinstance(values, (list, tuple)) and list(values) == [...]):
-            object.__setattr__(self, "values", ...)
-            return
         values = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(values, (list, tuple)):
             raise ValueError(f"Category needs a list of values, got {shown(values)}.")
@@ -290,24 +241,15 @@ class Category(Declaration):
             raise ValueError(f"Category needs values that are hashable, got {values}.") from None
         object.__setattr__(self, "values", values)
 
-    def __repr__(self) -> str:
-        values = [...] if self.values is ... else list(self.values)
-        text = _show(self, values, missing=self.missing, other=self.other)
-        return text.replace("[Ellipsis]", "[...]")
-
     def expand(self, name: str) -> tuple[Part, ...]:
-        extra = ("other",) * self.other + ("missing",) * self.missing
-        labels = (*map(str, self.values), *extra)
+        labels = (*map(str, self.values), *("missing",) * self.missing)
         return (Part(name, "levels", labels, self.missing, len(labels)),)
 
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         codes = level_codes(values, self.values)
-        if (codes == MISSING).any():
-            if not self.missing:
-                raise _missing_error(where, self, note_of_missing(self.values))
-            codes[codes == MISSING] = len(self.values) + self.other
-        if self.other:
-            codes[codes == NONE] = len(self.values)
+        lost = codes == MISSING
+        self._refuse_lost(values[lost], where)
+        codes[lost] = len(self.values)
         return [codes]
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
@@ -315,67 +257,15 @@ class Category(Declaration):
 
     def check_readable(self, values: np.ndarray, where: str) -> None:
         present = present_values(values, keeps_blank=True)
-        if self.other or not len(present) or self.is_read(present).any():
+        if not len(present) or self.is_read(present).any():
             return
         hint = ""
-        if len(self.values) == 2 and all(_is_real(value) for value in self.values):
+        if len(self.values) == 2 and all(is_real(value) for value in self.values):
             hint = f" A range of numbers is a pair: ({self.values[0]!r}, {self.values[1]!r})."
         raise ValueError(f"{where} has no value that is one of the declared categories.{hint}")
 
 
-@dataclass(frozen=True, repr=False)
-class Flag(Declaration):
-    """Yes or no: a bool, 0 or 1, or no, yes, false, true, n, y, f or t in any case.
-
-    Parameters
-    ----------
-    missing : bool, default=False
-        Whether values may be missing. They then have a feature of their own.
-
-    Examples
-    --------
-    >>> from skdp.tabular import Flag, check_columns
-    >>> import pandas as pd
-    >>> check_columns(pd.DataFrame({"vip": ["yes", "no", "no"]}), {"vip": Flag()}).rows
-    ()
-    """
-
-    missing: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self._set_options("missing")
-
-    def __repr__(self) -> str:
-        return _show(self, missing=self.missing)
-
-    def expand(self, name: str) -> tuple[Part, ...]:
-        return (Part(name, "flag", (), self.missing, 1 + self.missing),)
-
-    def read(self, values: np.ndarray, where: str) -> list[Any]:
-        codes = self._codes(values)
-        if (codes == NONE).any():
-            raise ValueError(
-                f"{where} was declared Flag but holds other values than 0/1, no/yes and "
-                "false/true. Declare Category([...])."
-            )
-        self._refuse_lost(values[codes == MISSING], where)
-        return [np.where(codes == MISSING, np.nan, np.where(codes % 2 == 1, 1.0, -1.0))]
-
-    def _codes(self, values: np.ndarray) -> np.ndarray:
-        if values.dtype.kind in "OUT":
-            items = (None if _is_blank(value) else value for value in values)
-            values = objects(v.lower() if isinstance(v, str) else v for v in items)
-        return level_codes(values, _FLAG_VALUES)
-
-    def is_read(self, values: np.ndarray) -> np.ndarray:
-        return self._codes(values) >= 0
-
-
-#: Even positions are false and odd ones are true.
-_FLAG_VALUES = tuple(word for pair in zip(_NO, _YES, strict=True) for word in pair)
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Date(Declaration):
     """A date or time: its trend over a public range, and its place in year, week or day.
 
@@ -384,16 +274,15 @@ class Date(Declaration):
     low, high : str, date or datetime
         Public range, such as "2015-01-01". The trend is clipped to it, the other parts are kept.
     parts : tuple of str, default=("trend", "month", "weekday")
-        "trend" and "year" are numbers; "quarter", "month", "day", "weekday" (0 is Monday) and
-        "hour" are categories.
+        "trend" is a number; "month", "day", "weekday" (0 is Monday) and "hour" are categories.
     missing : bool, default=False
         Whether values may be missing. They then have a feature of their own.
 
     Examples
     --------
     >>> from skdp.tabular import Date
-    >>> Date("2015-01-01", "2026-01-01")
-    Date('2015-01-01', '2026-01-01')
+    >>> Date("2015-01-01", "2026-01-01", parts="trend")
+    Date(low='2015-01-01', high='2026-01-01', parts=('trend',), missing=False)
     """
 
     low: Any
@@ -402,30 +291,26 @@ class Date(Declaration):
     missing: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set_options("missing")
+        super().__post_init__()
         names = (self.parts,) if isinstance(self.parts, str) else tuple(self.parts)
-        if not names or len(set(names)) < len(names) or not set(names) <= set(_DATE_PARTS):
-            raise ValueError(f"parts must be some of {list(_DATE_PARTS)}, got {shown(self.parts)}.")
-        low, high = (end if end is ... else _day(end) for end in (self.low, self.high))
-        if ... not in (low, high) and not str(low) < str(high):
+        known = ["trend", *_DATE_LEVELS]
+        if not names or len(set(names)) < len(names) or not set(names) <= set(known):
+            raise ValueError(f"parts must be some of {known}, got {shown(self.parts)}.")
+        low, high = (_day(end) for end in (self.low, self.high))
+        if not low < high:
             raise ValueError(f"Date needs low < high, got ({shown(low)}, {shown(high)}).")
         for name, value in (("low", low), ("high", high), ("parts", names)):
             object.__setattr__(self, name, value)
 
-    def __repr__(self) -> str:
-        options = {} if self.parts == ("trend", "month", "weekday") else {"parts": self.parts}
-        return _show(self, self.low, self.high, **options, missing=self.missing)
-
     def expand(self, name: str) -> tuple[Part, ...]:
         found = []
         for number, part in enumerate(self.parts):
-            called = name if part == "trend" else f"{name}_{part}"
             has_missing = self.missing and number == 0
-            if part in _DATE_LEVELS:
-                labels = (*map(str, _DATE_LEVELS[part]), *("missing",) * has_missing)
-                found.append(Part(called, "levels", labels, has_missing, len(labels)))
+            if part == "trend":
+                found.append(Part(name, "number", (), has_missing, 1 + has_missing))
             else:
-                found.append(Part(called, "number", (), has_missing, 1 + has_missing))
+                labels = (*map(str, _DATE_LEVELS[part]), *("missing",) * has_missing)
+                found.append(Part(f"{name}_{part}", "levels", labels, has_missing, len(labels)))
         return tuple(found)
 
     @property
@@ -434,12 +319,6 @@ class Date(Declaration):
         low, high = (float(date_of(end).astype(np.int64)) for end in (self.low, self.high))
         return Number(low, high)
 
-    @property
-    def years(self) -> Number:
-        """The years of the range, the last one at least one after the first."""
-        low, high = int(self.low[:4]), int(self.high[:4])
-        return Number(low, max(high, low + 1))
-
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         found = dates_of(values)
         lost = np.isnat(found)
@@ -447,18 +326,13 @@ class Date(Declaration):
         out: list[Any] = []
         known = np.where(lost, np.datetime64(self.low, "s"), found)
         for number, part in enumerate(self.parts):
-            if part in _DATE_LEVELS:
-                codes = _date_codes(known, part)
-                codes[lost] = len(_DATE_LEVELS[part]) if number == 0 else NONE
-                out.append(codes)
+            if part == "trend":
+                read = self.trend.position(known.astype(np.float64))
+                read[lost] = np.nan
             else:
-                if part == "trend":
-                    position = self.trend.position(known.astype(np.float64))
-                else:
-                    year = known.astype("datetime64[Y]").astype(np.float64) + 1970.0
-                    position = self.years.position(year)
-                position[lost] = np.nan
-                out.append(position)
+                read = _date_codes(known, part)
+                read[lost] = len(_DATE_LEVELS[part]) if number == 0 else NONE
+            out.append(read)
         return out
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
@@ -472,7 +346,7 @@ class Date(Declaration):
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Text(Declaration):
     """Words, hashed into a fixed number of features; a missing value is an empty text.
 
@@ -486,9 +360,6 @@ class Text(Declaration):
 
     def __post_init__(self) -> None:
         check_count("n_features", self.n_features, 2, 2**24)
-
-    def __repr__(self) -> str:
-        return "Text()" if self.n_features == 2**10 else f"Text({self.n_features})"
 
     def expand(self, name: str) -> tuple[Part, ...]:
         return (Part(name, "text", (), False, self.n_features),)
@@ -523,35 +394,31 @@ class _LevelCodes(dict[Any, int]):
     def __init__(self, levels: Sequence[Any]) -> None:
         super().__init__((level, k) for k, level in enumerate(levels))
         self._texts = {level_text(level): k for k, level in enumerate(levels)}
-        for text, k in _without_zeros(self._texts).items():
+        padded = {t: str(int(t)) for t in self._texts if re.fullmatch(r"0\d+", t)}
+        counts = Counter(padded.values())
+        others = [(short, self._texts[t]) for t, short in padded.items() if counts[short] == 1]
+        others += [(text, k) for k, level in enumerate(levels) for text in _texts_of_bool(level)]
+        for text, k in others:
             self._texts.setdefault(text, k)
-        for k, level in enumerate(levels):
-            if isinstance(level, (bool, np.bool_)):
-                for text in (str(int(level)), str(bool(level)).lower()):
-                    self._texts.setdefault(text, k)
 
     def __missing__(self, value: Any) -> int:
-        if is_missing(value):
-            return MISSING
-        self[value] = code = self.of_text(value)
+        code = self.of_text(value)
+        if code != MISSING:  # there are many NaN
+            self[value] = code
         return code
 
     def of_text(self, value: Any) -> int:
         """Return the code of a value by its text alone."""
         if is_missing(value):
             return MISSING
-        code = self._texts.get(level_text(value), NONE)
-        if code == NONE and isinstance(value, (bool, np.bool_)):
-            code = self._texts.get(str(int(value)), NONE)
-            code = self._texts.get(str(value).lower(), NONE) if code == NONE else code
-        return code
+        texts = (level_text(value), *_texts_of_bool(value))
+        return next((self._texts[text] for text in texts if text in self._texts), NONE)
 
 
-def _without_zeros(codes: dict[str, int]) -> dict[str, int]:
-    """Return the codes of whole numbers that begin with zeros by the numbers, if they differ."""
-    padded = {text: str(int(text)) for text in codes if re.fullmatch(r"0\d+", text)}
-    counts = Counter(padded.values())
-    return {short: codes[text] for text, short in padded.items() if counts[short] == 1}
+def _texts_of_bool(value: Any) -> tuple[str, ...]:
+    """Return further texts of True and False: 1 and true, or 0 and false."""
+    is_bool = isinstance(value, (bool, np.bool_))
+    return (str(int(value)), str(bool(value)).lower()) if is_bool else ()
 
 
 def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
@@ -561,8 +428,6 @@ def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
     month = months.astype(np.intp) % 12
     if part == "month":
         return month
-    if part == "quarter":
-        return month // 3
     if part == "day":
         return (days - months.astype("datetime64[D]")).astype(np.intp)
     if part == "weekday":  # 1 January 1970 was a Thursday
@@ -570,7 +435,8 @@ def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
     return (dates - days.astype("datetime64[s]")).astype(np.intp) // 3600
 
 
-def _is_real(value: Any) -> bool:
+def is_real(value: Any) -> bool:
+    """Whether a value is a number, and no bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
@@ -583,8 +449,7 @@ def _day(end: Any) -> str:
         raise ValueError(
             f'An end of Date must be a date or text such as "2026-01-31", got {shown(end)}.'
         )
-    text = str(found)
-    return text.removesuffix("T00:00:00")
+    return str(found).removesuffix("T00:00:00")
 
 
 def present_values(values: np.ndarray, keeps_blank: bool = False) -> np.ndarray:
@@ -602,21 +467,3 @@ def present_values(values: np.ndarray, keeps_blank: bool = False) -> np.ndarray:
 
 def _is_blank(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in ("", "nan")
-
-
-def note_of_missing(levels: Sequence[Any]) -> str:
-    """Say which level a reader of text files takes for a missing value, if there is one."""
-    found = [level for level in levels if level in _READ_AS_MISSING]
-    if not found:
-        return ""
-    return f" pandas.read_csv takes {found[0]!r} for a missing value unless keep_default_na=False."
-
-
-def _missing_error(where: str, declared: Any, note: str = "") -> ValueError:
-    """Say which declaration allows missing values."""
-    many = isinstance(declared, Category) and len(declared.values) > 3
-    allowed = replace(declared, missing=True, **({"values": ...} if many else {}))
-    return ValueError(
-        f"{where} has missing values (NaN or None): declare {allowed!r}, fill them with a public "
-        f"constant, or leave such records out.{note}"
-    )

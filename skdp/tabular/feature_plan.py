@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.fft import next_fast_len
+
 from skdp._checks import check_count, check_option
 from skdp._types import Relation
 from skdp.privacy.budget import PrivacyBudget
@@ -18,9 +20,9 @@ from skdp.tabular.matching import declarations, paired_parts, parts_of
 #: families and corrected once on real tables (docs/benchmarks/tables.md); never more than MOST, nor
 #: more than fill 2 GB.
 BUDGET, OFFSET, POWER, MOST, CELLS = 1.2, 40.0, 2.0 / 3.0, 1000, 2**28
-#: Weights of the blocks: a number, a flag, products, the sketch, and two frequencies in it. Rows
-#: are divided by ``sqrt(SPREAD T)``, so that few are longer than 1.
-NUMBER_WEIGHT, FLAG_WEIGHT, PRODUCT_WEIGHT, SKETCH_WEIGHT = 1.25, math.sqrt(0.5), 0.35, 0.3
+#: Weights of the blocks: a number, products, the sketch, and two frequencies in it. Rows are
+#: divided by ``sqrt(SPREAD T)``, so that few are longer than 1.
+NUMBER_WEIGHT, PRODUCT_WEIGHT, SKETCH_WEIGHT = 1.25, 0.35, 0.3
 #: Of the products of a declared pair of columns, and of further frequencies of numbers in them.
 PAIR_WEIGHT = 1.0
 PAIRED = {4: 0.35, 5: 0.28, 6: 0.23}
@@ -158,20 +160,8 @@ def plan_features(
 ) -> FeaturePlan:
     """Add blocks in a fixed order while the number of features is below a bound.
 
-    A block that does not fit is left out, and later ones are tried. Public numbers alone decide.
-
-    Parameters
-    ----------
-    effective_size : float
-        See :func:`effective_size`.
-    n_numbers, n_columns : int
-        Numbers, and all columns; trends and parts of dates count one each.
-    width : int
-        Features of the linear block and of declared pairs, which are always there.
-    n_records : int
-        Public number of records.
-    order : sequence
-        Frequencies, "P" and "C".
+    A block that does not fit is left out, and later ones are tried. Public numbers alone decide:
+    `width` is that of the linear block and of declared pairs, which are always there.
     """
     left = feature_bound(effective_size, n_records) - width
     frequencies, products, n_sketch = [], False, 0
@@ -181,7 +171,8 @@ def plan_features(
             products = 0 < n_pairs <= left
             left -= n_pairs if products else 0
         elif step == "C":
-            m = _fast_length(int(min(SKETCH_PART * left, SKETCH_MOST)))
+            lengths = range(1, int(min(SKETCH_PART * left, SKETCH_MOST)) + 1)  # of fast transforms
+            m = max((m for m in lengths if next_fast_len(m, real=True) == m), default=0)
             if m >= SKETCH_LEAST and n_columns > 1:
                 n_sketch = m
                 left -= m
@@ -210,18 +201,6 @@ def feature_bound(effective_size: float, n_records: int) -> float:
     """Return the number of features that a budget pays for."""
     most = min(MOST, CELLS // n_records)
     return float(min(BUDGET * max(effective_size - OFFSET, 0.0) ** POWER, most))
-
-
-def _fast_length(m: int) -> int:
-    """Return the largest number up to m with no prime factor above 5, for the transforms."""
-    for length in range(max(m, 1), 0, -1):
-        rest = length
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return length
-    return 1
 
 
 def n_entries(part: Part) -> int:

@@ -46,7 +46,7 @@ class TableInMemory:
         persons = None
         if user_ids is not None:
             persons = person_codes(user_ids, table.n_rows)
-            found = matched(model.columns, table, model.columns_left)
+            found = matched(model.columns, table)
             columns = ((column.name, table.column(column.position)) for column in found)
             refuse_id_features(columns, user_ids)
         return cls(table, y, user_ids, sample_weight, persons)
@@ -67,7 +67,8 @@ class TableInMemory:
 
     def encoded(self, encoder: TableEncoder) -> Any:
         """Fit an encoder and return the features of the rows."""
-        return encoder._fit_transform_table(self.first)
+        encoder._fit_table(self.first)
+        return encoder._encode(self.first, in_fit=True)
 
     def blank(self, encoder: TableEncoder) -> Any:
         """Read all values, for errors, and return rows of as many features without any."""

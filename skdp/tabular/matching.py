@@ -9,43 +9,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
-from skdp.tabular.columns import Category, Declaration, Flag, Number, Part, Text, _is_real
+from skdp.tabular.columns import Category, Declaration, Number, Part, Text, is_real
 from skdp.tabular.frames import Table
 
-_EXPECTED = "(low, high), a list of categories, Number, Category, Flag, Date or Text"
+_EXPECTED = "(low, high), a list of categories, bool, Number, Category, Date or Text"
 
 
 def as_declaration(given: Any, where: str) -> Declaration:
-    """Turn the short form of a declaration into the declaration.
-
-    Raises
-    ------
-    ValueError
-        If it has no meaning, or is still to be filled in.
-    """
+    """Turn the short form of a declaration into the declaration, with errors that say where."""
+    if given is ... or (isinstance(given, (tuple, list)) and any(each is ... for each in given)):
+        raise ValueError(
+            f"{where} is still to be declared: a range (low, high), or a list of categories, from "
+            "what is known without the records."
+        )
     try:
         found = _declaration(given)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None
     if found is None:
         raise ValueError(f"{where}: expected {_EXPECTED}, got {shown(given)}.")
-    if ... in [getattr(found, name, None) for name in ("low", "high", "values")]:
-        raise ValueError(
-            f"{where} is still to be declared: a range (low, high), or a list of categories, from "
-            "what is known without the records."
-        )
     return found
 
 
 def _declaration(given: Any) -> Declaration | None:
     if isinstance(given, Declaration):
         return given
-    if given is bool or given is Flag:
-        return Flag()
+    if given is bool:
+        return Category([False, True])
     if given is Text:
         return Text()
-    if given is ...:
-        return Number(..., ...)
     if is_range(given):
         return Number(*given)
     if isinstance(given, list) or (isinstance(given, np.ndarray) and given.ndim == 1):
@@ -58,7 +50,7 @@ def _declaration(given: Any) -> Declaration | None:
 def is_range(given: Any) -> bool:
     """Whether something is a pair (low, high)."""
     is_pair = isinstance(given, tuple) and len(given) == 2
-    return is_pair and all(end is ... or _is_real(end) for end in given)
+    return is_pair and all(is_real(end) for end in given)
 
 
 def has_categories(given: Any) -> bool:
@@ -86,7 +78,7 @@ def is_by_name(columns: Any) -> bool:
 
 def is_for_all(columns: Any) -> bool:
     """Whether one declaration is given for all columns."""
-    return is_range(columns) or isinstance(columns, (Declaration, type(...)))
+    return is_range(columns) or isinstance(columns, Declaration)
 
 
 def listed(columns: Any) -> list[Any] | None:
@@ -123,17 +115,8 @@ def without_limits(given: Mapping[Any, Declaration]) -> dict[Any, Number]:
 def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:
     """Return the positions of the parts that are multiplied.
 
-    Parameters
-    ----------
-    pairs : list of pairs of names
-        Of columns, or of parts of dates such as "joined_month". Columns without names are named by
-        their positions.
-    given : dict of {name: declaration}
-
-    Raises
-    ------
-    ValueError
-        If something is not a pair of two declared columns that are numbers or categories.
+    Names are those of columns, or of parts of dates such as "joined_month"; columns without names
+    are named by their positions.
     """
     parts: list[Part] = []
     found: dict[Any, list[int]] = {}
@@ -169,16 +152,10 @@ def are_numbers(columns: Any) -> bool:
     return all(isinstance(each, Number) for each in declarations(columns).values())
 
 
-def matched(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
-    """Match declarations with the columns of a table, in the order of the declarations.
-
-    Raises
-    ------
-    ValueError
-        If a declared column is not there, or if one is left and ``columns_left == "error"``.
-    """
+def matched(columns: Any, table: Table) -> tuple[Column, ...]:
+    """Match declarations with the columns of a table, in the order of the declarations."""
     if is_by_name(columns):
-        return _matched_by_name(columns, table, columns_left)
+        return _matched_by_name(columns, table)
     n_columns = table.n_columns
     names = table.names or [f"x{j}" for j in range(n_columns)]
     given = listed(columns)
@@ -190,7 +167,7 @@ def matched(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]
     return tuple(Column(n, j, as_declaration(each, f"Column {n!r}")) for j, (n, each) in pairs)
 
 
-def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
+def _matched_by_name(columns: Any, table: Table) -> tuple[Column, ...]:
     if table.names is None:
         raise ValueError(
             "columns is a dict of names, but X has no column names: pass a data frame or a list of "
@@ -204,11 +181,11 @@ def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Col
     if lacking:
         texts = ", ".join(f"{name!r}{closest(name, left)}" for name in lacking)
         raise ValueError(f"Declared columns that X does not have: {texts}.")
-    if left and columns_left == "error":
+    if left:
         raise ValueError(
             f"Columns of X without a declaration: {left}. If one has the ids of persons who may "
-            "have several rows, name it in fit(..., user_ids=). Declare the others, or drop them "
-            'with columns_left="drop".'
+            "have several rows, name it in fit(..., user_ids=). Declare the others, or leave them "
+            "out of X."
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)

@@ -22,15 +22,7 @@ _KEY = 20261125
 
 @dataclass(frozen=True)
 class PairSketch:
-    """Hashes and signs of a sketch.
-
-    Attributes
-    ----------
-    n_columns : int
-        Length m of the sketch.
-    buckets : ndarray of shape (2, n_features)
-    signs : ndarray of shape (2, n_features)
-    """
+    """Hashes and signs of a sketch, of shape (2, n_features)."""
 
     n_columns: int
     buckets: np.ndarray

@@ -3,8 +3,8 @@
 Let D be the number of parts (:class:`skdp.tabular.columns.Part`) and d that of numbers, u the
 position of a number in [-1, 1] and t = pi (u + 1) / 2. A row has the blocks
 
-- E: ``1.25 u`` of each number, 1 of the level of a category, +-sqrt(1/2) of a flag, hashed words of
-  norm 1 of a text, and 1 in a feature of its own where a value is missing; over sqrt(D);
+- E: ``1.25 u`` of each number, 1 of the level of a category, hashed words of norm 1 of a text, and
+  1 in a feature of its own where a value is missing; over sqrt(D);
 - F: ``0.9 / q cos(q t)`` of each number and each frequency q, over sqrt(D);
 - P: ``0.35 * 3 sqrt(d / D) / sqrt(d (d - 1) / 2) u_i u_j`` of each two numbers;
 - D: ``sqrt(D)`` times all products of an entry of phi of one part and one of another, for each
@@ -29,7 +29,6 @@ import scipy.sparse as sp
 
 from skdp.tabular.columns import Part
 from skdp.tabular.feature_plan import (
-    FLAG_WEIGHT,
     NUMBER_WEIGHT,
     PAIR_WEIGHT,
     PAIRED,
@@ -190,12 +189,11 @@ class RowFeatures:
         """Write the features of rows to `out`, shape (n_rows, n_features)."""
         for start in range(0, len(out), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            part = out[rows]
-            wide = np.empty(part.shape) if part.dtype != np.float64 else part
-            self._fill([each[rows] for each in values], wide)
-            _shorten(wide, part.dtype)
-            if wide is not part:
-                part[:] = wide
+            self._fill([each[rows] for each in values], out[rows])
+            squares = np.add.reduce(np.square(out[rows]), axis=1)
+            factors = _factors(squares, self.n_features)
+            long = np.flatnonzero(factors < 1.0)
+            out[start + long] *= factors[long, None]
 
     def unbounded(self, values: Sequence[Any]) -> np.ndarray:
         """Return the features of few rows before they are shortened."""
@@ -242,13 +240,11 @@ class RowFeatures:
             else:
                 lost = np.isnan(read)
                 known = np.where(lost, 0.0, read)
-                weight = NUMBER_WEIGHT if part.kind == "number" else FLAG_WEIGHT
-                block[start, :n] = weight * self.unit * known
+                block[start, :n] = NUMBER_WEIGHT * self.unit * known
                 if part.has_missing:
                     block[start + 1, :n] = self.unit * lost
-                if part.kind == "number":
-                    positions[i, :n], present[i, :n] = known, ~lost
-                    i += 1
+                positions[i, :n], present[i, :n] = known, ~lost
+                i += 1
         cosines = self._cosines(positions, present)
         for j, q in enumerate(self.plan.frequencies):
             at = self.n_linear + j * d
@@ -322,12 +318,8 @@ class RowFeatures:
         first, second = (np.ascontiguousarray(side.T) for side in sums)
         return sketch.convolve(first, second)
 
-    def sparse(self, values: Sequence[Any], dtype: Any) -> sp.csr_matrix:
-        """Return the features of rows as CSR; without zeros in the linear block."""
-        if self.n_features > self.n_linear:
-            rows = np.empty((_length(values), self.n_features), dtype=dtype)
-            self.dense(values, rows)
-            return sp.csr_matrix(rows)
+    def sparse(self, values: Sequence[Any]) -> sp.csr_matrix:
+        """Return the linear block of rows as CSR, without zeros."""
         blocks: list[Any] = []
         for part, read in zip(self.parts, self._mapped(values), strict=True):
             if part.kind == "constant":
@@ -340,14 +332,13 @@ class RowFeatures:
                 blocks.append(sp.csr_matrix(entries, shape=(len(read), part.n_features)))
             else:
                 lost = np.isnan(read)
-                weight = NUMBER_WEIGHT if part.kind == "number" else FLAG_WEIGHT
-                found = [weight * self.unit * np.where(lost, 0.0, read)]
+                found = [NUMBER_WEIGHT * self.unit * np.where(lost, 0.0, read)]
                 found += [self.unit * lost] * part.has_missing
                 blocks.append(sp.csr_matrix(np.column_stack(found)))
         out = sp.csr_matrix(sp.hstack(blocks, format="csr"))
-        factors = _factors(np.asarray(out.power(2).sum(axis=1)).ravel(), out.shape[1], dtype)
+        factors = _factors(np.asarray(out.power(2).sum(axis=1)).ravel(), out.shape[1])
         out.data *= np.repeat(factors, np.diff(out.indptr))
-        return out.astype(dtype)
+        return out
 
 
 def capped_plan(
@@ -370,22 +361,12 @@ def _length(values: Sequence[Any]) -> int:
     return int(values[0].shape[0])
 
 
-def _shorten(rows: np.ndarray, dtype: Any) -> None:
-    """Divide rows that may be longer than 1 by their norm, rounded up."""
-    squares = np.add.reduce(np.square(rows), axis=1)
-    factors = _factors(squares, rows.shape[1], dtype)
-    long = np.flatnonzero(factors < 1.0)
-    rows[long] *= factors[long, None]
+def _factors(squares: np.ndarray, width: int) -> np.ndarray:
+    """Return what takes rows of these squared norms to norm at most 1, as computed.
 
-
-def _factors(squares: np.ndarray, width: int, dtype: Any) -> np.ndarray:
-    """Return what takes rows of these squared norms to norm at most 1 in the given precision.
-
-    A computed norm of p doubles is off by less than (p / 2 + 2) eps, a product and a cast by an eps
-    of their precision: docs/theory/tabular.md, Theorem 1.
+    A computed norm of p doubles is off by less than (p / 2 + 2) eps, a product by an eps:
+    docs/theory/tabular.md, Theorem 1.
     """
     slack = (width + 8) * _EPS
-    if dtype != np.float64:
-        slack += 2.0 * float(np.finfo(dtype).eps)
     norms = np.sqrt(squares)
     return np.where(norms > 1.0 - slack, (1.0 - slack) / np.maximum(norms, 0.5), 1.0)

@@ -17,16 +17,9 @@ from skdp.tabular.row_features import RowFeatures
 
 
 class States(NamedTuple):
-    """Values of a part on its public grid.
+    """Values of a part on its public grid: as it is read, and in the column's own units.
 
-    Attributes
-    ----------
-    read : ndarray
-        As the part is read: positions or levels.
-    labels : ndarray
-        In the column's own units: numbers, dates or names of levels.
-    is_counted : ndarray of bool
-        The declared values, which means are taken over; others are "missing" and "other".
+    Means are taken over the declared values, those that are counted, which missing is not.
     """
 
     read: np.ndarray
@@ -37,17 +30,9 @@ class States(NamedTuple):
 class TableEffects:
     """Effects of the parts of a table on the margin of a linear model.
 
-    Each has mean 0 over the public grid of its part, and effects of pairs have mean 0 over either
-    grid. With `constant` they sum to the margin of a row that is not shortened.
-
-    Parameters
-    ----------
-    schema : dict of {name: declaration}
-    features : RowFeatures
-    coef : ndarray of shape (n_features,)
-    intercept : float
-    n_points : int
-        Of the grid of a number.
+    Each has mean 0 over the public grid of its part, which has `n_points` of a number, and effects
+    of pairs have mean 0 over either grid. With `constant` they sum to the margin of a row that is
+    not shortened.
     """
 
     def __init__(
@@ -59,13 +44,8 @@ class TableEffects:
         n_points: int = 100,
     ) -> None:
         self.features, self._n_points = features, n_points
-        #: The declaration of each part; of the year of a date that of a number.
-        self._declared: list[Declaration] = []
-        for each in schema.values():
-            if isinstance(each, Date):
-                self._declared += [each.years if n == "year" else each for n in each.parts]
-            else:
-                self._declared.append(each)
+        #: The declaration of each part.
+        self._declared = [each for each in schema.values() for _ in each.expand("")]
         self._coef = np.asarray(coef, dtype=np.float64)
         form = self._quadratic_form()
         #: What a pair of entries of phi is multiplied by, and an entry with itself.
@@ -89,30 +69,20 @@ class TableEffects:
 
     def states(self, k: int) -> States:
         """Return the grid of a part: its range in equal steps, or its levels; then missing."""
-        part = self.parts[k]
-        declared: Any = self._declared[k]
+        part, declared = self.parts[k], self._declared[k]
+        read: Any = np.zeros(0)
+        labels: Any = np.zeros(0)
         if part.kind in ("number", "constant"):
             grid = np.linspace(-1.0, 1.0, self._n_points)
-            labels = (
-                declared.value(grid)
-                if isinstance(declared, Number)
-                else declared.trend.value(grid).astype("datetime64[s]")
-            )
+            if isinstance(declared, Date):
+                labels = declared.trend.value(grid).astype("datetime64[s]")
+            elif isinstance(declared, Number):
+                labels = declared.value(grid)
             read = np.append(grid, [np.nan] * part.has_missing)
-        elif part.kind == "flag":
-            labels = np.array(["no", "yes"])
-            read = np.array([-1.0, 1.0, *[np.nan] * part.has_missing])
         elif part.kind == "levels":
             labels = np.array(part.labels[: len(part.labels) - part.has_missing])
             read = np.arange(len(part.labels))
-        else:
-            labels, read = np.zeros(0), np.zeros(0)
-        counted = np.ones(len(read), dtype=bool)
-        if part.has_missing:
-            counted[-1] = False
-        if getattr(declared, "other", False) and part.kind == "levels":
-            counted[len(part.labels) - 1 - part.has_missing] = False
-        return States(read, labels, counted)
+        return States(read, labels, np.arange(len(read)) < len(read) - part.has_missing)
 
     def effect(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
         """Return the effect of a part for some of its values; None: on its grid."""
@@ -122,12 +92,7 @@ class TableEffects:
     def pair_effect(
         self, i: int, j: int, reads: tuple[np.ndarray, np.ndarray] | None = None
     ) -> np.ndarray:
-        """Return the effect of two parts, on their grids or for pairs of values.
-
-        Returns
-        -------
-        ndarray of shape (n_states_i, n_states_j), or (n_rows,) for pairs of values
-        """
+        """Return the effect of two parts, on both grids or for each of some pairs of values."""
         states = self._states[i].read, self._states[j].read
         one, other = (
             self._phi(k, read) - self._means[k]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_bool, check_option, shown
 from skdp._estimator import staged
-from skdp._types import ColumnsLeft, Self
+from skdp._types import Self
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, validated_table
@@ -46,7 +45,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
+        ``bool`` one of False and True; there are also :class:`Date` and :class:`Text`.
     features : {"linear", "curves", "pairs"} or FeaturePlan, default="curves"
         "linear": the positions and indicators. "curves": these, and cosines of each number up to
         frequency 6. "pairs": also the products. :meth:`FeaturePlan.for_budget` takes what a budget
@@ -55,17 +54,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns whose products are always there, such as ``[("hour", "workingday")]``: those of
         all features of the one and the other, with curves of numbers. A part of a date is named
         like "joined_month", a column of an array by its position.
-    columns_left : {"error", "drop"}, default="error"
-        What to do with columns of X that are not declared.
     maps : ColumnMaps or None, default=None
         Of the numbers, by what was released of a table with the same columns, such as
         ``model.encoder_.maps`` of a :class:`DPTabularClassifier`. Columns that were visibly
         constant are left out.
-    sparse_output : bool or "auto", default="auto"
-        Whether to return CSR. "auto": where there are no curves and no products, and less than a
-        tenth of the features is expected not to be zero.
-    dtype : numpy dtype, default=numpy.float64
-        Of the features: float64 or float32.
 
     Attributes
     ----------
@@ -104,18 +96,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         features: Any = "curves",
         pairs: Any = (),
-        columns_left: ColumnsLeft = "error",
         maps: ColumnMaps | None = None,
-        sparse_output: Any = "auto",
-        dtype: Any = np.float64,
     ) -> None:
         self.columns = columns
         self.features = features
         self.pairs = pairs
-        self.columns_left = columns_left
         self.maps = maps
-        self.sparse_output = sparse_output
-        self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Match the declarations with the columns of X; nothing is learned from the values.
@@ -143,40 +129,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 pass
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and compute the features of each row; values are read once.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_columns)
-        y : None
-            Ignored.
-        **fit_params : dict
-            Ignored.
-
-        Returns
-        -------
-        ndarray or CSR of shape (n_samples, n_features_out)
-        """
-        if as_source(X) is not None:
-            return self.fit(X).transform(X)
-        with staged(self) as encoder:
-            features = encoder._fit_transform_table(table_of(encoder, X, reset=True))
-        return features
-
-    def _fit_transform_table(self, table: Table) -> Any:
-        self._fit_table(table)
-        return self._encode(table, in_fit=True)
-
     def _fit_table(self, table: Table) -> None:
-        check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
         is_plan = isinstance(self.features, FeaturePlan)
         self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
-        if self.sparse_output != "auto":
-            check_bool("sparse_output", self.sparse_output)
-        if np.dtype(self.dtype) not in (np.float64, np.float32):
-            raise ValueError(f"dtype == {shown(self.dtype)}, must be float64 or float32.")
-        found = matched(self.columns, table, self.columns_left)
+        found = matched(self.columns, table)
         self.schema_ = {column.name: column.declaration for column in found}
         for name in without_limits(self.schema_):
             raise ValueError(
@@ -204,7 +160,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or CSR of shape (n_samples, n_features_out)
-            Rows of Euclidean norm at most 1.
+            Rows of Euclidean norm at most 1; sparse where there are no curves and no products, and
+            less than a tenth of the features is expected not to be zero.
 
         Raises
         ------
@@ -217,9 +174,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _encode(self, table: Table, *, in_fit: bool = False) -> Any:
         """Compute the features of a validated table."""
         features = self.row_features
-        if self._is_sparse(features):
+        if features.is_sparse:
             return sp.vstack(list(self._slabs(table, in_fit=in_fit)), format="csr")
-        out = np.empty((table.n_rows, features.n_features), dtype=self.dtype)
+        out = np.empty((table.n_rows, features.n_features))
         for rows, values in self._read(table, in_fit=in_fit):
             features.dense(values, out[rows])
         return out
@@ -228,10 +185,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Yield the features of some rows after the other."""
         features = self.row_features
         for rows, values in self._read(table, in_fit=in_fit):
-            if self._is_sparse(features):
-                yield features.sparse(values, np.dtype(self.dtype))
+            if features.is_sparse:
+                yield features.sparse(values)
             else:
-                out = np.empty((rows.stop - rows.start, features.n_features), dtype=self.dtype)
+                out = np.empty((rows.stop - rows.start, features.n_features))
                 features.dense(values, out)
                 yield out
 
@@ -240,12 +197,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns, or of some, one array.
 
-        In a fit a column of which no value is one of the declared categories is refused.
-
-        Raises
-        ------
-        ValueError
-            For values that declarations do not allow, with the names of all such columns.
+        Columns with values that declarations do not allow are refused, all by name, and in a fit
+        also those of which no value is one of the declared categories.
         """
         columns = [each for each in self._columns(table) if only is None or each.name in only]
         for start in range(0, max(table.n_rows, 1), _SLAB):
@@ -269,14 +222,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise ValueError("\n".join(wrong))
             yield rows, values
 
-    def _is_sparse(self, features: RowFeatures) -> bool:
-        return features.is_sparse if self.sparse_output == "auto" else bool(self.sparse_output)
-
     def _columns(self, table: Table) -> list[Column]:
         """Find the columns of the fit in a table; by name they may be in another order."""
         if not is_by_name(self.columns):
             return [Column(n, j, each) for j, (n, each) in enumerate(self.schema_.items())]
-        return list(matched(self.columns, table, self.columns_left))
+        return list(matched(self.columns, table))
 
     @property
     def row_features(self) -> RowFeatures:

@@ -185,8 +185,8 @@ def test_ids_that_are_given_as_an_array_are_no_feature(kind):
         model.fit(frame, y, user_ids=ids)
     assert not hasattr(model, "privacy_")
     # another feature, and the same one where it is not declared, are fine
-    left = DPTabularClassifier(columns={"x": (-1, 1)}, columns_left="drop", **shared)
-    left.fit(frame, y, user_ids=ids)
+    left = DPTabularClassifier(columns={"x": (-1, 1)}, **shared)
+    left.fit(frame[["x"]], y, user_ids=ids)
     model.fit(frame.assign(who=column[::-1].tolist()), y, user_ids=ids)
 
 

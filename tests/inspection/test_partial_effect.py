@@ -20,9 +20,9 @@ mpl.use("agg")
 COLUMNS = {
     "age": Number(18, 90, missing=True),
     "pay": Number(0, 1e6, log=100.0),
-    "job": Category(["clerk", "cook", "judge"], missing=True, other=True),
+    "job": Category(["clerk", "cook", "judge"], missing=True),
     "vip": bool,
-    "joined": Date("2015-01-01", "2026-01-01", parts=("trend", "year", "month"), missing=True),
+    "joined": Date("2015-01-01", "2026-01-01", parts=("trend", "month"), missing=True),
     "note": Text(8),
 }
 PLANS = {
@@ -84,8 +84,8 @@ def test_effects_have_mean_zero_on_the_grid():
     effects = TableEffects(encoder.schema_, encoder.row_features, coef, 0.0, n_points=40)
     kept = [effects.states(k).is_counted for k in range(len(effects.parts))]
     sizes = [sum(each) for each in kept]
-    assert sizes == [40, 40, 3, 2, 40, 40, 12, 0]
-    for k in range(7):
+    assert sizes == [40, 40, 3, 2, 40, 12, 0]
+    for k in range(6):
         assert effects.effect(k)[kept[k]].mean() == pytest.approx(0.0, abs=1e-12)
         for j in range(k):
             values = effects.pair_effect(j, k)[kept[j]][:, kept[k]]
@@ -106,21 +106,20 @@ def fitted(kind="binary", n=3000):
 
 def test_grids_are_in_the_units_of_the_columns():
     _, model = fitted("regressor")
-    names = ["age", "pay", "job", "vip", "joined", "joined_year", "joined_month", ("age", "job")]
+    names = ["age", "pay", "job", "vip", "joined", "joined_month", ("age", "job")]
     display = PartialEffectDisplay.from_estimator(model, names, grid_resolution=11)
     assert [each.name for each in display.effects_] == names
-    age, pay, job, vip, joined, year, month, pair = display.effects_
+    age, pay, job, vip, joined, month, pair = display.effects_
     np.testing.assert_allclose(age.grid, np.linspace(18, 90, 11))
     assert pay.grid[0] == 0 and pay.grid[-1] == pytest.approx(1e6) and pay.grid[5] < 2e4
-    assert list(job.grid) == ["clerk", "cook", "judge", "other"] and job.missing is not None
-    assert list(vip.grid) == ["no", "yes"] and vip.missing is None
+    assert list(job.grid) == ["clerk", "cook", "judge"] and job.missing is not None
+    assert list(vip.grid) == ["False", "True"] and vip.missing is None
     assert (joined.grid[[0, -1]] == np.array(["2015", "2026"], "M8[s]")).all()
-    assert year.grid[[0, -1]].tolist() == [2015, 2026] and year.missing is None
     assert len(month.grid) == 12 and joined.missing is not None
-    assert pair.values.shape == (11, 4)
+    assert pair.values.shape == (11, 3)
     # curves, bars, and a map with its bar of colours
-    assert [len(ax.patches) for ax in display.axes_] == [0, 0, 5, 2, 0, 0, 12, 0]
-    assert len(display.figure_.axes) == len(names) + 1
+    assert [len(ax.patches) for ax in display.axes_] == [0, 0, 4, 2, 0, 12, 0, 0]
+    assert len(display.figure_.axes) == len(display.axes_) + 1
     labels = [text.get_text() for text in display.axes_[4].get_xticklabels()]
     assert labels == ["2015-01-01", "2020-07-02", "2026-01-01"]
     assert display.axes_[1].get_xscale() == "symlog"

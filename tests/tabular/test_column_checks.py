@@ -1,7 +1,5 @@
 """Descriptions from types alone, and findings about records that say that they are not private."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp.inspection import check_pipeline
-from skdp.tabular import Category, Date, Flag, Number, TableEncoder, Text
+from skdp.tabular import Date, TableEncoder, Text
 from skdp.tabular import check_columns as check
 from skdp.tabular import describe_columns as describe
 
@@ -36,17 +34,17 @@ def test_descriptions_follow_from_names_and_types():
     assert described == describe(frame(seed=1, n=3)) == describe(frame().iloc[:0])
     assert [line.partition("  #")[0] for line in described.splitlines()] == [
         "columns = {",
-        '    "age": Number(..., ...),',
-        '    "count": Number(..., ...),',
-        '    "vip": Flag(),',
-        '    "job": Category([...]),',
-        "    \"state\": Category(['AK', 'AL']),",
+        '    "age": (..., ...),',
+        '    "count": (..., ...),',
+        '    "vip": bool,',
+        '    "job": [...],',
+        "    \"state\": ['AK', 'AL'],",
         '    "joined": Date(..., ...),',
         "}",
     ]
     assert "or Date(..., ...), Text()" in described and "without the records" in described
-    names = {"Number": Number, "Flag": Flag, "Category": Category, "Date": Date, "Text": Text}
-    exec(described, names)
+    names = {"Date": Date}
+    exec(described.replace("Date(..., ...)", 'Date("2020-01-01", "2021-01-01")'), names)
     with pytest.raises(ValueError, match="Column 'age' is still to be declared"):
         TableEncoder(names["columns"]).fit(frame())
 
@@ -57,12 +55,13 @@ def test_descriptions_of_other_tables():
         as_polars["job"].cast(pl.Enum(["cook", "clerk"])), pl.lit(1).cast(pl.Decimal(8, 2))
     )
     lines = describe(as_polars).splitlines()
-    kinds = [line.split(": ")[1].split("(")[0] for line in lines[1:-1]]
-    assert kinds == ["Number", "Number", "Flag", "Category", "Date", "Number"]
+    kinds = [line.partition(": ")[2].partition(",  #")[0] for line in lines[1:-1]]
+    number, text = "(..., ...)", "['cook', 'clerk']"
+    assert kinds == [number, number, "bool", text, "Date(..., ...)", number]
     arrow = pytest.importorskip("pyarrow").Table.from_pandas(frame().drop(columns="state"))
-    assert describe(arrow).count("Number(..., ...)") == 2
+    assert describe(arrow).count(": (..., ...)") == 2
     assert describe(np.zeros((3, 2))) == describe([[0.0, 1.0]])
-    assert describe(np.zeros((3, 2))).splitlines()[1] == "    Number(..., ...),  # float64"
+    assert describe(np.zeros((3, 2))).splitlines()[1] == "    (..., ...),  # float64"
 
 
 @pytest.mark.parametrize(
@@ -70,11 +69,9 @@ def test_descriptions_of_other_tables():
     [
         ((18, 90), lambda rng: rng.uniform(200, 1000, N), ["clipped", "constant"], "another unit?"),
         ((18, 60), lambda rng: rng.uniform(18, 90, N), ["clipped"], "which are clipped"),
-        ((0, 1e6), lambda rng: rng.uniform(0, 1e3, N), ["narrow"], "log=True"),
-        (Number(0, 1e9, log=True), lambda rng: rng.uniform(2, 3, N), ["narrow"], "narrower range?"),
-        (Category(["a", "b"], other=True), lambda rng: ["a", "b"] * 90 + ["c"] * 20, ["unknown"],
-         "mostly 'c': they count as other"),
-        ((0, 1), lambda rng: rng.integers(0, 2, N), ["few values"], "only 2 values"),
+        ((0, 1e6), lambda rng: rng.uniform(0, 1e3, N), [], ""),
+        (["a", "b"], lambda rng: ["a", "b"] * 90 + ["c"] * 20, ["unknown"],
+         "10 % in no declared category, mostly 'c'"),
         ((0, 9), lambda rng: np.full(N, 3), ["constant"], "constant"),
         ((0, 9), lambda rng: np.where(np.arange(N) < 50, np.nan, np.arange(N) % 10), ["missing"],
          "25 % missing: declare missing=True"),
@@ -87,11 +84,12 @@ def test_descriptions_of_other_tables():
         ([f"p{k}" for k in range(N)], lambda rng: [f"p{k}" for k in range(N)], ["identifier"],
          "an identifier?"),
         (["a", "b"], lambda rng: ["a"] * N, ["never", "constant"], "no record has it: 'b'"),
-        (["a", "NA"], lambda rng: ["a"] * N, ["never", "constant"], "read_csv takes 'NA'"),
-        (bool, lambda rng: rng.choice(["yes", "perhaps"], N), ["unknown"], "neither yes nor no"),
+        (bool, lambda rng: rng.choice(["true", "perhaps"], N), ["unknown", "never"], "'perhaps'"),
         (Date("2020-01-01", "2021-01-01"), lambda rng: ["2020-02-02"] * 100 + ["?"] * 100,
-         ["unread"], "50 % are no dates, such as '?'"),
-        (Date("2020-01-01", "2021-01-01"), lambda rng: ["2025-02-02"] * N, ["clipped"], "outside"),
+         ["unread", "constant"], "50 % are no dates, such as '?'"),
+        (Date("2020-01-01", "2021-01-01"), lambda rng: ["2025-02-02"] * N,
+         ["clipped", "constant"], "100 % outside of the range"),
+        (Date("2020-01-01", "2021-01-01", parts="hour"), lambda rng: ["2025-02-02"] * N, [], ""),
         (..., lambda rng: rng.uniform(18, 90, N), ["declaration"], "is still to be declared"),
         ((18, 90), lambda rng: [None] * N, ["missing", "constant"], "no value is there"),
         ((18, 90), lambda rng: rng.uniform(18, 90, N), [], ""),
@@ -102,7 +100,7 @@ def test_findings(declared, values, kinds, text):
     X = pd.DataFrame({"x": pd.Series(values(np.random.default_rng(0)))})
     report = check(X, {"x": declared})
     assert [row.kind for row in report.rows] == kinds
-    assert text in str(report) and report.ok == (not kinds)
+    assert text in str(report)
     assert all(row.column == "x" for row in report.rows)
 
 
@@ -117,25 +115,20 @@ def test_columns_that_do_not_match():
     ]
     assert "did you mean 'age'?" in report.rows[0].text
     assert check(frame()[["age"]].to_numpy(), [(0, 99), (0, 1)]).rows[0].kind == "lacking"
-    assert check([[1.0], [5.0]] * 5, (0, 9)).rows[0].kind == "few values"
+    assert check([[1.0], [1.0]] * 5, (0, 9)).rows[0].kind == "constant"
 
 
 def test_a_report_says_that_it_is_not_private():
     for report in (check(frame()[["age"]], {"age": (0, 1)}), check([[0.0], [1.0]] * 5, (0, 1))):
-        for text in (str(report), repr(report), report._repr_html_()):
-            assert "NOT PRIVATE" in text
-        assert json.loads(json.dumps(report.to_dict()))["private"] is False
-        with pytest.raises(TypeError, match="not a condition"):
-            bool(report)
+        assert "NOT PRIVATE" in str(report) and "NOT PRIVATE" in repr(report)
 
 
 def test_the_check_of_a_pipeline_has_the_same_findings():
     columns = {"age": (1, 2), "job": ["cook", "clerk"]}
     X = frame()
     rows = check(X, columns).rows
-    drop = {"columns_left": "drop"}
-    model = make_pipeline(TableEncoder(columns, **drop), skdp.DPRidge(data_norm=1.0))
-    for estimator in (model, skdp.DPTabularRegressor(columns=columns, **drop)):
+    model = make_pipeline(TableEncoder(columns), skdp.DPRidge(data_norm=1.0))
+    for estimator in (model, skdp.DPTabularRegressor(columns=columns)):
         found = [f.message for f in check_pipeline(estimator, X).findings if f.kind == "clipped"]
         assert found == [f"column 'age': {row.text}" for row in rows if row.kind == "clipped"]
     kinds = [f.kind for f in check_pipeline(TableEncoder(columns), X).findings]

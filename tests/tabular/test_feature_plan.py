@@ -96,6 +96,6 @@ def test_plans_for_a_budget():
 
 
 def test_what_levels_and_words_count():
-    (part,) = Category(list(range(100)), other=True, missing=True).expand("x")
-    assert (part.n_features, part.n_counted) == (102, 66)
+    (part,) = Category(list(range(100)), missing=True).expand("x")
+    assert (part.n_features, part.n_counted) == (101, 65)
     assert Text().expand("x")[0].n_counted == 64

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import BudgetAccountant, Category, Date, DPTabularClassifier, DPTabularRegressor, Number
+from skdp import BudgetAccountant, Date, DPTabularClassifier, DPTabularRegressor, Number
 from skdp.data import ChunkSource, ParquetRecords
 from skdp.tabular import Text
 
 N = 700
 COLUMNS = {
     "age": Number(18, 90, missing=True),
-    "job": Category(["clerk", "cook"], other=True),
+    "job": ["clerk", "cook"],
     "joined": Date("2015-01-01", "2026-01-01"),
     "note": Text(8),
 }

@@ -228,7 +228,7 @@ def test_a_model_without_limits_is_as_any_other(tmp_path):
         "change": Number(-500, 500, log=1.0),
         "year": Number(),
     }
-    assert check_columns(frame, columns).ok
+    assert not check_columns(frame, columns).rows
     model = DPTabularClassifier(10.0, columns=columns, classes=[False, True], random_state=0)
     model.fit(frame, y > 1.5)
     found = model.encoder_.schema_
@@ -362,7 +362,7 @@ def test_an_encoder_alone_needs_limits():
 
 
 def test_half_a_declaration_is_none():
-    assert repr(Number(missing=True)) == "Number(missing=True)" and Number() == Number(None, None)
+    assert Number() == Number(None, None) != Number(missing=True)
     assert Number().expand("a") == (Part("a", "number"),)
     for wrong in (lambda: Number(3), lambda: Number(high=3), lambda: Number(log=True)):
         with pytest.raises(ValueError, match="Number needs finite low < high"):

@@ -18,20 +18,20 @@ from skdp.tabular import (
     Date,
     DPTabularClassifier,
     FeaturePlan,
-    Flag,
     Number,
     TableEncoder,
     Text,
 )
 from skdp.tabular.pair_sketch import PairSketch
+from skdp.tabular.table_encoder import table_of
 
 COLUMNS = {
     "age": Number(18, 90, missing=True),
     "pay": Number(0, 1e6, log=1000.0),
     "hours": (0, 80),
-    "job": Category(["clerk", "cook", "judge"], missing=True, other=True),
+    "job": Category(["clerk", "cook", "judge"], missing=True),
     "grade": [1, 2, 3],
-    "vip": Flag(missing=True),
+    "vip": Category([False, True], missing=True),
     "joined": Date("2015-01-01", "2026-01-01", missing=True),
     "note": Text(16),
 }
@@ -86,13 +86,11 @@ def test_scikit_learn_checks_of_pairs():
 
 
 @settings(max_examples=25)
-@given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS), st.booleans())
-@example([(None, 1e308, 80, "x", 3, True, "", "a")], PLANS[2], False)
-def test_every_row_has_norm_at_most_one(rows, plan, is_single):
+@given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(PLANS))
+@example([(None, 1e308, 80, "x", 3, True, "", "a")], PLANS[2])
+def test_every_row_has_norm_at_most_one(rows, plan):
     """Exactly, in rational arithmetic, whatever the record."""
-    dtype = np.float32 if is_single else np.float64
-    options = {"pairs": PAIRS, "sparse_output": False, "dtype": dtype}
-    encoder = TableEncoder(COLUMNS, features=plan, **options)
+    encoder = TableEncoder(COLUMNS, features=plan, pairs=PAIRS)
     for row in encoder.fit(table(9)).transform(frame_of(rows)):
         assert sum(Fraction(float(value)) ** 2 for value in row) <= 1
 
@@ -113,7 +111,7 @@ def test_long_rows_are_shortened_to_one_and_others_are_not():
 def test_a_row_does_not_depend_on_others(plan):
     """Permuted, split, one by one: the same bits."""
     X = table(700)
-    encoder = TableEncoder(COLUMNS, features=plan, pairs=PAIRS, sparse_output=False)
+    encoder = TableEncoder(COLUMNS, features=plan, pairs=PAIRS)
     Z = encoder.fit_transform(X)
     order = np.random.default_rng(1).permutation(len(X))
     np.testing.assert_array_equal(encoder.transform(X.iloc[order]), Z[order])
@@ -180,20 +178,19 @@ def test_a_file_of_text_changes_nothing(tmp_path):
 
 def test_names():
     plan = FeaturePlan(frequencies=(2,), products=True, n_sketch=2)
-    columns = {n: COLUMNS[n] for n in ("age", "job", "vip")}
-    columns["joined"] = Date("2020-01-01", "2021-01-01", parts=("trend", "quarter"))
-    pairs = [("vip", "age"), ("joined_quarter", "vip")]
+    columns = {n: COLUMNS[n] for n in ("age", "job", "grade")}
+    columns["joined"] = Date("2020-01-01", "2021-01-01", parts=("trend", "weekday"))
+    pairs = [("grade", "age"), ("joined_weekday", "grade")]
     encoder = TableEncoder(columns, features=plan, pairs=pairs).fit(table()[list(columns)])
-    assert " ".join(encoder.get_feature_names_out()) == (
-        "age age_missing job_clerk job_cook job_judge job_other job_missing vip vip_missing joined "
-        "joined_quarter_1 joined_quarter_2 joined_quarter_3 joined_quarter_4 age_cos2 joined_cos2 "
-        "age*joined age*vip age*vip_missing age_missing*vip age_missing*vip_missing age_cos2*vip "
-        "age_cos2*vip_missing age_cos3*vip age_cos3*vip_missing age_cos4*vip age_cos4*vip_missing "
-        "age_cos5*vip age_cos5*vip_missing age_cos6*vip age_cos6*vip_missing vip*joined_quarter_1 "
-        "vip*joined_quarter_2 vip*joined_quarter_3 vip*joined_quarter_4 "
-        "vip_missing*joined_quarter_1 vip_missing*joined_quarter_2 vip_missing*joined_quarter_3 "
-        "vip_missing*joined_quarter_4 pairs_0 pairs_1"
-    )
+    age = ["age", "age_missing", *(f"age_cos{q}" for q in range(2, 7))]
+    grades, days = [f"grade_{k}" for k in (1, 2, 3)], [f"joined_weekday_{k}" for k in range(7)]
+    assert encoder.get_feature_names_out().tolist() == [
+        *("age", "age_missing", "job_clerk", "job_cook", "job_judge", "job_missing"),
+        *(*grades, "joined", *days, "age_cos2", "joined_cos2", "age*joined"),
+        *(f"{one}*{other}" for one in age for other in grades),
+        *(f"{one}*{other}" for one in grades for other in days),
+        *("pairs_0", "pairs_1"),
+    ]
     clash = TableEncoder({"a": Category(["missing", "x"], missing=True)})
     clash.fit(pd.DataFrame({"a": ["x"]}))
     assert list(clash.get_feature_names_out()) == ["a_missing", "a_x", "a_missing_"]
@@ -217,14 +214,12 @@ def test_sparse_and_dense_features_are_the_same():
     columns = {**COLUMNS, **wide}
     encoder = TableEncoder(columns, features="linear").fit(table())
     found = encoder.transform(table())
-    dense = TableEncoder(columns, features="linear", sparse_output=False).fit_transform(table())
-    assert found.format == "csr" and isinstance(dense, np.ndarray)
+    ((rows, values),) = encoder._read(table_of(encoder, table(), reset=False))
+    dense = np.empty(found.shape)
+    encoder.row_features.dense(values, dense[rows])
+    assert found.format == "csr"
     np.testing.assert_allclose(found.toarray(), dense, rtol=0, atol=1e-15)
     assert isinstance(TableEncoder(columns).fit_transform(table()), np.ndarray)
-    curves = TableEncoder(columns, sparse_output=True).fit_transform(table())
-    np.testing.assert_array_equal(curves.toarray(), TableEncoder(columns).fit_transform(table()))
-    single = TableEncoder(columns, features="linear", dtype=np.float32).fit_transform(table())
-    assert single.dtype == np.float32
 
 
 def test_the_values_of_features():
@@ -315,7 +310,7 @@ def test_no_record_warns(rows):
         (
             {"age": COLUMNS["age"]},
             lambda X: X[["age", "pay"]],
-            r"without a declaration: \['pay'\]. If one .* columns_left",
+            r"without a declaration: \['pay'\]. If one .* leave them out of X",
         ),
         ({"age": (0, 1)}, lambda X: X[["age"]], r"Column 'age' has missing values"),
         ({"age": 3}, lambda X: X[["age"]], r"Column 'age': expected \(low, high\)"),
@@ -380,9 +375,6 @@ def test_all_columns_at_fault_are_named_at_once():
     ("parameters", "message"),
     [
         ({"features": "all"}, "features == 'all'"),
-        ({"columns_left": "keep"}, "columns_left == 'keep'"),
-        ({"sparse_output": 2}, "sparse_output"),
-        ({"dtype": np.int64}, "dtype"),
         ({"pairs": "ab"}, "pairs must be a list of pairs of names, got 'ab'"),
         ({"pairs": ["ab"]}, "pairs must hold pairs of names of columns, got 'ab'"),
         ({"pairs": [("x0", "x1")]}, "pairs names 'x1', which is not declared"),
@@ -416,12 +408,3 @@ def test_frames_of_dask_are_encoded_and_predicted_lazily():
     for name in ("predict", "predict_proba"):
         found = getattr(model, name)(lazy).compute()
         np.testing.assert_allclose(found, getattr(model, name)(X), rtol=1e-12)
-
-
-def test_columns_that_are_left():
-    X, columns = table(), {"hours": (0, 80)}
-    encoder = TableEncoder(columns, columns_left="drop").fit(X)
-    assert encoder.n_features_in_ == len(COLUMNS) and len(encoder.schema_) == 1
-    only = TableEncoder(columns).fit_transform(X[["hours"]])
-    np.testing.assert_array_equal(encoder.transform(X), only)
-    np.testing.assert_array_equal(encoder.transform(X[["hours", "age"]]), only)
