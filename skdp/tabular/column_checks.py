@@ -102,8 +102,8 @@ class ColumnFinding:
     column : object
         Its name, or its position.
     kind : str
-        "lacking", "undeclared", "declaration", "target", "missing", "unread", "infinity",
-        "clipped", "unknown", "never", "constant" or "identifier".
+        "lacking", "undeclared", "declaration", "missing", "unread", "infinity", "clipped",
+        "unknown", "never", "constant" or "identifier".
     text : str
     """
 
@@ -129,7 +129,7 @@ class ColumnReport:
         return "\n".join([_WARNING, *(lines or ["  no findings"])])
 
 
-def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
+def check_columns(X: Any, columns: Any) -> ColumnReport:
     """Compare declarations with the records, for the data holder alone.
 
     **The findings are not private**, and no budget is charged for them. They find columns in other
@@ -143,8 +143,6 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
         The records.
     columns : dict of {name: declaration}, list of declarations, or pair
         As of :class:`TableEncoder`.
-    target : object, default=None
-        Name of the column that is predicted, which must not be declared.
 
     Returns
     -------
@@ -169,13 +167,13 @@ def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     if not is_frame(X):
         X = X if hasattr(X, "dtype") else np.array(X, dtype=object)
     with without_warnings():
-        return ColumnReport(tuple(_findings(Table(X), columns, target)))
+        return ColumnReport(tuple(_findings(Table(X), columns)))
 
 
-def _findings(table: Table, columns: Any, target: Any) -> Iterator[ColumnFinding]:
+def _findings(table: Table, columns: Any) -> Iterator[ColumnFinding]:
     position = table.position_of() if table.names is not None else {}
     if is_by_name(columns):
-        left = [name for name in position if name not in columns and name != target]
+        left = [name for name in position if name not in columns]
         for name in columns:
             if name not in position:
                 yield ColumnFinding(name, "lacking", f"declared, but not in X{closest(name, left)}")
@@ -192,9 +190,6 @@ def _findings(table: Table, columns: Any, target: Any) -> Iterator[ColumnFinding
         given = given or [columns] * table.n_columns
         pairs = [(name, j, each) for j, (name, each) in enumerate(zip(names, given, strict=False))]
     for name, j, each in pairs:
-        if target is not None and name == target:
-            text = "is the target: a model of it predicts what it was given"
-            yield ColumnFinding(name, "target", text)
         try:
             declared = as_declaration(each, f"Column {name!r}")
         except ValueError as error:
@@ -223,7 +218,7 @@ def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
         if isinstance(declared, Date) and "trend" in declared.parts:
             declared = declared.trend
             read = dates_of(read).astype(np.float64)
-        if isinstance(declared, Number) and not declared.is_open:
+        if isinstance(declared, Number) and declared.low is not None:
             yield from _of_number(declared, numbers_of(read))
 
 

@@ -132,18 +132,13 @@ class Number(Declaration):
         super().__post_init__()
         if not isinstance(self.log, (bool, np.bool_)):
             check_real("log", self.log, 1e-100, 1e100)
-        if self.is_open and not self.log:
-            return
+        if self.low is None and self.high is None and not self.log:
+            return  # limits are still to be found, by a release
         is_pair = all(is_real(end) for end in (self.low, self.high))
         if not (is_pair and -math.inf < self.low < self.high < math.inf and self._ends[1] > 0):
             raise ValueError(
                 f"Number needs finite low < high, got ({shown(self.low)}, {shown(self.high)})."
             )
-
-    @property
-    def is_open(self) -> bool:
-        """Whether limits are still to be found, by a release."""
-        return self.low is None and self.high is None
 
     @property
     def _ends(self) -> tuple[np.ndarray, float]:

@@ -21,32 +21,27 @@ _ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?")
 
 
 class Table:
-    """Columns of a frame or of an array, by position.
+    """Columns of a frame of pandas, polars or pyarrow, or of an array, by position.
 
-    Parameters
-    ----------
-    X : frame of pandas, polars or pyarrow, or ndarray of shape (n_samples, n_columns)
-
-    Attributes
-    ----------
-    names : list or None
-        Names of the columns; None for arrays.
-    n_rows, n_columns : int
+    `names` are those of the columns, and None for arrays.
     """
 
     def __init__(self, X: Any) -> None:
-        self._X = X
         self.names: list[Any] | None = None
         self._read: Callable[[int, slice], Any] = lambda j, rows: X[rows, j]
-        if hasattr(X, "iloc") and hasattr(X, "columns"):
+        self._type: Callable[[int], Any] = lambda j: X.dtype
+        if _is_of_pandas(X):
             self.names = list(X.columns)
             self._read = lambda j, rows: _of_pandas(X.iloc[rows, j])
+            self._type = lambda j: X.iloc[:, j].dtype
         elif hasattr(X, "get_columns"):
             self.names = list(X.columns)
             self._read = lambda j, rows: _of_polars(X.to_series(j)[rows])
-        elif hasattr(X, "column_names") and hasattr(X, "num_rows"):
+            self._type = lambda j: X.to_series(j).dtype
+        elif _is_of_arrow(X):
             self.names = list(X.column_names)
             self._read = lambda j, rows: _of_arrow(X.column(j)[rows])
+            self._type = lambda j: X.schema.field(j).type
         self.n_rows, self.n_columns = (int(size) for size in X.shape)
 
     def column(self, j: int, rows: slice = slice(None)) -> np.ndarray:
@@ -55,12 +50,7 @@ class Table:
 
     def dtype(self, j: int) -> Any:
         """Return the type of column j in its library."""
-        X = self._X
-        if self.names is None:
-            return X.dtype
-        if hasattr(X, "num_rows"):
-            return X.schema.field(j).type
-        return X.iloc[:, j].dtype if hasattr(X, "iloc") else X.to_series(j).dtype
+        return self._type(j)
 
     def position_of(self) -> dict[Any, int]:
         """Map the name of each column to its position; names that occur twice are refused."""
@@ -71,11 +61,17 @@ class Table:
         return {name: j for j, name in enumerate(names)}
 
 
+def _is_of_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _is_of_arrow(X: Any) -> bool:
+    return hasattr(X, "column_names") and hasattr(X, "num_rows")
+
+
 def is_frame(X: Any) -> bool:
     """Whether X has named columns."""
-    is_pandas = hasattr(X, "iloc") and hasattr(X, "columns")
-    is_arrow = hasattr(X, "column_names") and hasattr(X, "num_rows")
-    return is_pandas or is_arrow or hasattr(X, "get_columns")
+    return _is_of_pandas(X) or _is_of_arrow(X) or hasattr(X, "get_columns")
 
 
 def validated_table(

@@ -109,7 +109,16 @@ def parts_of(given: Mapping[Any, Declaration]) -> list[Part]:
 def without_limits(given: Mapping[Any, Declaration]) -> dict[Any, Number]:
     """Return the numbers whose limits are still to be found."""
     pairs = given.items()
-    return {name: each for name, each in pairs if isinstance(each, Number) and each.is_open}
+    return {name: each for name, each in pairs if isinstance(each, Number) and each.low is None}
+
+
+def refuse_without_limits(given: Mapping[Any, Declaration]) -> None:
+    """Refuse numbers without limits where none can be found."""
+    for name in without_limits(given):
+        raise ValueError(
+            f"Column {name!r} was declared Number() without limits, which models of tables find "
+            'with maps="auto" and delta > 0 alone: declare Number(low, high).'
+        )
 
 
 def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:

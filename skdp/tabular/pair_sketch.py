@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 #: Of the hashes and signs; a constant of the package, public.
 _KEY = 20261125
@@ -39,10 +40,13 @@ class PairSketch:
         signs = 1.0 - 2.0 * (raw[2:] >> np.uint64(63)).astype(np.float64)
         return cls(n_columns, buckets, signs)
 
-    def convolve(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Convolve the two count sketches of each row, shape (n_rows, n_columns)."""
-        m = self.n_columns
-        return np.fft.irfft(np.fft.rfft(first) * np.fft.rfft(second), m)
+    def of_rows(self, phi: np.ndarray) -> np.ndarray:
+        """Convolve the two count sketches of each column of phi, shape (n_rows, n_columns)."""
+        m, n = self.n_columns, len(phi)
+        entries = zip(self.signs, self.buckets, strict=True)
+        counts = (sp.csr_array((s, (at, np.arange(n))), shape=(m, n)) for s, at in entries)
+        first, second = (np.fft.rfft(np.ascontiguousarray((each @ phi).T)) for each in counts)
+        return np.fft.irfft(first * second, m)
 
     def quadratic_form(self, coef: np.ndarray) -> np.ndarray:
         """Return Q with ``coef @ C(phi) == phi @ Q @ phi``, shape (n_features, n_features)."""

@@ -71,13 +71,7 @@ def planned_histograms(
 def planned_limits(
     n_records: int, names: Sequence[Any], mu: float, delta: float, neighbouring: Neighbouring
 ) -> HistogramsPlan:
-    """Plan the release that finds limits, by public numbers.
-
-    Raises
-    ------
-    ValueError
-        If it would tell too little.
-    """
+    """Plan the release that finds limits, by public numbers, and refuse what tells too little."""
     least = LIMIT_GATE * math.sqrt(neighbouring.n_changes * len(names) / MOST)
     if n_records * mu < least:
         epsilon = gaussian_budget(least / n_records, delta).epsilon
@@ -145,15 +139,10 @@ def bins_of(positions: np.ndarray, n: int = N_BINS) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ColumnMaps:
-    """Maps of the numbers of a table.
+    """Maps of the numbers of a table, by the position of the part.
 
-    Attributes
-    ----------
-    values : dict of {int: ndarray of shape (65,)}
-        By the number of the part: what the ends of the bins are mapped to, in [-1, 1] and not
-        decreasing. Others stay as they are.
-    constant : frozenset of int
-        Parts whose values are visibly the same.
+    `values` are what the 65 ends of the bins are mapped to, in [-1, 1] and not decreasing; others
+    stay as they are. Parts in `constant` are visibly the same for all records.
     """
 
     values: dict[int, np.ndarray]

@@ -55,24 +55,10 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class RowFeatures:
-    """The map from parts to features.
+    """The map from parts to features, of numbers that maps replace, and without constant parts.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    plan : FeaturePlan
-    pairs : sequence of (int, int), default=()
-        Positions of the parts that are multiplied.
-    maps : ColumnMaps, optional
-        Of numbers; parts that are constant have no feature.
-
-    Attributes
-    ----------
-    numbers : list of int
-        Positions of the numbers among the parts.
-    offsets : list of int
-        First feature of each part in the linear block.
-    n_features : int
+    `pairs` are positions of parts that are multiplied, `numbers` those of numbers, and `offsets`
+    the first features of the parts in the linear block.
     """
 
     def __init__(
@@ -197,18 +183,20 @@ class RowFeatures:
 
     def unbounded(self, values: Sequence[Any]) -> np.ndarray:
         """Return the features of few rows before they are shortened."""
-        out = np.empty((_length(values), self.n_features))
+        out = np.empty((values[0].shape[0], self.n_features))
         self._fill(values, out)
         return out
 
     def phi(self, values: Sequence[Any]) -> np.ndarray:
         """Return phi of few rows, shape (n_rows, n_entries)."""
-        n = _length(values)
-        block, cosines = self._narrow(values, n)
+        return self._phi(*self._narrow(values, values[0].shape[0])).T * self.divisor
+
+    def _phi(self, block: np.ndarray, cosines: dict[int, np.ndarray]) -> np.ndarray:
+        """Return phi over the divisor, a row for each entry."""
         kept = [part.kind != "text" for part in self.parts]
         linear = np.repeat(kept, [part.n_features for part in self.parts])
         curves = [weight * self.unit * cosines[q] for q, weight in self.phi_curves.items()]
-        return np.vstack([block[: self.n_linear][linear], *curves]).T * self.divisor
+        return np.vstack([block[: self.n_linear][linear], *curves])
 
     def _fill(self, values: Sequence[Any], out: np.ndarray) -> None:
         n = len(out)
@@ -217,7 +205,8 @@ class RowFeatures:
         out[:, : self.n_narrow] = block[:, :n].T
         if self.sketch is not None:
             # phi is divided by the divisor here, twice in the products
-            found = self._sketched(values, block, cosines)[:n]
+            phi = self._phi(block, cosines)[: self.n_phi]
+            found = self.sketch.of_rows(phi)[:n]
             np.multiply(found, self.sketch_weight * self.divisor**2, out=out[:, self.n_narrow :])
 
     def _narrow(
@@ -257,8 +246,9 @@ class RowFeatures:
                 at = end
         if self.pairs:
             at = self.n_narrow - self.n_paired
+            phi = self._phi(block, cosines)
             for i, j in self.pairs:
-                one, other = (self._entries(k, block, cosines) for k in (i, j))
+                one, other = (phi[self.phi_of(k)] for k in (i, j))
                 one = one * (self.pair_weight * self.divisor**2)  # entries are over the divisor
                 products = block[at : at + len(one) * len(other)]
                 np.multiply(one[:, None], other, out=products.reshape(len(one), len(other), lanes))
@@ -273,16 +263,6 @@ class RowFeatures:
             for read, each in zip(values, maps, strict=True)
         ]
 
-    def _entries(self, k: int, block: np.ndarray, cosines: dict[int, np.ndarray]) -> np.ndarray:
-        """Return the entries of phi of a part over the divisor, a row for each."""
-        part, start = self.parts[k], self.offsets[k]
-        found = block[start : start + part.n_features]
-        if part.kind != "number":
-            return found
-        i = self.numbers.index(k)
-        curves = [weight * self.unit * cosines[q][i] for q, weight in self.phi_curves.items()]
-        return np.vstack([found, *curves])
-
     def _cosines(self, positions: np.ndarray, present: np.ndarray) -> dict[int, np.ndarray]:
         """Compute cos(q t) by the recursion of Chebyshev polynomials; 0 where missing."""
         first = -np.sin(0.5 * np.pi * positions)  # cos t
@@ -290,33 +270,6 @@ class RowFeatures:
         for q in range(2, max([*self.phi_curves, *self.plan.frequencies]) + 1):
             found[q] = 2.0 * first * found[q - 1] - found[q - 2]
         return {q: cosine * present for q, cosine in found.items()}
-
-    def _sketched(
-        self, values: Sequence[Any], block: np.ndarray, cosines: dict[int, np.ndarray]
-    ) -> np.ndarray:
-        """Compute the sketch of phi over the divisor, a row for each row."""
-        sketch = self.sketch
-        assert sketch is not None
-        lanes = block.shape[1]
-        sums = np.zeros((2, sketch.n_columns, lanes))
-        for side, buckets, signs in zip(sums, sketch.buckets, sketch.signs, strict=True):
-            for part, read, start, at in zip(
-                self.parts, values, self.offsets, self.phi_offsets, strict=True
-            ):
-                if part.kind == "levels":
-                    found = np.flatnonzero(read >= 0)
-                    entry = at + read[found]
-                    side[buckets[entry], found] += self.unit * signs[entry]
-                elif part.kind != "text":
-                    for j in range(part.n_features):
-                        side[buckets[at + j]] += signs[at + j] * block[start + j]
-            entry = self.n_phi_linear
-            for q, weight in SKETCHED.items():
-                for cosine in cosines[q]:
-                    side[buckets[entry]] += (signs[entry] * weight * self.unit) * cosine
-                    entry += 1
-        first, second = (np.ascontiguousarray(side.T) for side in sums)
-        return sketch.convolve(first, second)
 
     def sparse(self, values: Sequence[Any]) -> sp.csr_matrix:
         """Return the linear block of rows as CSR, without zeros."""
@@ -355,10 +308,6 @@ def capped_plan(
         else:
             break
     return plan
-
-
-def _length(values: Sequence[Any]) -> int:
-    return int(values[0].shape[0])
 
 
 def _factors(squares: np.ndarray, width: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from skdp.tabular.matching import (
     matched,
     paired_parts,
     parts_of,
-    without_limits,
+    refuse_without_limits,
 )
 from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.row_features import RowFeatures
@@ -134,11 +134,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
         found = matched(self.columns, table)
         self.schema_ = {column.name: column.declaration for column in found}
-        for name in without_limits(self.schema_):
-            raise ValueError(
-                f"Column {name!r} was declared Number() without limits, which models of tables "
-                "alone find: declare Number(low, high)."
-            )
+        refuse_without_limits(self.schema_)
         paired_parts(self.pairs, self.schema_)
         if self.maps is not None:
             kinds = dict(enumerate(part.kind for part in parts_of(self.schema_)))

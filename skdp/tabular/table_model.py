@@ -43,6 +43,7 @@ from skdp.tabular.matching import (
     matched,
     paired_parts,
     parts_of,
+    refuse_without_limits,
     without_limits,
 )
 from skdp.tabular.rank_maps import (
@@ -249,14 +250,10 @@ class TabularModel(PrivateEstimator):
         self, schema: dict[Any, Declaration], n_units: int, is_of_persons: bool
     ) -> tuple[HistogramsPlan | None, HistogramsPlan | None]:
         """Plan what is released for limits and for maps of numbers."""
-        searched = [*without_limits(schema)]
         if self.maps is None or self.delta == 0:
-            if searched:
-                raise ValueError(
-                    f"Column {searched[0]!r} was declared Number() without limits, which are found "
-                    'with maps="auto" and delta > 0 alone: declare Number(low, high).'
-                )
+            refuse_without_limits(schema)
             return None, None
+        searched = [*without_limits(schema)]
         relation = Neighbouring(self.neighbouring)
         relation = relation.of_persons if is_of_persons else relation
         n, parts = self._nominal(n_units), parts_of(schema)
