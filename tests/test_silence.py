@@ -20,15 +20,16 @@ from tuning_runs import tune as tune_by
 from skdp._runtime import _FILTERS, without_warnings
 from skdp._units import record_weights
 from skdp.algorithms import (
+    GroupObjective,
     adversarial_output_perturbation,
     dp_bilevel,
     dp_localized_gd,
     exponential_mechanism,
     localized_exponential,
-    max_group_loss,
     output_perturbation,
     phased_output_perturbation,
     phased_saddle_output_perturbation,
+    plan_max_group_loss,
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
@@ -45,6 +46,7 @@ from skdp.problems import (
     BlockConstants,
     DeclaredProblem,
     DeclaredSaddleProblem,
+    Design,
     EmpiricalRisk,
     FiniteSumProblem,
     GroupWeights,
@@ -105,6 +107,15 @@ def noise():
 def finite_sum(X, loss=LOGISTIC, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
     return FiniteSumProblem(bounded(X).with_targets(targets), loss, 0.1, Ball(3.0), **kwargs)
+
+
+def of_groups(X, run, histogram_share=0.0):
+    data = bounded(X).with_targets(labels(X), np.arange(N) % 2)
+    objective = GroupObjective(
+        EmpiricalRisk(LOGISTIC), Design.of(data), coef_norm=2.0,
+        weights=GroupWeights((2.0, 2.0)), histogram_share=histogram_share,
+    )  # fmt: skip
+    return plan_max_group_loss(objective, BUDGET, n_phases=1).run(data, run)
 
 
 def bilinear(X):
@@ -195,25 +206,8 @@ RUNS = {
     "phased saddle": lambda X, run: phased_saddle_output_perturbation(
         bilinear(X), BUDGET, n_phases=2, run=run
     ).x,
-    "max group loss": lambda X, run: max_group_loss(
-        bounded(X).with_targets(labels(X), np.arange(N) % 2),
-        EmpiricalRisk(LOGISTIC),
-        GroupWeights((2.0, 2.0)),
-        BUDGET,
-        radius=2.0,
-        n_phases=1,
-        run=run,
-    ).point,
-    "histogram": lambda X, run: max_group_loss(
-        bounded(X).with_targets(labels(X), np.arange(N) % 2),
-        EmpiricalRisk(LOGISTIC),
-        GroupWeights((2.0, 2.0)),
-        BUDGET,
-        radius=2.0,
-        n_phases=1,
-        histogram_share=0.1,
-        run=run,
-    ).plan.proportions,
+    "max group loss": lambda X, run: of_groups(X, run).point,
+    "histogram": lambda X, run: of_groups(X, run, 0.1).plan.proportions,
     "localised descent": lambda X, run: dp_localized_gd(
         finite_sum(X), BUDGET, n_rounds=2, n_steps=3, run=run
     ).point,

@@ -63,7 +63,6 @@ from skdp.algorithms.output.phased import (
     plan_phased_output_perturbation,
 )
 from skdp.algorithms.output.phased_saddle import (
-    SaddlePhase,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
@@ -79,29 +78,19 @@ from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
-from skdp.algorithms.worst_group.phased_saddle import (
-    LookPlan,
-    MaxGroupLossBound,
-    MaxGroupLossPlan,
-    max_group_loss,
-    plan_max_group_loss,
-)
+from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.problems.group_objective import GroupObjective
 
 __all__ = [
     "EscapePhase",
     "GroupObjective",
     "LocalizedGradientDescent",
-    "LookPlan",
-    "MaxGroupLossBound",
-    "MaxGroupLossPlan",
     "OutputPerturbation",
     "Plan",
     "PrivateSolver",
     "RGDASettings",
     "Result",
     "Run",
-    "SaddlePhase",
     "SaddleUtilityBound",
     "adversarial_output_perturbation",
     "anytime_mirror_descent",
@@ -112,7 +101,6 @@ __all__ = [
     "dp_rgda",
     "exponential_mechanism",
     "localized_exponential",
-    "max_group_loss",
     "mirror_descent",
     "objective_perturbation",
     "output_perturbation",

@@ -58,7 +58,6 @@ SPECIAL = {
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
         "several stages": "EARLY_SOLVES",
-        "classes": "CLASS_PRICE",
         "groups of hinges": "LARGEST_HINGE",
         "max-group classifier, proportions, look": "LOOK_SHARE BOUNDS",
         "phases of hinges": "LEAST_MARGIN_SPREAD",
@@ -80,8 +79,6 @@ CHANGES = {
         "max-group classifier, gradient, histogram", {"epsilon": 1e4, "loss": "hinge"}),
     "several looks": ("max-group regressor, gradient, histogram", {"epsilon": 1e6}),
     "several stages": ("max-group regressor, output, histogram", {"epsilon": 1e6}),
-    "classes": (
-        "max-group classifier, one group, delta 0.01", {"method": "gradient", "epsilon": 1e4}),
     "phases of hinges": ("max-group classifier, proportions, delta 0.01", {"loss": "hinge"}),
 }  # fmt: skip
 #: Numbers between 0 and 1, of which the odds are doubled and halved.

@@ -37,7 +37,6 @@ from skdp.algorithms.worst_group.group_losses import (
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_weights import (
-    class_weights,
     prefers_plain,
     shrunk_losses,
     worst_case_weights,
@@ -53,7 +52,7 @@ from skdp.algorithms.worst_group.plain_models import (
 from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, Loss, Records, SoftmaxLoss
+from skdp.problems import EmpiricalRisk, Loss, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.rounding import two_margins
 
@@ -77,8 +76,7 @@ class CoreStagesPlan(GroupPlan):
         The same of the second plain model, where it is taken.
     sizes : NoisySum or None
         None where proportions are public.
-    losses : NoisySum or None
-        None where the groups are the classes: their weights are equal but for the price of noise.
+    losses : NoisySum
     scale : NoisySum or None
         None where the scale of the margins is not fitted.
     mix : NoisySum or None
@@ -98,7 +96,7 @@ class CoreStagesPlan(GroupPlan):
     mu_weighted: float
     mu_plain: float
     sizes: NoisySum | None
-    losses: NoisySum | None
+    losses: NoisySum
     scale: NoisySum | None
     mix: NoisySum | None
     price: float
@@ -141,18 +139,15 @@ class CoreStagesPlan(GroupPlan):
         if self.sizes is not None:
             parts.append(self.sizes.describe())
         for k in range(self.n_measurements):
-            parts += [] if self.losses is None else [self.losses.describe()]
+            parts.append(self.losses.describe())
             stage = self.passes[k] if self.passes else self.stage(k)
             parts.append(stage.release_of_steps(is_weighted=True))
-        if self.is_plain and self.losses is not None:
+        if self.is_plain:
             parts += self.plain.releases_of_size
         elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            n_entries = self.scale.n_entries
-            if self.is_plain:  # without a mix
-                n_entries = self.objective.weights.n_groups * (6 if has_shift(self.plain) else 3)
-            parts += [replace(self.scale, n_entries=n_entries).describe()] * rules.SCALE_ROUNDS
+            parts += [self.scale.describe()] * rules.SCALE_ROUNDS
         return tuple(parts)
 
     @property
@@ -172,17 +167,10 @@ class CoreStagesPlan(GroupPlan):
         return self.plain.found_alarms()
 
     def remarks(self) -> tuple[str, ...]:
-        return (*self.plain.remarks(), *self._group_remarks())
-
-    def _group_remarks(self) -> tuple[str, ...]:
-        """Say which of both models was released, and what noise lets one expect."""
-        if self.losses is None:
-            if self.is_plain:
-                return ("noise is large: classes were balanced after a fit without weights",)
-            return ("classes count alike, as far as the noise of a rare class allows",)
         error = clipped_losses(self.plain).factor * self.losses.sensitivity
         error /= self.losses.mu * self.objective.design.n_records
         remarks = (
+            *self.plain.remarks(),
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_measurements} measurements",
         )
@@ -231,46 +219,39 @@ class StagesFit:
 
     def result(self) -> GroupResult:
         """Release all models; return the last one."""
-        plan, origin = self.plan, self.offsets
+        plan = self.plan
         raw, model = self.plain_model()
         before, p = model, self.proportions()
         best, price, excess = p, plan.spread_price, np.zeros(len(p))
         for k in range(plan.n_measurements):
-            if plan.losses is None:  # the groups are the classes
-                weights = class_weights(p, plan.price)
-                is_plain = prefers_plain(None, weights, p)
-                if not is_plain:  # margins start from a constant model for these weights
-                    self.offsets = class_odds(plan.loss, weights)
-            else:
-                losses = self.losses(model, p)
-                # smaller steps where the last one went too far
-                former, excess = excess, losses - best @ losses
-                is_far = (best * former) @ excess < 0.0
-                price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
-                best = worst_case_weights(
-                    losses,
-                    p,
-                    noise_price=plan.price,
-                    spread_price=price,
-                    center=best,
-                    # of one measurement: no other one would find that the step went too far
-                    ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
-                )
-                floor = rules.FLOOR / plan.n_measurements
-                weights = floor * p + (1.0 - floor) * best
-                is_plain = plan.n_measurements == 1 and prefers_plain(
-                    losses if plan.loss.has_odds else None, weights, p
-                )
+            losses = self.losses(model, p)
+            # smaller steps where the last one went too far
+            former, excess = excess, losses - best @ losses
+            is_far = (best * former) @ excess < 0.0
+            price *= rules.TOO_FAR if is_far else rules.NOT_FAR if k else 1.0
+            best = worst_case_weights(
+                losses,
+                p,
+                noise_price=plan.price,
+                spread_price=price,
+                center=best,
+                # of one measurement: no other one would find that the step went too far
+                ceiling=rules.CEILING if plan.n_measurements == 1 else 1.0,
+            )
+            floor = rules.FLOOR / plan.n_measurements
+            weights = floor * p + (1.0 - floor) * best
+            is_plain = plan.n_measurements == 1 and prefers_plain(
+                losses if plan.loss.has_odds else None, weights, p
+            )
             if is_plain:
                 weights, model = p, self.second_plain_model(raw)
             else:
                 model = self.weighted_model(k, weights, p, model)
-        # the log odds of a rare class do not stay
-        offsets = np.zeros_like(origin) if plan.losses is None else origin
-        if plan.losses is None or not is_plain:
+        offsets = self.offsets
+        if not is_plain:
             # several measurements have found the weights; after one the largest loss may be off
-            has_mix = plan.n_measurements == 1 and not is_plain
-            model, offsets = self.fitted(model, before if has_mix else None, offsets, p)
+            has_mix = plan.n_measurements == 1
+            model, offsets = self.fitted(model, before if has_mix else None, p)
         model, offsets = penalised_rows(
             self.plain.objective,
             self.rows,
@@ -301,10 +282,7 @@ class StagesFit:
         return raw, self._sized(raw, self.found)
 
     def second_plain_model(self, first: np.ndarray) -> np.ndarray:
-        """Release other plain steps, size and shift; return the average of both.
-
-        Where the groups are the classes without the log odds, and without size and shift.
-        """
+        """Release other plain steps, size and shift; return the average of both."""
         stage = replace(self.plain, level=self.plan.mu_plain)
         found = stage.planned(self.found.means)
         self.passes.append(replace(stage, found=found))
@@ -320,10 +298,8 @@ class StagesFit:
     ) -> np.ndarray:
         """Release a model for weights of the groups, from the one before it."""
         factors = weights / proportions
-        stage, means = self.plan.stage(k), self.found.means
-        if self.plan.losses is None:  # the groups are the classes
-            means = replace(means, shares=weights)
-        found = stage.planned(means, float(factors.max()))
+        stage = self.plan.stage(k)
+        found = stage.planned(self.found.means, float(factors.max()))
         self.passes.append(replace(stage, found=found))
         name = f"noisy steps after measurement {k + 1} of {self.plan.n_measurements}"
         scale, d = stage.scale(found.means), stage.objective.design.n_features
@@ -331,8 +307,7 @@ class StagesFit:
         steps = self._with(found.steps.variance)
         rows, _, theta = stage.sized(self.rows, replace(found, steps=steps), raw)
         rows *= theta.theta[0]
-        if self.plan.losses is not None or len(raw) > 1:  # no shift is fitted, or of all groups
-            rows[:, d:] = raw[:, d:]
+        rows[:, d:] = raw[:, d:]
         return scale * rows
 
     def _with(self, variance: float) -> Path:
@@ -343,8 +318,6 @@ class StagesFit:
     def _sized(self, raw: np.ndarray, found: Found, is_last: bool = False) -> np.ndarray:
         """Return the plain model of raw weights; the last one with size and shift released."""
         first, rows, d = self.plain, self.rows, self.plain.objective.design.n_features
-        has_losses = self.plan.losses is not None
-        is_last = is_last and has_losses
         weights, size, theta = first.sized(rows, found, raw, self.run if is_last else None)
         base = np.zeros(len(raw))
         if is_last:
@@ -354,7 +327,7 @@ class StagesFit:
             base, _ = base_at(found.balance, factor, root, found.start)
         scaled, offsets = first.margins(rows, found, weights, theta, base)
         self.plain = replace(first, found=replace(self.found, size=size, theta=theta))
-        if rows.has_intercept and has_losses:
+        if rows.has_intercept:
             scaled[:, d] = (offsets - rows.centering.offsets) / rows.constant
         return scaled
 
@@ -381,7 +354,6 @@ class StagesFit:
         )
         n = self.plain.n_records
         moved = clipped.moved(self.margin_rounding(model, self.offsets))
-        assert sums is not None
         exact = self.rows.full_total(GroupTotals(len(proportions), terms))
         noisy, scale = sums.release(exact, self.noise, moved)
         sizes = n * proportions
@@ -398,19 +370,18 @@ class StagesFit:
         self,
         model: np.ndarray,
         before: np.ndarray | None,
-        offsets: np.ndarray,
         proportions: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit scale, shift (of one margin) and the mix with the model before to the worst group."""
-        plan, rows = self.plan, self.rows
+        plan, rows, offsets = self.plan, self.rows, self.offsets
         if plan.mix is not None:
             ends = np.zeros_like(model) if before is None else before, model
             moved = max(self.margin_rounding(end, offsets) for end in ends)
             line = MixFit(self.plain, rows, ends, offsets)
             return line.release(rows, plan.mix, proportions, self.noise, moved)
         assert plan.scale is not None
-        direction, are_classes = None if before is None else model - before, plan.losses is None
-        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction, are_classes)
+        direction = None if before is None else model - before
+        fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction)
         moved = self.margin_rounding(model, offsets)
         if direction is not None:
             moved += self.margin_rounding(direction, np.zeros_like(offsets))
@@ -419,12 +390,6 @@ class StagesFit:
         if direction is not None:
             model = model + theta[-1] / fit.units[1] * direction
         return model, offsets + (theta[1] if fit.has_shift else 0.0)
-
-
-def class_odds(loss: Loss, weights: np.ndarray) -> np.ndarray:
-    """Return the margins of a constant model for weights of the classes."""
-    basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
-    return np.asarray(np.log(weights) @ basis)
 
 
 def combined(
@@ -477,12 +442,9 @@ def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
     )
     if objective.proportions is not None:
         sizes_share = 0.0
-    are_classes = are_odds_of_classes(objective)
-    if are_classes:  # nothing is measured
-        losses_share = 0.0
     fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
     number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
-    n_measurements = 1 if are_classes or number < rules.LEAST_MEASUREMENTS else number
+    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
     spread_price = rules.SPREAD_PRICE
     if objective.risk.loss.has_odds and n_measurements == 1:
         spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
@@ -493,11 +455,6 @@ def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
         n_measurements=n_measurements,
         spread_price=spread_price,
     )
-
-
-def are_odds_of_classes(objective: GroupObjective) -> bool:
-    """Whether the groups are the classes, and the loss has log odds."""
-    return objective.are_classes and objective.risk.loss.has_odds
 
 
 def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares) -> dict[str, Any]:
@@ -514,15 +471,14 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
             name="sizes of the groups",
             reference=f"{THEORY}, Lemma 3",
         )
-    if shares.losses:
-        sums["losses"] = in_groups(
-            mu=mu * math.sqrt(shares.losses / shares.n_measurements),
-            sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
-            size=loss_range(plain.loss)[1],
-            n_entries=n_groups,
-            name="losses of the groups",
-            reference=f"{THEORY}, Lemma 2",
-        )
+    sums["losses"] = in_groups(
+        mu=mu * math.sqrt(shares.losses / shares.n_measurements),
+        sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
+        size=loss_range(plain.loss)[1],
+        n_entries=n_groups,
+        name="losses of the groups",
+        reference=f"{THEORY}, Lemma 2",
+    )
     last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
     if plain.loss.has_odds:
         sums["scale"] = last(
@@ -556,25 +512,24 @@ def plan_core_stages(
     Returns
     -------
     PlainModelPlan or CoreStagesPlan
-        That of the plain model alone if there is one group, or where noise would hide the groups'
-        losses.
+        That of the plain model alone if there is one group, where the groups are the classes, or
+        where noise would hide the groups' losses.
     """
     objective.check_relation()
     whole = plan_core(objective, budget, is_solved)
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
+    if objective.are_classes and whole.loss.has_odds:
+        return BalancedPlan(**fields_of(whole))
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        if are_odds_of_classes(objective):
-            whole = BalancedPlan(**fields_of(whole))
-        return PlainModelPlan(objective=objective, plain=whole)
+        return PlainModelPlan(**fields_of(whole))
     shares = plan_shares(objective, whole.mu, spread)
     rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
     level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
     plain = StepsPlan(**fields_of(whole), level=level, last=last)
     weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
-    left = 0.0
-    if shares.losses:  # of the last fit by size and shift of the plain model, where that is taken
-        left = whole.mu * math.sqrt(max(shares.scale - plain.size_share, 0.0))
+    # of the last fit by size and shift of the plain model, where that is taken
+    left = whole.mu * math.sqrt(max(shares.scale - plain.size_share, 0.0))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,

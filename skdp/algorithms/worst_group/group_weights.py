@@ -88,26 +88,6 @@ def worst_case_weights(
     return np.asarray(weights[int(np.argmax(values))])
 
 
-def class_weights(proportions: np.ndarray, noise_price: float) -> np.ndarray:
-    """Return weights of classes: equal ones, but for the price of noise.
-
-    Parameters
-    ----------
-    proportions : ndarray of shape (n_classes,)
-        Positive, of sum 1.
-    noise_price : float
-        As of :func:`worst_case_weights`.
-    """
-    k = len(proportions)
-    return worst_case_weights(
-        np.zeros(k),
-        proportions,
-        noise_price=noise_price,
-        spread_price=rules.CLASS_PRICE,
-        center=np.full(k, 1.0 / k),
-    )
-
-
 def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
     """Say whether little is to be won over the plain model: a large group is about the worst one.
 

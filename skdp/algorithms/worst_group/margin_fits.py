@@ -243,8 +243,6 @@ class ScaleFit:
     proportions : ndarray of shape (n_groups,)
     direction : ndarray of shape (n_outputs, width), optional
         Of the mix: what the weights differ by from those of another model. Default: there is none.
-    are_classes : bool, default=False
-        Whether the groups are the two classes, whose residuals have opposite signs.
     """
 
     def __init__(
@@ -255,7 +253,6 @@ class ScaleFit:
         offsets: np.ndarray,
         proportions: np.ndarray,
         direction: np.ndarray | None = None,
-        are_classes: bool = False,
     ) -> None:
         design = plan.objective.design
         self.plan, self.proportions = plan, proportions
@@ -272,10 +269,6 @@ class ScaleFit:
         self.bounds = [rows.norm_bound * length for length in lengths]
         self.raw = tuple(rows.weights(way) for way in ways)
         self.offset = offsets.squeeze()
-        #: Of the derivatives in each parameter that groups are alike in.
-        self.signs = np.ones((len(proportions), self.n_parameters))
-        if self.has_shift and are_classes:
-            self.signs[1, 1] = -1.0
 
     def rounding(self, of_margin: float, theta: np.ndarray) -> float:
         """Bound what a term moves by in its last bits, by Lemma 5.
@@ -346,7 +339,7 @@ class ScaleFit:
         centre, _ = loss_range(self.plan.loss)
         losses = centre + 2.0 * shrunk(means[:, :1], of_losses, errors**2 + sampling[0])[:, 0]
         variances = errors**2 + sampling[1]
-        gradients = self.signs * shrunk(self.signs * means[:, 1 : 1 + k], of_gradients, variances)
+        gradients = shrunk(means[:, 1 : 1 + k], of_gradients, variances)
         entries = shrunk(means[:, 1 + k :], of_entries, errors**2)
         hessians = np.zeros((len(p), k, k))
         upper = np.triu_indices(k)

@@ -36,7 +36,7 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_sensitivity,
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.plain_models import PlainModelPlan, found_plan
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan, StepsPlan, fields_of
 from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -44,7 +44,6 @@ from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     Ball,
-    Design,
     EmpiricalRisk,
     GroupWeights,
     MaxGroupLossProblem,
@@ -283,7 +282,7 @@ class LookPlan(SizedGroupPlan):
         if weights.bound > 1.0 or (self.n_phases or 1) > 1:
             return looked._ended(data, run, result.point)
         level = Level.of(self.budget).part(self.share)
-        again = PlainModelPlan(objective=objective, plain=plan_core_of(objective, level.mu))
+        again = PlainModelPlan(**fields_of(plan_core_of(objective, level.mu)))
         second = again.run(data, run)
         # both are estimates of one model
         share = level.mu**2 / (level.mu**2 + plain.mu**2)
@@ -298,7 +297,8 @@ class LookPlan(SizedGroupPlan):
         """Choose the bound on the weights of the groups by their noisy losses."""
         assert self.plain is not None and self.losses is not None
         weights, n = self.objective.weights, self.objective.design.n_records
-        clipped = clipped_losses(found_plan(self.plain))
+        level, last = self.plain.mu_steps, self.plain.mu
+        clipped = clipped_losses(StepsPlan(**fields_of(self.plain), level=level, last=last))
         flat = point.reshape(self.plain.loss.n_outputs, -1)
         terms = ClippedLossTerms(
             loss=self.plain.loss, clipped=clipped, weights=flat, shift=np.zeros(())
@@ -329,45 +329,6 @@ def excess_losses(
     shrunk = (losses - shares @ losses) * spread / (spread + variances)
     usual = float(shrunk[shares >= rules.LARGE].max(initial=0.0))
     return np.maximum(shrunk - np.sqrt(variances) - usual, 0.0)
-
-
-def max_group_loss(
-    records: Records,
-    risk: EmpiricalRisk,
-    weights: GroupWeights,
-    budget: PrivacyBudget,
-    *,
-    radius: float,
-    run: Run | None = None,
-    calibration: str = "analytic",
-    n_phases: int | None = None,
-    looks: bool = False,
-    **options: Any,
-) -> GroupResult:
-    """Minimise the largest loss of a group over a ball, privately.
-
-    Parameters
-    ----------
-    records : Records
-        With targets and groups 0, ..., n_groups - 1.
-    risk : EmpiricalRisk
-        The mean of a convex loss that is not negative.
-    weights : GroupWeights
-        Public; with a histogram only their bound counts.
-    budget : PrivacyBudget
-    radius : float
-        Public radius of the ball.
-    run : Run, optional
-        See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
-    calibration, n_phases, looks
-        See :func:`plan_max_group_loss`.
-    **options
-        `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
-    """
-    design = Design.of(records)
-    objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
-    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases, looks=looks)
-    return plan.run(records, run or Run())
 
 
 def plan_max_group_loss(
@@ -413,7 +374,7 @@ def plan_max_group_loss(
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
     is_plain = weights.bound == 1.0 and (n_phases or 1) == 1 and calibration == "analytic"
     if is_plain and not budget.is_pure:
-        return PlainModelPlan(objective=objective, plain=plan_core(objective, budget))
+        return PlainModelPlan(**fields_of(plan_core(objective, budget)))
     looks = looks and weights.bound > 1.0 and not budget.is_pure
     if not (share or looks):
         return _plan_fit(objective, budget, n_phases, calibration)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,63 +12,50 @@ from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan
 from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.size import Corrected
-from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.privacy.report import Release
 from skdp.problems import Records
+from skdp.problems.group_objective import GroupObjective
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainModelPlan(GroupPlan):
-    """The plain model alone: where there is one group, or noise would hide the groups' losses.
+class PlainModelPlan(CorePlan, GroupPlan):
+    """The plain model alone: of one group, of classes, or where noise would hide groups' losses."""
 
-    Attributes
-    ----------
-    plain : Plan
-    """
-
-    plain: Plan
+    objective: GroupObjective
     weighs_groups = True
 
     @property
     def alpha(self) -> float:
-        return float(self.plain.to_dict()["alpha"])
+        return float(self.to_dict()["alpha"])
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        return self.plain.releases
-
-    def bound(self) -> float:
-        return self.plain.bound()
-
-    def alarms(self) -> tuple[str, ...]:
-        return self.plain.alarms()
-
-    def found_alarms(self) -> tuple[str, ...]:
-        return self.plain.found_alarms()
-
-    def remarks(self) -> tuple[str, ...]:
-        return self.plain.remarks()
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.plain.to_dict()
+    def weights(self) -> np.ndarray | None:
+        """Weights of the groups' losses, if they are known."""
+        shares = self.objective.proportions
+        return None if shares is None else np.array(shares)
 
     def run(self, data: Records, run: Run) -> GroupResult:
-        result = self.plain.run(data, run)
-        shares = self.objective.proportions
-        proportions = None if shares is None else np.array(shares)
+        result = super().run(data, run)
+        shares, n_groups = self.objective.proportions, self.objective.weights.n_groups
         return GroupResult(
             point=result.point,
-            plan=replace(self, plain=result.plan),
-            weights=proportions,
-            proportions=proportions,
-            largest=(1.0,) * self.objective.weights.n_groups,
+            plan=result.plan,
+            weights=self.weights,
+            proportions=None if shares is None else np.array(shares),
+            largest=(1.0,) * n_groups,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class BalancedPlan(CorePlan):
-    """The plain model without the log odds of the classes."""
+class BalancedPlan(PlainModelPlan):
+    """The plain model without the log odds of the classes, which are the groups."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        n_groups = self.objective.weights.n_groups
+        return np.full(n_groups, 1.0 / n_groups)
 
     def margins(
         self,
@@ -81,6 +68,10 @@ class BalancedPlan(CorePlan):
         weights, _ = super().margins(rows, found, weights, theta, base)
         # a shift corrects the released shares, which are left out
         return weights, self.offsets(found.means, base) - rows.centering.offsets
+
+    def remarks(self) -> tuple[str, ...]:
+        balanced = "classes count alike: the log odds of their shares are left out"
+        return (*super().remarks(), balanced)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +120,6 @@ def relative_noise(plan: CorePlan) -> float:
     if design.is_slack and plan.found is not None:
         n = plan.found.means.n_records
     return plan.changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
-
-
-def found_plan(plan: CorePlan) -> StepsPlan:
-    """Return a plan of the core, after its run, as measurements of losses need it."""
-    return StepsPlan(**fields_of(plan), level=plan.mu_steps, last=plan.mu)
 
 
 def fields_of(plan: CorePlan) -> dict[str, Any]:

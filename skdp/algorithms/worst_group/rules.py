@@ -34,8 +34,6 @@ CEILING, FLOOR = 0.8, 0.25
 #: Bounds on the spread of the groups' losses, for their shrinkage, and variance of the loss of a
 #: record, for the error of a group's mean loss.
 LEAST_SPREAD, LARGEST_SPREAD, LOSS_VARIANCE = 0.03, 0.3, 0.3
-#: Price of unequal weights of classes.
-CLASS_PRICE = 0.06
 #: Largest weight of a record below which the plain model is preferred.
 LEAST_FACTOR = 1.6
 #: Proportion of a large group, and least difference of the largest loss and that of such a group.
