@@ -19,7 +19,6 @@ from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle, 
 from skdp.algorithms.recursive.outer_loop import OuterLoop, Status, kept_in_ball
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
-from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems.constants import check_nominal_size
@@ -29,7 +28,7 @@ _REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries com
 
 #: Settings of the outer loop, for a report.
 _OUTER_NUMBERS = (
-    *("step_size", "step_size_y", "normalise", "momentum", "decay", "select"),
+    *("step_size", "step_size_y", "normalise", "momentum", "decay"),
     *("average", "radius", "escape"),
 )
 
@@ -45,7 +44,6 @@ class RGDAPlan(Plan):
     dimension_x: int
     dimension_y: int
     neighbouring: Neighbouring
-    delta: float | None
     ledger: Ledger
 
     @property
@@ -86,13 +84,6 @@ class RGDAPlan(Plan):
         dimension = self.dimension_x + self.dimension_y
         return mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
 
-    def epsilon(self, delta: float | None = None) -> float:
-        """Find the smallest known epsilon of the full horizon; `delta` as in the budget."""
-        delta = self.delta if delta is None else delta
-        if delta is None:
-            raise ValueError("delta must be given: the plan has no budget.")
-        return tightest_epsilon(self.event, delta)
-
     def noise_scale(self, kind: Kind = "refresh") -> float:
         """Standard deviation of the noise in a coordinate of v, in units of the clipping norm."""
         mechanism = self.ledger.mechanism(kind)
@@ -129,7 +120,6 @@ class RGDAPlan(Plan):
         chosen = asdict(self.settings)
         return {
             "neighbouring": self.neighbouring.value,
-            "delta": self.delta,
             "n_public": self.n_public,
             **{name: chosen[name] for name in ("n_steps", "period", "inner_steps")},
             **kinds,
@@ -173,28 +163,18 @@ class RGDAPlan(Plan):
             settings.n_steps if settings.decay else None,
         )
         estimate = _Estimate(oracle, data)
-        best, total, first = (math.inf, (x, y)), np.zeros_like(x), settings.n_steps // 2
+        total, first = np.zeros_like(x), settings.n_steps // 2
         for step in run.counted("noisy steps")(settings.n_steps):
             refresh = step % settings.period == 0
             y = self._dual(estimate, (outer.x, y), refresh)
-            norm = float(np.linalg.norm(estimate.v))
-            if norm < best[0]:
-                best = norm, (outer.x, y)
             outer.move(y, estimate.v)
             total += outer.x if step >= first else 0.0
             if outer.is_done:
                 assert outer.anchor is not None
-                return RGDAResult(
-                    point=outer.anchor[0],
-                    plan=self,
-                    y=outer.anchor[1],
-                    last_x=outer.x,
-                    status=outer.status,
-                )
-        x, y = best[1] if settings.select == "least_gradient" else (outer.x, y)
-        if settings.average:
-            x = total / (settings.n_steps - first)
-        return RGDAResult(point=x, plan=self, y=y, last_x=outer.x, status=outer.status)
+                x, y = outer.anchor
+                return RGDAResult(point=x, plan=self, y=y, status=outer.status)
+        x = total / (settings.n_steps - first) if settings.average else outer.x
+        return RGDAResult(point=x, plan=self, y=y, status=outer.status)
 
     def _dual(self, estimate: _Estimate, point: Point, refresh: bool) -> np.ndarray:
         """Return the next y, by inner ascent steps; (v, u) are estimates at the last one's point.
@@ -218,16 +198,13 @@ class RGDAResult(Result):
     Attributes
     ----------
     point : ndarray
-        x: the candidate, if the status says so; else the last iterate, the average, or that of the
-        least released gradient.
+        x: the candidate, if the status says so; else the last iterate, or the average.
     y : ndarray
-    last_x : ndarray
     status : {"sosp_candidate", "max_iter"}
         Of noisy gradients: it is released, and it is heuristic.
     """
 
     y: np.ndarray
-    last_x: np.ndarray
     status: Status
 
 

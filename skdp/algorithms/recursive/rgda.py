@@ -172,7 +172,6 @@ def plan_dp_rgda(
         dimension_x=int(dimension_x),
         dimension_y=int(dimension_y),
         neighbouring=relation,
-        delta=None if budget is None else budget.delta,
         ledger=ledger,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from skdp._checks import check_bool, check_count, check_option, check_real
+from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.recursive.outer_loop import EscapePhase
 
 _POSITIVE = ("clip", "smoothness", "noise_ratio", "unit_y", "step_size", "step_size_y", "radius")
@@ -45,10 +45,8 @@ class RGDASettings:
         In [0, 1): descent steps follow ``m <- momentum m + (1 - momentum) v``.
     decay : bool, default=False
         The length of descent steps falls linearly to 0 over the run.
-    select : {"last", "least_gradient"}, default="last"
-        The point returned if no candidate was found.
     average : bool, default=False
-        Return the mean of the second half of the x instead.
+        Return the mean of the second half of the x, not the last one, if no candidate was found.
     radius : float, default=1e6
         Of the ball that x is kept in.
     escape : EscapePhase, optional
@@ -76,7 +74,6 @@ class RGDASettings:
     normalise: bool = True
     momentum: float = 0.0
     decay: bool = False
-    select: Literal["last", "least_gradient"] = "last"
     average: bool = False
     radius: float = 1e6
     escape: EscapePhase | None = None
@@ -94,7 +91,6 @@ class RGDASettings:
             self._check_real(name, 1e-50, 1e50)
         self._check_real("share_y", 0.0, 1.0, "neither")
         self._check_real("momentum", 0.0, 1.0, "left")
-        check_option("select", self.select, ("last", "least_gradient"))
         for name in ("normalise", "decay", "average"):
             check_bool(name, getattr(self, name))
             object.__setattr__(self, name, bool(getattr(self, name)))
