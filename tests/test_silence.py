@@ -27,9 +27,9 @@ from skdp.algorithms import (
     exponential_mechanism,
     localized_exponential,
     output_perturbation,
-    phased_output_perturbation,
     phased_saddle_output_perturbation,
     plan_max_group_loss,
+    plan_phased_output_perturbation,
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
@@ -52,6 +52,7 @@ from skdp.problems import (
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
+    Objective,
     PenaltyGroups,
     PenaltyProblem,
     Records,
@@ -118,6 +119,11 @@ def of_groups(X, run, histogram_share=0.0):
     return plan_max_group_loss(objective, BUDGET, n_phases=1).run(data, run)
 
 
+def in_phases(data, run):
+    objective = Objective(EmpiricalRisk(LOGISTIC), Design.of(data), coef_norm=2.0)
+    return plan_phased_output_perturbation(objective, BUDGET).run(data, run)
+
+
 def bilinear(X):
     return BilinearProblem(
         X[:, :, None] * np.ones(2), X, X[::-1], (1.0, 1.0, 1.0), Ball(1.0), Ball(2.0), 0.3, 0.2
@@ -180,9 +186,7 @@ RUNS = {
         BUDGET,
         run=run,
     ).point,
-    "phased": lambda X, run: phased_output_perturbation(
-        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, run=run
-    ).point,
+    "phased": lambda X, run: in_phases(labelled(X), run).point,
     **{
         f"exponential, {name}": lambda X, run, loss=loss: exponential_mechanism(
             labelled(X), loss, PURE, radius=1.0, run=run

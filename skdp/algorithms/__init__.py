@@ -37,31 +37,19 @@ from skdp.algorithms.exponential.mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.mirror.anytime import anytime_mirror_descent, plan_anytime_mirror_descent
-from skdp.algorithms.mirror.bias_reduced import (
-    bias_reduced_mirror_descent,
-    plan_bias_reduced_mirror_descent,
-)
-from skdp.algorithms.mirror.boosted import boosted_mirror_descent, plan_boosted_mirror_descent
+from skdp.algorithms.mirror.anytime import plan_anytime_mirror_descent
+from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
+from skdp.algorithms.mirror.boosted import plan_boosted_mirror_descent
 from skdp.algorithms.mirror.linear import plan_linear_mirror_descent
-from skdp.algorithms.mirror.plain import mirror_descent, plan_mirror_descent
-from skdp.algorithms.mirror.variance_reduced import (
-    plan_variance_reduced_frank_wolfe,
-    variance_reduced_frank_wolfe,
-)
-from skdp.algorithms.objective.perturbation import (
-    objective_perturbation,
-    plan_objective_perturbation,
-)
+from skdp.algorithms.mirror.plain import plan_mirror_descent
+from skdp.algorithms.mirror.variance_reduced import plan_variance_reduced_frank_wolfe
+from skdp.algorithms.objective.perturbation import plan_objective_perturbation
 from skdp.algorithms.output.adversarial import (
     adversarial_output_perturbation,
     plan_adversarial_output_perturbation,
 )
 from skdp.algorithms.output.one_shot import output_perturbation, plan_output_perturbation
-from skdp.algorithms.output.phased import (
-    phased_output_perturbation,
-    plan_phased_output_perturbation,
-)
+from skdp.algorithms.output.phased import plan_phased_output_perturbation
 from skdp.algorithms.output.phased_saddle import (
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
@@ -93,18 +81,12 @@ __all__ = [
     "Run",
     "SaddleUtilityBound",
     "adversarial_output_perturbation",
-    "anytime_mirror_descent",
-    "bias_reduced_mirror_descent",
-    "boosted_mirror_descent",
     "dp_bilevel",
     "dp_localized_gd",
     "dp_rgda",
     "exponential_mechanism",
     "localized_exponential",
-    "mirror_descent",
-    "objective_perturbation",
     "output_perturbation",
-    "phased_output_perturbation",
     "phased_saddle_output_perturbation",
     "plan_adaptive_measurements",
     "plan_adversarial_output_perturbation",
@@ -129,5 +111,4 @@ __all__ = [
     "plan_saddle_output_perturbation",
     "plan_variance_reduced_frank_wolfe",
     "saddle_output_perturbation",
-    "variance_reduced_frank_wolfe",
 ]

@@ -6,9 +6,9 @@ from plain_noise import seeded
 
 from skdp.algorithms import (
     Run,
-    boosted_mirror_descent,
+    plan_boosted_mirror_descent,
     plan_mirror_descent,
-    variance_reduced_frank_wolfe,
+    plan_variance_reduced_frank_wolfe,
 )
 from skdp.algorithms.queries import mirror_descent as linear_queries
 from skdp.model_selection import cross_validation
@@ -56,10 +56,11 @@ def test_rounds_on_batches(problem, mode):
 
 
 def test_parts_of_boosting(problem):
-    boosted_mirror_descent(
-        problem, PrivacyBudget(1e3, 1e-6), run=Run(noise=seeded()), value_bound=1.0, n_runs=2,
-        n_responses=2, work=16.0, most=1,
+    plan = plan_boosted_mirror_descent(
+        problem.design, PrivacyBudget(1e3, 1e-6), value_bound=1.0, n_runs=2, n_responses=2,
+        work=16.0, most=1,
     )  # fmt: skip
+    plan.run(problem, Run(noise=seeded()))
     (order,) = problem.seen  # the runs inside do not draw another one
     assert_random(order)
 
@@ -70,7 +71,8 @@ def test_batches_of_frank_wolfe():
         lambda points, batch: [np.full((len(np.arange(N)[batch]), 2), 0.5)],
     )
     Ordered.seen.clear()
-    variance_reduced_frank_wolfe(problem, PrivacyBudget(1.0, 1e-6), run=Run(noise=seeded()))
+    plan = plan_variance_reduced_frank_wolfe(problem.design, PrivacyBudget(1.0, 1e-6))
+    plan.run(problem, Run(noise=seeded()))
     (order,) = problem.seen
     assert_random(order)
 

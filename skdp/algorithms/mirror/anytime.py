@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from skdp._checks import check_count, check_non_negative, check_option
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
-from skdp.algorithms.plan import Result, Run
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems.vertices import VertexDesign, VertexProblem
+from skdp.problems.vertices import VertexDesign
 
 
 def plan_anytime_mirror_descent(
@@ -155,26 +154,3 @@ def _share_out(
     """Ask for `count` vertices of the average of the iterates 0..last."""
     for index, number in Counter(rng.integers(last + 1, size=count).tolist()).items():
         requests[index][point] += number
-
-
-def anytime_mirror_descent(
-    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
-) -> Result:
-    """Minimise over a simplex by Algorithm 5.
-
-    Parameters
-    ----------
-    problem, budget, run
-        As of :func:`skdp.algorithms.mirror_descent`; the run's `rng` draws the
-        indices.
-    **options
-        Those of :func:`plan_anytime_mirror_descent`.
-
-    Returns
-    -------
-    Result
-        ``point`` is a tuple with the drawn vertices: the solution is their mean.
-    """
-    run = run or Run()
-    plan = plan_anytime_mirror_descent(problem.design, budget, rng=run.rng, **options)
-    return plan.run(problem, run)

@@ -9,16 +9,16 @@ records: it is drawn before, so that batches, draws and steps are public numbers
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from skdp._checks import check_count, check_option, check_positive
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
-from skdp.algorithms.plan import Result, Run, require_replace_one
+from skdp.algorithms.plan import require_replace_one
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems.vertices import VertexDesign, VertexProblem
+from skdp.problems.vertices import VertexDesign
 
 
 def correction(most: int) -> float:
@@ -144,26 +144,3 @@ def plan_bias_reduced_mirror_descent(
         most=most,
         work=total,
     )
-
-
-def bias_reduced_mirror_descent(
-    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
-) -> Result:
-    """Solve a problem over one or two simplices by Algorithm 3.
-
-    Parameters
-    ----------
-    problem, budget, run
-        As of :func:`skdp.algorithms.mirror_descent`; the run's `rng` draws the
-        sequence of N.
-    **options
-        Those of :func:`plan_bias_reduced_mirror_descent`.
-
-    Returns
-    -------
-    Result
-        ``point`` is a tuple of the drawn vertices of each block: the solution is their mean.
-    """
-    run = run or Run()
-    plan = plan_bias_reduced_mirror_descent(problem.design, budget, rng=run.rng, **options)
-    return plan.run(problem, run)

@@ -263,29 +263,3 @@ def _numbers_of_parts(
     if n_responses is None:
         each = max(1, min(each, quarter // (2 * runs)))
     return runs, each
-
-
-def boosted_mirror_descent(
-    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
-) -> Result:
-    """Solve a saddle problem over two simplices by Algorithm 4.
-
-    Parameters
-    ----------
-    problem : VertexProblem
-        With a `value`.
-    budget : PrivacyBudget
-        Of each part, and so of the whole.
-    run : Run, optional
-        Its `rng` draws the public sequences, its `noise` the vertices.
-    **options
-        Those of :func:`plan_boosted_mirror_descent`.
-
-    Returns
-    -------
-    Result
-        ``point`` is a tuple of the drawn vertices of each block.
-    """
-    run = run or Run()
-    plan = plan_boosted_mirror_descent(problem.design, budget, rng=run.rng, **options)
-    return plan.run(problem, run)

@@ -6,15 +6,14 @@ Theory: docs/theory/mirror_descent.md.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from skdp._checks import check_count, check_option
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
-from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import total_sensitivity
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems.vertices import VertexDesign, VertexProblem
+from skdp.problems.vertices import VertexDesign
 
 #: Equations (5) to (7) of the paper: ``T = (n epsilon)^a / (log(d)^b log(1/delta)^c)`` and
 #: ``K = (T / log(d))^e``, as (a, b, c, e).
@@ -116,35 +115,6 @@ def published_rounds(
     power, of_ell, of_delta, _ = _PUBLISHED[smoothness]
     ell = sum(design.log_sizes)
     return float((design.n_records * budget.epsilon) ** power / (ell**of_ell * log_delta**of_delta))
-
-
-def mirror_descent(
-    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
-) -> Result:
-    """Solve a problem over one simplex, or a saddle problem over two, by Algorithm 1.
-
-    Parameters
-    ----------
-    problem : VertexProblem
-    budget : PrivacyBudget
-        Under replace-one neighbours.
-    run : Run, optional
-        Its `noise` draws the vertices.
-    **options
-        Those of :func:`plan_mirror_descent`.
-
-    Returns
-    -------
-    Result
-        ``point`` is a tuple of the drawn vertices of each block: the solution is their mean.
-
-    References
-    ----------
-    T. Gonzalez, C. Guzman, C. Paquette, "Mirror descent algorithms with nearly
-    dimension-independent rates for differentially-private stochastic saddle-point problems",
-    2024, arXiv:2403.02912: Algorithm 1, with the sign of the ascent corrected.
-    """
-    return plan_mirror_descent(problem.design, budget, **options).run(problem, run or Run())
 
 
 def zcdp_of(budget: PrivacyBudget) -> float:

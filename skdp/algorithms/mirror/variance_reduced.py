@@ -256,36 +256,3 @@ def _phases(design: VertexDesign, budget: PrivacyBudget, smoothness: float) -> i
             break
         best = t
     return best
-
-
-def variance_reduced_frank_wolfe(
-    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
-) -> Result:
-    """Minimise over a simplex by Frank-Wolfe steps with variance reduction.
-
-    Parameters
-    ----------
-    problem : VertexProblem
-        With a method `changes`.
-    budget : PrivacyBudget
-        Under replace-one neighbours.
-    run : Run, optional
-        Its `noise` draws the vertices and the secret order of the records.
-    **options
-        Those of :func:`plan_variance_reduced_frank_wolfe`.
-
-    Returns
-    -------
-    Result
-        ``point`` is a tuple with the drawn vertices, each as often as its weight: the solution is
-        their mean.
-
-    References
-    ----------
-    T. Gonzalez, C. Guzman, C. Paquette, 2024, arXiv:2403.02912: Theorem 3.22.
-
-    H. Asi, V. Feldman, T. Koren, K. Talwar, "Private stochastic convex optimization: optimal rates
-    in l1 geometry", ICML 2021: Algorithm 3, with the noise derived here.
-    """
-    plan = plan_variance_reduced_frank_wolfe(problem.design, budget, **options)
-    return plan.run(problem, run or Run())

@@ -289,44 +289,6 @@ def plan_objective_perturbation(
     return min(plans, key=ObjectivePerturbationPlan.bound)
 
 
-def objective_perturbation(
-    records: Records,
-    loss: Loss,
-    budget: PrivacyBudget,
-    *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    n_public: int | None = None,
-    alpha: float = 0.0,
-    run: Run | None = None,
-    **options: Any,
-) -> Result:
-    """Minimise a perturbed sum of losses privately.
-
-    Parameters
-    ----------
-    records : Records
-    loss : Loss
-    budget : PrivacyBudget
-    neighbouring : Neighbouring or str, default="replace_one"
-    n_public : int, optional
-        The public nominal number of records; needed under add/remove.
-    alpha : float, default=0.0
-        Smallest penalty of the mean loss.
-    run : Run, optional
-        Solver, randomness and noise.
-    **options
-        `clip` and `hessian_share` of :func:`plan_objective_perturbation`.
-    """
-    relation = Neighbouring(neighbouring)
-    relation = relation if records.persons is None else relation.of_persons
-    if relation.is_replaced == (n_public is not None):
-        raise ValueError("n_public goes with neighbouring='add_remove', where n is not public.")
-    objective = Objective(
-        EmpiricalRisk(loss), Design.of(records, n_public), alpha=alpha, neighbouring=relation
-    )
-    return plan_objective_perturbation(objective, budget, **options).run(records, run or Run())
-
-
 def perturbation_candidate(
     objective: Objective, budget: PrivacyBudget
 ) -> tuple[float, Callable[[], Plan]] | None:

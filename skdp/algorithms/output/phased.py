@@ -43,7 +43,7 @@ from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import Design, EmpiricalRisk, Objective, ProblemConstants, Records
+from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
 from skdp.problems.elementwise import minimum
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
@@ -169,58 +169,6 @@ class PhasedResult(Result):
     """
 
     path: tuple[np.ndarray, ...]
-
-
-def phased_output_perturbation(
-    records: Records,
-    risk: EmpiricalRisk,
-    budget: PrivacyBudget,
-    *,
-    radius: float,
-    alpha: float = 0.0,
-    calibration: str = "analytic",
-    population: bool = False,
-    run: Run | None = None,
-) -> PhasedResult:
-    """Minimise a risk plus ``(alpha/2) ||w||^2`` over a ball, in private phases; replace-one.
-
-    Parameters
-    ----------
-    records : Records
-    risk : EmpiricalRisk
-        The mean of a convex loss. A piecewise linear one is replaced by its envelope, of a
-        public width.
-    budget : PrivacyBudget
-    radius : float
-        Public radius of the ball.
-    alpha : float, default=0.0
-    calibration : {"analytic", "paper"}, default="analytic"
-        See :func:`plan_phased_output_perturbation`.
-    population : bool, default=False
-        See :class:`skdp.problems.Objective`.
-    run : Run, optional
-        Its `rng` also draws the assignment of records to blocks. The solver is copied for each
-        phase, because the guarantee assumes that it keeps nothing from one phase to the next. An
-        object that cannot be copied is refused, and so is a function that refers to something that
-        can change.
-
-    Raises
-    ------
-    ValueError
-        For a solver that could keep something from one phase to the next, or if
-        the plan does not cover the case.
-    """
-    design = Design.of(records)
-    objective = Objective(
-        risk,
-        design,
-        alpha=alpha,
-        coef_norm=radius,
-        neighbouring=design.replaced,
-        population=population,
-    )
-    plan = plan_phased_output_perturbation(objective, budget, calibration)
-    return plan.run(records, run or Run())
 
 
 def plan_phased_output_perturbation(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_noise import seeded
 
-from skdp.algorithms import Run, plan_variance_reduced_frank_wolfe, variance_reduced_frank_wolfe
+from skdp.algorithms import Run, plan_variance_reduced_frank_wolfe
 from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.mirror.variance_reduced import distance
 from skdp.mechanisms import SoftmaxMechanism
@@ -160,9 +160,8 @@ def test_the_run_is_that_of_a_reference(monkeypatch, kept_order):
     monkeypatch.setattr(
         vertex_rounds, "_draw", lambda scores, count, noise: np.array([scores.argmax()])
     )
-    result = variance_reduced_frank_wolfe(
-        problem, BUDGET, run=Run(noise=seeded()), n_phases=phases, smoothness=1.0
-    )
+    plan = plan_variance_reduced_frank_wolfe(design, BUDGET, n_phases=phases, smoothness=1.0)
+    result = plan.run(problem, Run(noise=seeded()))
     b = int(n / sum(1.0 + 0.5 * t for t in range(1, phases + 1)))
     x, k, start, drawn = np.eye(d)[0], 1, 0, [0]
     for t in range(1, phases + 1):
@@ -192,7 +191,8 @@ def test_linear_models_learn_and_their_changes_are_clipped():
     loss = LogisticLoss()
     design = LinearDesign.of(loss, n, d, 3.0, 1.0)
     problem = LinearProblem(Records(X, 10.0, targets=(X[:, 0] > 0).astype(float)), loss, design)
-    result = variance_reduced_frank_wolfe(problem, BUDGET, run=Run(noise=seeded()))
+    plan = plan_variance_reduced_frank_wolfe(design, BUDGET)
+    result = plan.run(problem, Run(noise=seeded()))
     weights = problem.coefficients(result.point)
     assert weights[0] > 1.0 and np.abs(weights).sum() <= 3.0
     new, old = (np.array([0]),), (np.array([d]),)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from skdp import DPLinearRegressor, DPLogisticRegression
-from skdp.algorithms import objective_perturbation, plan_objective_perturbation
+from skdp.algorithms import plan_objective_perturbation
 from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
@@ -302,18 +302,18 @@ def test_any_solver_and_its_certificate(delta):
     assert "newton" in SOLVERS
 
 
-def test_function_and_refusals():
+def test_clips_and_refusals():
     records = sample(LogisticLoss())
-    result = objective_perturbation(records, LogisticLoss(), PrivacyBudget(1.0, 1e-5), clip=0.25)
-    assert result.plan.loss == ClippedLogisticLoss(0.25) and result.point.shape == (4,)
-    added = objective_perturbation(
-        records, LogisticLoss(), PrivacyBudget(1.0), neighbouring="add_remove", n_public=50
+    risk = EmpiricalRisk(LogisticLoss())
+    clipped = plan_objective_perturbation(
+        Objective(risk, Design.of(records)), PrivacyBudget(1.0, 1e-5), clip=0.25
     )
-    assert added.plan.theorem == "5" and added.plan.event.neighbouring is ADD
-    with pytest.raises(ValueError, match="n_public"):
-        objective_perturbation(
-            records, LogisticLoss(), PrivacyBudget(1.0), neighbouring="add_remove"
-        )
+    assert clipped.loss == ClippedLogisticLoss(0.25)
+    assert clipped.run(records, Run()).point.shape == (4,)
+    nominal = Objective(risk, Design.of(records, 50), neighbouring=ADD)
+    added = plan_objective_perturbation(nominal, PrivacyBudget(1.0))
+    assert added.theorem == "5" and added.event.neighbouring is ADD
+    assert added.run(records, Run()).point.shape == (4,)
     for loss in (HalfSquaredLoss(1.0), SquaredHingeLoss(), OneVsRestLoss(HingeLoss(), 3)):
         with pytest.raises(ValueError, match="method='objective' is proven for"):
             make_plan(loss)

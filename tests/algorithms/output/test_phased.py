@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from skdp.algorithms import Run
 from skdp.algorithms.output.phased import (
-    phased_output_perturbation,
     plan_phased_output_perturbation,
 )
 from skdp.algorithms.output.published import zhang_minimisation_noise, zhang_schedule
@@ -65,7 +64,13 @@ def records(loss, n, d=4, seed=0):
 def solved(data, run=None, loss="squared", budget=LARGE, radius=1.0, **options):
     """Phases on records with targets."""
     risk = EmpiricalRisk(LOSSES[loss])
-    return phased_output_perturbation(data, risk, budget, radius=radius, run=run, **options)
+    return planned(data, risk, budget, radius, **options).run(data, run or Run())
+
+
+def planned(data, risk, budget, radius, calibration="analytic", **options):
+    design = Design.of(data)
+    objective = Objective(risk, design, coef_norm=radius, neighbouring=design.replaced, **options)
+    return plan_phased_output_perturbation(objective, budget, calibration)
 
 
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
@@ -236,9 +241,7 @@ def test_only_means_are_split_into_blocks():
         AdversarialRisk(HalfSquaredLoss(1.0), Attack(2, 0.1, 0.0)),
     ):
         with pytest.raises(ValueError, match="no mean"):
-            phased_output_perturbation(
-                Records(X, 1.0, targets=targets), risk, PrivacyBudget(1.0, 1e-6), radius=1.0
-            )
+            planned(Records(X, 1.0, targets=targets), risk, PrivacyBudget(1.0, 1e-6), 1.0)
 
 
 @pytest.mark.parametrize("loss", [HingeLoss(), AbsoluteLoss(1.0), QuantileLoss(1.0, 0.2)], ids=str)
