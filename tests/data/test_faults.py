@@ -24,7 +24,6 @@ from skdp.mechanisms import NoiseSource
 from skdp.methods import Bilevel, QueryMirrorDescent
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.privacy import BudgetAccountant
-from skdp.privacy.budget_accountant import BudgetExceededError
 from skdp.robust import (
     DPAdversarialClassifier,
     DPMaxGroupLossClassifier,
@@ -378,9 +377,3 @@ def test_targets_beside_a_source_and_cross_validation_are_refused():
         MODELS["groups"]().fit(Unread(), groups=G)
     with pytest.raises(TypeError, match="ArrayRecords"):
         cross_val_score(MODELS["logistic"](), ArrayRecords(X, Y), Y)
-
-
-def test_a_budget_that_is_exceeded():
-    accountant = BudgetAccountant(0.01, 1e-5)
-    with pytest.raises(BudgetExceededError):
-        MODELS["logistic"](accountant=accountant).fit(Faulty())

@@ -282,10 +282,3 @@ def test_a_fork_that_leaves_the_block_does_not_close_it():
         os.waitpid(process, 0)
         spend(PureEvent(0.5, "replace_one"))
     assert accountant.total().epsilon == 0.5
-
-
-def test_another_relation_than_that_of_the_file_is_refused(tmp_path):
-    path = tmp_path / "ledger"
-    BudgetAccountant(1.0, path=path)
-    with pytest.raises(ValueError, match="relation none, not replace_one"):
-        BudgetAccountant(1.0, path=path, neighbouring="replace_one")

@@ -74,12 +74,3 @@ def test_a_search_for_neighbours_stays_within_the_sensitivity(norm):
         moved = np.linalg.norm(solutions[0] - solutions[1])
         worst = max(worst, moved / problem.constants.sensitivity_x)
     assert 0.1 < worst <= 1.0
-
-
-@pytest.mark.parametrize(
-    ("matrices", "norm", "message"),
-    [(np.ones((3, 2)), "l1", "three axes"), (np.ones((3, 2, 2)), "l3", "norm")],
-)
-def test_mistakes_are_refused(matrices, norm, message):
-    with pytest.raises(ValueError, match=message):
-        BilinearProblem.of_norm(matrices, np.ones((3, 2)), (1.0, 1.0), 1.0, norm)

@@ -5,22 +5,16 @@ import math
 
 import numpy as np
 import pytest
-from saddle_problems import changed
 from scipy.optimize import minimize
 
 from skdp.problems import (
     Ball,
     BilinearProblem,
-    BlockConstants,
     Box,
-    SaddleConstants,
-    SaddleProblem,
     Simplex,
     WholeSpace,
 )
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
-
-UNIT = SaddleConstants(1000, BlockConstants(3, 0.1, 1.0), BlockConstants(2, 0.4, 0.5))
 
 
 def bilinear(n=4, dx=3, dy=2, mu=(0.5, 2.0), domains=None, seed=0, bounds=(1.0, 1.0, 1.0)):
@@ -63,20 +57,6 @@ def moved(first, second):
         c.sensitivity_y + slack / math.sqrt(c.y.modulus),
     )
     return np.array([c.norm(dx, dy), dx, dy]) / bounds
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_records": 0}, {"x_modulus": 0.0}, {"y_modulus": math.inf},
-        {"x_lipschitz": math.inf}, {"y_lipschitz": -1.0}, {"coupling": math.nan},
-        {"x_radius": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
-        {"gradient_ranges": ((math.nan, 0.1),)},
-    ],
-)  # fmt: skip
-def test_constants_that_make_no_sense(change):
-    with pytest.raises(ValueError):
-        changed(UNIT, **change)
 
 
 @pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-3, 10.0), (100.0, 0.1)])
@@ -205,21 +185,6 @@ def test_records_are_bounded_in_any_memory_layout(layout):
     assert (norms <= 1.0 + 1e-12).all() and (norms > 0.99).all()
     reference = BilinearProblem(A, b, c, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
     np.testing.assert_allclose(problem.matrices, reference.matrices)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("x_circumradius", "x.diameter"),
-        ("y_circumradius", "y.diameter"),
-        ("x_projection_rounding", "x.projection_rounding"),
-    ],
-)
-def test_constants_of_the_domains_are_checked(name, message):
-    problem = bilinear()
-    wrong = changed(problem.constants, **{name: 1e-18})
-    with pytest.raises(ValueError, match=message):
-        SaddleProblem.__init__(problem, problem.domain_x, problem.domain_y, wrong)
 
 
 def test_prox_minimises():

@@ -6,10 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp
 
-from skdp.algorithms import plan_output_perturbation
-from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
@@ -25,7 +22,6 @@ from skdp.problems import (
     SquaredHingeLoss,
     TiltedProblem,
     TiltedRisk,
-    WholeSpace,
     huber_loss,
 )
 from skdp.problems.constants import generalised_linear_constants
@@ -353,41 +349,3 @@ def test_rounding_of_losses_that_do_not_vanish_with_the_weights():
             assert float(abs(error[0])) <= problem.gradient_rounding(w)
             if tilt == 1e6:  # a bound for a mean would not do
                 assert float(abs(error[0])) >= 1e3 * np.finfo(float).eps
-
-
-def test_the_refusal_covers_the_stochastic_solvers():
-    needy = {name for name, solver in SOLVERS.items() if "records" in solver.needs}
-    assert needy == {"svrg"}
-    for name in needy:
-        with pytest.raises(ValueError, match="needs records, which a TiltedProblem does not offer"):
-            SOLVERS[name]().solve(random_problem(LogisticLoss(), 1.0), 1e-3)
-
-
-def test_a_whole_space_is_refused_or_located():
-    """Without a ball the weight of a record is not bounded; no finite plan comes out."""
-    rng = np.random.default_rng(0)
-    rows = Records(rng.standard_normal((10, 2)), 1.0)
-    problem = TiltedProblem(rows.with_targets(np.ones(10)), LogisticLoss(), 1.0, WholeSpace(), 1.0)
-    assert problem.constants.record_weight == 1.0
-    assert logsumexp(problem.margins(np.zeros(2))) == pytest.approx(math.log(10))
-
-
-def test_what_only_a_mean_has_is_refused():
-    problem = TiltedProblem(
-        Records(np.eye(3), 1.0, targets=np.zeros(3)), LogisticLoss(), 0.1, Ball(1.0), 0.5
-    )
-    for call in (
-        lambda: problem.batch(slice(0, 2)),
-        lambda: problem.residuals_and_gradient(np.zeros(3)),
-        lambda: problem.subsample(2),
-    ):
-        with pytest.raises(NotImplementedError, match="no mean"):
-            call()
-    rows, risk = Records(np.eye(3), 1.0, targets=np.zeros(3)), TiltedRisk(LogisticLoss(), 1.7)
-    with pytest.raises(ValueError, match="replace_one"):
-        risk.problem(rows, 0.2, 1.0, n_public=30)
-    assert not risk.is_mean
-    with pytest.raises(ValueError, match="replace_one"):
-        plan_output_perturbation(
-            problem.constants, PrivacyBudget(1.0), neighbouring=Neighbouring.ADD_REMOVE
-        )

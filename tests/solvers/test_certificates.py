@@ -108,20 +108,6 @@ def test_a_certificate_near_the_sphere_is_not_fooled():
     assert certify(problem, exact).distance < 1e-9
 
 
-def test_bare_norm_test_would_be_fooled():
-    """What the certificate guards against: the residual alone is far below the distance."""
-    rows = Records(np.array([[1.0, 0.0], [0.0, 0.01]]), 1.0)
-    problem = FiniteSumProblem(
-        rows.with_targets(np.array([1.0, 1.0])), LogisticLoss(), 1e-4, Ball(0.5)
-    )
-    exact = exact_solution(problem)
-    w = exact * (1 - 1e-3)
-    gradient = problem.gradient(w)
-    bare = np.linalg.norm(gradient - (gradient @ w) / (w @ w) * w) / problem.alpha
-    assert certify(problem, w).distance >= np.linalg.norm(w - exact)
-    assert certify(problem, w).distance > bare
-
-
 DOMAINS = {
     "ball": lambda d, rng: Ball(10 ** rng.uniform(-3, 1)),
     "box": lambda d, rng: Box(-rng.uniform(0, 0.3, d), rng.uniform(0, 0.3, d)),
@@ -216,25 +202,6 @@ def test_forward_backward_certificates():
     assert attained > 0.1
     rounded = forward_backward_distance(*step, rounding=[1e-3, 1e-3])
     assert rounded >= 1e-3 / np.sqrt(max(mu_x, mu_y))
-
-
-def test_one_step_per_coordinate_proves_nothing():
-    """Why a block has one scalar step. The fixed point is far from the solution."""
-    steps, disc = np.array([1.0, 0.05]), Ball(1.0)
-
-    def gradient(w):
-        return 0.1 * w - 1.0
-
-    w = np.zeros(2)
-    for _ in range(20_000):
-        w = disc.project(w - steps * gradient(w))
-    following = disc.project(w - steps * gradient(w))
-    residual = (w - following) / steps - gradient(w) + gradient(following)
-    true = np.linalg.norm(following - np.sqrt(0.5))
-    assert np.linalg.norm(residual) / 0.1 < 1e-6 < 0.7 < true
-    after = disc.project(w - gradient(w))
-    bound = forward_backward_distance([w], [after], [gradient(w)], [gradient(after)], [1.0], [0.1])
-    assert np.linalg.norm(after - np.sqrt(0.5)) <= bound / np.sqrt(0.1)
 
 
 # --- the gate -----------------------------------------------------------------------------

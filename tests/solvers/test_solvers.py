@@ -246,37 +246,6 @@ def test_measured_smoothness_of_batches(loss):
     assert 0.9 * min(exact) <= measured <= 1.3 * max(exact)
 
 
-def test_an_epoch_costs_one_gradient_per_record_and_visit():
-    """Residuals are remembered, so a visit of a record evaluates one gradient, not two."""
-    evaluated, visits = 0, 0
-
-    class Counted(LogisticLoss):
-        def derivative(self, margins, targets):
-            nonlocal evaluated
-            evaluated += len(margins)
-            return super().derivative(margins, targets)
-
-    problem, scale = problem_of("logistic", 100.0, "free", n=500)
-    problem = FiniteSumProblem(problem.records, Counted(), problem.alpha, problem.domain)
-    original = FiniteSumProblem.batch
-
-    def counting(self, rows):
-        nonlocal visits
-        batch = original(self, rows)
-        visits += len(self.records.targets[rows])
-        return batch
-
-    start, rng = np.zeros(problem.dimension), np.random.default_rng(0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FiniteSumProblem, "batch", counting)
-        SVRG()._solve(problem, 1e-4 * scale, start, rng)
-    # the smoothness is measured on three batches, without evaluating a gradient
-    in_batches = visits - 3 * (500 // len(MiniBatches(problem)))
-    full = evaluated - in_batches
-    assert full > 0
-    assert abs(full % 500) <= 3 or abs(full % 500) >= 497
-
-
 def test_a_step_that_is_too_long_is_halved(monkeypatch):
     monkeypatch.setattr(MiniBatches, "smoothness", lambda self, rng: 1e-4)
     problem, scale = problem_of("logistic", 30.0, "ball inactive", n=200)

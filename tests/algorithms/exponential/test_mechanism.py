@@ -424,20 +424,6 @@ def test_an_uncertified_anchor_is_no_error():
         assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)
 
 
-def test_corners_of_thin_lenses():
-    """Where the spheres meet, the projection is within rounding of both of them."""
-    rng = np.random.default_rng(0)
-    for tiny in (1e-1, 1e-3, 1e-6, 1e-9):
-        axis = rng.standard_normal(3)
-        axis /= np.linalg.norm(axis)
-        center = axis * (1.0 - 0.3 * tiny)
-        lens = lens_of((np.zeros(3), 1.0), (center, tiny))
-        sideways = np.cross(axis, rng.standard_normal(3))
-        point = lens.project(center + tiny * (3.0 * axis + 5.0 * sideways))
-        assert abs(np.linalg.norm(point - center) - tiny) <= 1e-6 * tiny
-        assert abs(np.linalg.norm(point) - 1.0) <= 1e-12 * tiny + 4e-16
-
-
 def test_the_draw_around_a_center_is_priced_for_its_norm():
     """Losses differ by more around a center that is far from 0."""
     plan = plan_localized_exponential(

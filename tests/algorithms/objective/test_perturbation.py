@@ -36,7 +36,7 @@ from skdp.problems import (
     TiltedRisk,
     WholeSpace,
 )
-from skdp.solvers import SOLVERS, Newton, solve_certified
+from skdp.solvers import solve_certified
 
 #: Losses, each with a relation and a delta.
 SUPPORTED = [
@@ -275,31 +275,6 @@ def test_the_result_is_not_projected_onto_the_ball_of_the_problem():
         point = plan.run(records, Run()).point
     problem = plan.problem(records, laboratory.releases[0] / plan.penalty)
     assert np.linalg.norm(point) > 10.0 * problem.domain.radius
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_any_solver_and_its_certificate(delta):
-    """A named solver, an own one and a wrong one: the same point up to the accuracy."""
-    records, calls = sample(LogisticLoss(), n=200), []
-    plan = planned(records, LogisticLoss(), delta=delta)
-
-    def own(problem, accuracy):
-        calls.append(problem.center)
-        return Newton()._solve(problem, accuracy, problem.center, np.random.default_rng())
-
-    def wrong(problem, accuracy):
-        return np.ones(problem.dimension)
-
-    points = []
-    for solver in ("newton", "lbfgs", "svrg", own, wrong):
-        with Laboratory() as laboratory:
-            plan.run(records, Run(solver))
-        points.append(laboratory.draws[1].value)
-        np.testing.assert_allclose(points[-1], points[0], rtol=0, atol=plan.accuracy)
-    assert len(calls) == 1
-    assert np.array_equal(calls[0], laboratory.releases[0] / -plan.penalty)
-    assert plan.output.sensitivity >= 2.0 * plan.accuracy
-    assert "newton" in SOLVERS
 
 
 def test_clips_and_refusals():

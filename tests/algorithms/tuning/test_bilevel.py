@@ -8,8 +8,7 @@ from tuning_attacks import records
 from tuning_runs import tune
 
 from skdp.algorithms import Run
-from skdp.algorithms.bilevel.penalty_method import plan_steps
-from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective, bilevel
+from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning import bilevel as route
 from skdp.mechanisms import GaussianMechanism, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
@@ -36,30 +35,6 @@ def data(loss, n=2000, d=4, seed=0, sparse=False, slope=1.5, intercept=0.1):
 def groups_of(q, d=4, intercept=True, low=1e-6):
     groups = tuple(j % q for j in range(d)) + ((0,) if intercept else ())
     return PenaltyGroups(groups, (1.0,) * d + ((0.01,) if intercept else ()), low, 10.0)
-
-
-def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
-    rows, t = data(
-        loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
-    )
-    return tune(
-        BilevelTuningPlan, rows.with_targets(t), loss, groups_of(q), budget, coef_norm=1.0,
-        run=Run(noise=seeded(seed)), **options,
-    )  # fmt: skip
-
-
-def test_steps_are_planned_once(monkeypatch):
-    calls = []
-
-    def counted(*args, **options):
-        calls.append(args)
-        return plan_steps(*args, **options)
-
-    monkeypatch.setattr(bilevel, "plan_steps", counted)
-    bilevel._noise_of_steps.cache_clear()
-    tuned = run(RIDGE)
-    assert tuned.plan.releases and tuned.plan.to_dict() and tuned.plan.event
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
