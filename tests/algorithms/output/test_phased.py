@@ -1,6 +1,5 @@
 """Phased output perturbation: blocks, sensitivities, noise, the planner."""
 
-import functools
 import json
 import math
 
@@ -259,36 +258,6 @@ def newton_point(problem, accuracy):
     return Newton().solve(problem, accuracy).point
 
 
-MEMORY, COUNT = {}, 0
-
-
-def keeps_in_a_global(problem, accuracy):
-    MEMORY[len(MEMORY)] = problem.records.targets
-
-
-def counts(problem, accuracy):
-    global COUNT
-    COUNT += 1
-
-
-def keeps_in_itself(problem, accuracy):
-    keeps_in_itself.seen = problem.records.targets
-
-
-def keeps_in_a_default(problem, accuracy, kept=[]):  # noqa: B006
-    kept.append(problem.records.targets)
-    return newton_point(problem, accuracy)
-
-
-def calls_one_that_keeps(problem, accuracy):
-    keeps_in_a_global(problem, accuracy)
-
-
-@functools.lru_cache
-def cached(problem, accuracy):
-    return newton_point(problem, accuracy)
-
-
 class Callable:
     """A callable object: deep copies have a memory of their own."""
 
@@ -300,75 +269,48 @@ class Callable:
         return (self.function or newton_point)(problem, accuracy)
 
 
-class WithSlots:
-    """A copy has slots of its own, which may hold a function with memory."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, problem, accuracy):
-        return self.function(problem, accuracy)
-
-
-class SharedByTheClass:
-    """All copies share the attributes of their class."""
-
-    kept = []  # noqa: RUF012
-
-    def __call__(self, problem, accuracy):
-        self.kept.append(problem.records.targets)
-        return newton_point(problem, accuracy)
-
-
-def keeps_in_a_class(problem, accuracy):
-    SharedByTheClass.kept.append(problem.records.targets)
-    return newton_point(problem, accuracy)
-
-
-def keeps_in_a_keyword(problem, accuracy, *, kept=[]):  # noqa: B006
-    kept.append(problem.records.targets)
-
-
-def keeps_in_an_attribute(problem, accuracy):
-    keeps_in_an_attribute.kept.append(problem.records.targets)
-
-
-keeps_in_an_attribute.kept = []
-
-
-def keeps_by_name(problem, accuracy):
-    setattr(keeps_by_name, "seen", problem.records.targets)  # noqa: B010
+#: What the solvers below refer to; each of them defines `solve`.
+SHARED = """
+import functools
+MEMORY, COUNT = {}, 0
+keeps = (lambda kept: lambda problem, accuracy: kept.append(problem))([])
+class Kept:
+    kept = []
+class Holds:
+    def __init__(self, function): self.function = function
+    def __call__(self, problem, accuracy): return self.function(problem, accuracy)
+"""
+WITH_MEMORY = {
+    "closure": "solve = keeps",
+    "variable of a closure": "def make():\n n = 0\n def solve(p, a):\n  nonlocal n\n  n += 1\n"
+    " return solve\nsolve = make()",
+    "global": "def solve(p, a): MEMORY[len(MEMORY)] = p",
+    "assigned global": "def solve(p, a):\n global COUNT\n COUNT += 1",
+    "itself": "def solve(p, a): solve.seen = p",
+    "default": "def solve(p, a, kept=[]): kept.append(p)",
+    "keyword": "def solve(p, a, *, kept=[]): kept.append(p)",
+    "attribute": "def solve(p, a): solve.kept.append(p)\nsolve.kept = []",
+    "name": "def solve(p, a): setattr(solve, 'seen', p)",
+    "another function": "def solve(p, a): keeps(p, a)",
+    "inner function": "def solve(p, a):\n def inner(): MEMORY[0] = p\n inner()",
+    "class": "def solve(p, a): Kept.kept.append(p)",
+    "object of a class": "Kept.__call__ = lambda self, p, a: self.kept.append(p)\nsolve = Kept()",
+    "method": "solve = [].append",
+    "cache": "solve = functools.lru_cache(lambda p, a: None)",
+    "partial": "solve = functools.partial(keeps, accuracy=1e-6)",
+    "keyword of a partial": "solve = functools.partial(lambda *args, f: f(*args), f=keeps)",
+    "part of an object": "solve = Holds(keeps)",
+    "dictionary of an object": "solve = Holds({'function': keeps})",
+    "slot": "class Slotted:\n __slots__ = ('function',)\n __call__ = Holds.__call__\n"
+    "solve = Slotted()\nsolve.function = keeps",
+}
 
 
-def keeps_in_an_inner_function(problem, accuracy):
-    def inner():
-        MEMORY[0] = problem.records.targets
-
-    inner()
-
-
-def functions_with_memory():
-    kept, number = [], 0
-
-    def keeps_in_a_closure(problem, accuracy):
-        kept.append(problem.records.targets)
-
-    def rebinds(problem, accuracy):
-        nonlocal number
-        number += int(problem.records.targets.sum())
-
-    return [
-        keeps_in_a_closure, rebinds, keeps_in_a_global, counts, keeps_in_itself, keeps_in_a_default,
-        calls_one_that_keeps, cached, functools.partial(keeps_in_a_closure, accuracy=1e-6),
-        Callable(keeps_in_a_closure),
-        lambda problem, accuracy: kept.append(problem) or np.zeros(problem.dimension), kept.append,
-        WithSlots(keeps_in_a_closure), SharedByTheClass(), keeps_in_a_class, keeps_in_a_keyword,
-        keeps_in_an_attribute, keeps_by_name, keeps_in_an_inner_function,
-        functools.partial(lambda *args, function: function(*args), function=keeps_in_a_closure),
-        Callable({"function": keeps_in_a_closure}),
-    ]  # fmt: skip
+def with_memory(kind):
+    """A solver of a user's module, and the names of that module."""
+    module = {"__name__": "of_a_user"}
+    exec(SHARED + WITH_MEMORY[kind], module)
+    return module["solve"], module
 
 
 def solve_in_phases(solver):
@@ -376,13 +318,13 @@ def solve_in_phases(solver):
     return solved(Records(X, 1.0, targets=targets), Run(solver))
 
 
-@pytest.mark.parametrize("number", range(21))
-def test_functions_with_memory_are_refused(number):
+@pytest.mark.parametrize("kind", WITH_MEMORY)
+def test_functions_with_memory_are_refused(kind):
     """Deep copies share functions: one block's records could be kept for the next phase."""
-    solver = functions_with_memory()[number]
+    solver, module = with_memory(kind)
     with pytest.raises(ValueError, match=r"cannot be copied|could keep something of one block"):
         solve_in_phases(solver)
-    assert MEMORY == {} and COUNT == 0 and not hasattr(keeps_in_itself, "seen")
+    assert (module["MEMORY"], module["COUNT"], module["Kept"].kept) == ({}, 0, [])
 
 
 def by_scipy(problem, accuracy):
@@ -400,8 +342,8 @@ def test_auto_takes_one_shot_where_phases_refuse_the_solver():
     """By the solver alone."""
     X, targets = records("squared", 20_000)
     shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
-    for solver in (keeps_in_a_default, keeps_in_a_class):
-        model = DPRidge(3.0, solver=solver, **shared).fit(X, targets)
+    for kind in ("default", "class"):
+        model = DPRidge(3.0, solver=with_memory(kind)[0], **shared).fit(X, targets)
         assert model.privacy_.method == "output"
 
 
