@@ -56,23 +56,19 @@ def describe_columns(X: Any) -> str:
     >>> frame = pd.DataFrame({"age": [31, 25], "vip": [True, False], "job": ["cook", "clerk"]})
     >>> print(describe_columns(frame.astype({"job": object})))
     columns = {
-        "age": (..., ...),  # int64; or [...]
-        "vip": bool,  # bool
-        "job": [...],  # object; or Date(..., ...), Text()
+        'age': (..., ...),  # int64; or [...]
+        'vip': bool,  # bool
+        'job': [...],  # object; or Date(..., ...), Text()
     }
     """
     table = Table(X if is_frame(X) or hasattr(X, "dtype") else np.asarray(X))
     lines = []
     for j in range(table.n_columns):
         declared, note = _guess(table.dtype(j))
-        key = "" if table.names is None else f"{_quoted(table.names[j])}: "
+        key = "" if table.names is None else f"{table.names[j]!r}: "
         lines.append(f"    {key}{declared},  # {note}")
     start, end = ("columns = [", "]") if table.names is None else ("columns = {", "}")
     return "\n".join([start, *lines, end])
-
-
-def _quoted(name: Any) -> str:
-    return f'"{name}"' if isinstance(name, str) and repr(name)[1:-1] == name else repr(name)
 
 
 def _guess(dtype: Any) -> tuple[str, str]:

@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
-
-from skdp._records import check_kind, validate_records
 
 #: The part of an ISO 8601 date that is read; time zones are dropped, so that times are local.
 _ISO = re.compile(r"\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?")
@@ -29,28 +26,25 @@ class Table:
     def __init__(self, X: Any) -> None:
         self.names: list[Any] | None = None
         self._read: Callable[[int, slice], Any] = lambda j, rows: X[rows, j]
-        self._type: Callable[[int], Any] = lambda j: X.dtype
+        #: Return the type of column j in its library.
+        self.dtype: Callable[[int], Any] = lambda j: X.dtype
         if _is_of_pandas(X):
             self.names = list(X.columns)
             self._read = lambda j, rows: _of_pandas(X.iloc[rows, j])
-            self._type = lambda j: X.iloc[:, j].dtype
+            self.dtype = lambda j: X.iloc[:, j].dtype
         elif hasattr(X, "get_columns"):
             self.names = list(X.columns)
             self._read = lambda j, rows: _of_polars(X.to_series(j)[rows])
-            self._type = lambda j: X.to_series(j).dtype
+            self.dtype = lambda j: X.to_series(j).dtype
         elif _is_of_arrow(X):
             self.names = list(X.column_names)
             self._read = lambda j, rows: _of_arrow(X.column(j)[rows])
-            self._type = lambda j: X.schema.field(j).type
+            self.dtype = lambda j: X.schema.field(j).type
         self.n_rows, self.n_columns = (int(size) for size in X.shape)
 
     def column(self, j: int, rows: slice = slice(None)) -> np.ndarray:
         """Return values of column j: numbers, datetime64 or objects."""
         return np.asarray(self._read(j, rows))
-
-    def dtype(self, j: int) -> Any:
-        """Return the type of column j in its library."""
-        return self._type(j)
 
     def position_of(self) -> dict[Any, int]:
         """Map the name of each column to its position; names that occur twice are refused."""
@@ -72,46 +66,6 @@ def _is_of_arrow(X: Any) -> bool:
 def is_frame(X: Any) -> bool:
     """Whether X has named columns."""
     return _is_of_pandas(X) or _is_of_arrow(X) or hasattr(X, "get_columns")
-
-
-def validated_table(
-    estimator: Any, X: Any, *, by_name: bool, numeric: bool, reset: bool, least: int = 1
-) -> Table:
-    """Check the shape and the names of X as scikit-learn does; values are checked by column.
-
-    With `by_name` a frame may have its columns in another order than in `fit`. With `numeric` all
-    columns of an array are numbers. `least` is the smallest number of rows.
-    """
-    check_kind(X)
-    if is_frame(X):
-        table = Table(X)
-        table.position_of()
-        if table.n_rows < least or table.n_columns == 0:
-            raise ValueError(
-                f"Found array with {table.n_rows} sample(s) and {table.n_columns} feature(s) "
-                f"(shape={(table.n_rows, table.n_columns)}) while a minimum of 1 is required."
-            )
-        if not by_name:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
-        elif reset:
-            estimator.n_features_in_ = table.n_columns
-            if all(isinstance(name, str) for name in table.names or ()):
-                estimator.feature_names_in_ = np.array(table.names, dtype=object)
-            elif hasattr(estimator, "feature_names_in_"):
-                del estimator.feature_names_in_
-        return table
-    options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
-    options["ensure_min_samples"] = least
-    if not numeric and isinstance(X, (list, tuple)):
-        X = np.array(X, dtype=object)
-    try:
-        found = validate_records(estimator, X, **options, **({} if numeric else {"dtype": None}))
-    except ValueError:
-        if not (numeric and np.asarray(X).dtype.kind in "OU" and np.ndim(X) == 2):
-            raise
-        # text among numbers, which declarations may read, or name the column
-        found = validate_records(estimator, np.asarray(X, dtype=object), dtype=None, **options)
-    return Table(found)
 
 
 def _of_pandas(series: Any) -> Any:

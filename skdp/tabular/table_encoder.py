@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp._estimator import staged
+from skdp._records import check_kind, validate_records
 from skdp._types import Self
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.feature_plan import FeaturePlan
-from skdp.tabular.frames import Table, validated_table
+from skdp.tabular.frames import Table, is_frame
 from skdp.tabular.matching import (
     Column,
     are_numbers,
@@ -253,7 +254,40 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def table_of(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Table:
-    """Validate X for an estimator with the parameter `columns`."""
+    """Check the shape and the names of X as scikit-learn does; values are checked by column.
+
+    Declared by name, a frame may have its columns in another order than in `fit`. `least` is the
+    smallest number of rows.
+    """
     columns = estimator.columns
-    by_name, numeric = is_by_name(columns), are_numbers(columns)
-    return validated_table(estimator, X, by_name=by_name, numeric=numeric, reset=reset, least=least)
+    numeric = are_numbers(columns)  # declarations that are wrong are refused first
+    check_kind(X)
+    if is_frame(X):
+        table = Table(X)
+        table.position_of()
+        if table.n_rows < least or table.n_columns == 0:
+            raise ValueError(
+                f"Found array with {table.n_rows} sample(s) and {table.n_columns} feature(s) "
+                f"(shape={(table.n_rows, table.n_columns)}) while a minimum of 1 is required."
+            )
+        if not is_by_name(columns):
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        elif reset:
+            estimator.n_features_in_ = table.n_columns
+            if all(isinstance(name, str) for name in table.names or ()):
+                estimator.feature_names_in_ = np.array(table.names, dtype=object)
+            elif hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        return table
+    options: dict[str, Any] = {"ensure_all_finite": False, "reset": reset}
+    options["ensure_min_samples"] = least
+    if not numeric and isinstance(X, (list, tuple)):
+        X = np.array(X, dtype=object)
+    try:
+        found = validate_records(estimator, X, **options, **({} if numeric else {"dtype": None}))
+    except ValueError:
+        if not (numeric and np.asarray(X).dtype.kind in "OU" and np.ndim(X) == 2):
+            raise
+        # text among numbers, which declarations may read, or name the column
+        found = validate_records(estimator, np.asarray(X, dtype=object), dtype=None, **options)
+    return Table(found)

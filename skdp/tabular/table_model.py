@@ -237,14 +237,10 @@ class TabularModel(PrivateEstimator):
 
     def _leave(self, linear: PrivateModel, plans: Sequence[HistogramsPlan]) -> float:
         """Set the budget of the linear model to what histograms leave; return its mu."""
-        mu = math.sqrt(self._level.mu**2 - math.fsum(plan.mu**2 for plan in plans))
+        mu = math.sqrt(Level.of(self._budget).mu ** 2 - math.fsum(plan.mu**2 for plan in plans))
         budget = gaussian_budget(mu, self.delta)
         linear.set_params(epsilon=budget.epsilon, delta=budget.delta)
         return mu
-
-    @property
-    def _level(self) -> Level:
-        return Level.of(self._budget)
 
     def _planned_histograms(
         self, schema: dict[Any, Declaration], n_units: int, is_of_persons: bool
@@ -259,7 +255,7 @@ class TabularModel(PrivateEstimator):
         n, parts = self._nominal(n_units), parts_of(schema)
         pairs = paired_parts(self.pairs, schema)
         features = RowFeatures(parts, self._planned_features(schema, n_units), pairs)
-        mu = self._level.mu
+        mu = Level.of(self._budget).mu
         limits = planned_limits(n, searched, mu, self.delta, relation) if searched else None
         maps = planned_histograms(
             n,

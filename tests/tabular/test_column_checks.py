@@ -34,12 +34,12 @@ def test_descriptions_follow_from_names_and_types():
     assert described == describe(frame(seed=1, n=3)) == describe(frame().iloc[:0])
     assert [line.partition("  #")[0] for line in described.splitlines()] == [
         "columns = {",
-        '    "age": (..., ...),',
-        '    "count": (..., ...),',
-        '    "vip": bool,',
-        '    "job": [...],',
-        "    \"state\": ['AK', 'AL'],",
-        '    "joined": Date(..., ...),',
+        "    'age': (..., ...),",
+        "    'count': (..., ...),",
+        "    'vip': bool,",
+        "    'job': [...],",
+        "    'state': ['AK', 'AL'],",
+        "    'joined': Date(..., ...),",
         "}",
     ]
     assert "or Date(..., ...), Text()" in described and "without the records" in described
