@@ -4,12 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from group_models import GROUPS, NAMES, X, Y
-from laboratory import Laboratory
 
 from skdp import BudgetAccountant
 from skdp.methods import GroupMirrorDescent, PhasedSaddle, SaddleOutputPerturbation
-from skdp.problems import Design, GroupWeights, Records
-from skdp.problems.rounding import two_sums
+from skdp.problems import Design, GroupWeights
 from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,
@@ -85,20 +83,6 @@ def test_networks_and_what_else_has_no_proof_for_weights():
         with pytest.raises(ValueError, match=message):
             model.fit(X, Y, groups=GROUPS, sample_weight=weights)
     assert not accountant.entries
-
-
-def test_proportions_of_weights_have_the_rounding_of_their_sums():
-    model, ids = classifier(method="saddle", weight_bound=1.0), np.arange(len(X))
-    sensitivities = []
-    for given in ({}, {"sample_weight": np.ones(len(X))}, {"user_ids": ids}):
-        with Laboratory() as laboratory:
-            model.fit(X, Y, groups=GROUPS, **given)
-        sensitivities.append(laboratory.draws[0].mechanism.sensitivity)
-    records = Records(X, 1.0)
-    designs = map(Design.of, (records.with_weights(np.ones(len(X))), records.of_persons(ids)))
-    expected = [two_sums(each.n_terms) for each in designs]
-    moved = np.subtract(sensitivities[1:], sensitivities[0])
-    assert moved == pytest.approx(expected, rel=1e-2, abs=0.0)
 
 
 def test_sizes_of_groups_of_records_are_not_public_if_persons_are_replaced():

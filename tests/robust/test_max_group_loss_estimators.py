@@ -394,7 +394,7 @@ def test_a_look_finds_where_weights_matter():
         )
         report = model.fit(features, y, groups=groups).privacy_
         names = [release.name for release in report.releases]
-        assert names[0] == "group proportions" and "losses of the groups" in names
+        assert names[0] == "sizes of the groups" and "losses of the groups" in names
         assert (names[-1] == "coefficients") == conflict
         assert "after a look at the groups' losses" in str(report)
         assert tightest_epsilon(report.event, report.delta) == pytest.approx(3.0, rel=1e-6)

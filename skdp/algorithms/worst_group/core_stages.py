@@ -19,7 +19,7 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import plan_core
-from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import penalised_rows
 from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
@@ -49,7 +49,7 @@ from skdp.algorithms.worst_group.plain_models import (
     fields_of,
     relative_noise,
 )
-from skdp.algorithms.worst_group.proportions import positive_shares
+from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records
@@ -463,14 +463,8 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
     in_groups = partial(NoisySum, design=objective.design, neighbouring=relation)
     sums: dict[str, NoisySum | None] = dict.fromkeys(("sizes", "losses", "scale", "mix"))
     if shares.sizes:
-        sums["sizes"] = in_groups(
-            mu=mu * math.sqrt(shares.sizes),
-            sensitivity=math.sqrt(relation.n_changes),
-            size=1.0,
-            n_entries=n_groups,
-            name="sizes of the groups",
-            reference=f"{THEORY}, Lemma 3",
-        )
+        level = Level(mu * math.sqrt(shares.sizes))
+        sums["sizes"] = noisy_sizes(objective, level, n_groups, f"{THEORY}, Lemma 3")
     sums["losses"] = in_groups(
         mu=mu * math.sqrt(shares.losses / shares.n_measurements),
         sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),

@@ -51,16 +51,6 @@ class Ones:
         return [np.ones(len(block.groups))]
 
 
-@dataclass(frozen=True)
-class GroupSizes:
-    """Sums of the weights of the records of each group."""
-
-    n_groups: int
-
-    def __call__(self, block: Block) -> np.ndarray:
-        return block.count(block.groups, self.n_groups)
-
-
 def has_shift(plan: StepsPlan) -> bool:
     """Whether an intercept of two classes can be shifted."""
     return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0

@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdp._runtime import without_warnings
 from skdp._types import Self
+from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Plan, Result
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.proportions import NoisyProportions, positive_shares
+from skdp.algorithms.worst_group.proportions import GroupSizes, positive_shares
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, GroupWeights
+from skdp.problems import EmpiricalRisk, GroupWeights, Records
 from skdp.problems.group_objective import GroupObjective
 
 
@@ -81,37 +83,41 @@ class GroupPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class SizedGroupPlan(GroupPlan):
-    """Base of plans that release the groups' proportions first, where they need them.
+    """Base of plans that release the groups' sizes first, where they need them.
 
     Attributes
     ----------
-    sizes : NoisyProportions or None
-        Of the proportions of the groups; None where they are public, or not needed.
+    sizes : NoisySum or None
+        Of the records of each group; None where proportions are public, or not needed.
     """
 
-    sizes: NoisyProportions | None
+    sizes: NoisySum | None
 
     def first_releases(self) -> tuple[Release, ...]:
-        """Describe the release of the proportions, if there is one."""
+        """Describe the release of the sizes, if there is one."""
         return () if self.sizes is None else (self.sizes.describe(),)
 
     def public_numbers(self) -> dict[str, Any]:
         """Return the bounds on the groups' weights, and the noise of the proportions."""
         numbers: dict[str, Any] = {"largest_group_weights": list(self.objective.weights.largest)}
         if self.sizes is not None:
-            numbers["proportions_noise"] = self.sizes.mechanism.noise_scale
+            noise, n = self.sizes.mechanism().noise_scale, self.objective.design.n_records
+            numbers["proportions_noise"] = noise / n
         return numbers
 
-    def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        """Release the proportions of the groups."""
+    @without_warnings()
+    def shares(self, data: Records, noise: NoiseSource) -> np.ndarray:
+        """Release the proportions of the groups, within [0, 1]; their sum need not be 1."""
         assert self.sizes is not None
-        return self.sizes.release(groups, noise)
+        exact = data.total(GroupSizes(self.sizes.n_entries))
+        counts, _ = self.sizes.release(np.asarray(exact, dtype=np.float64), noise)
+        return np.clip(counts / self.objective.design.n_records, 0.0, 1.0)
 
-    def weighted(self, groups: np.ndarray, noise: NoiseSource) -> Self:
+    def weighted(self, data: Records, noise: NoiseSource) -> Self:
         """Return the plan with the weights that follow from released proportions, if any are."""
         if self.sizes is None:
             return self
-        return self.known(self.shares(groups, noise))
+        return self.known(self.shares(data, noise))
 
     def known(self, shares: np.ndarray) -> Self:
         """Return the plan with the weights that follow from released proportions."""

@@ -15,21 +15,16 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.proportions import (
-    NoisyProportions,
-    positive_shares,
-    proportions_sensitivity,
-)
-from skdp.mechanisms import GaussianMechanism, NoiseSource
-from skdp.mechanisms.calibration import gaussian_noise_multiplier
+from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import GroupNetworkProblem, Network, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
@@ -51,26 +46,20 @@ class GroupNetworkPlan(SizedGroupPlan):
         Plan of the steps, with the rest of the budget after the proportions.
     balance : float
         Penalty on unequal weights of the groups, in units of the loss.
-    constant : GaussianMechanism or None
-        Of the shares of the classes, whose log odds take the part of the margins that is noise.
+    constant : NoisySum or None
+        Of the sizes of the classes, whose log odds take the part of the margins that is noise.
         None where there is little noise, or the classes are the groups.
     """
 
     network: Network
     rgda: RGDAPlan
     balance: float
-    constant: GaussianMechanism | None
+    constant: NoisySum | None
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        found = (*self.first_releases(), *self.rgda.releases)
-        if self.constant is None:
-            return found
-        n, k = self.objective.design.n_records, self.risk.loss.n_outputs
-        relation = self.objective.neighbouring
-        size = max(2, k + (k > 1))
-        first = self.constant.describe("shares of the classes", size, n, _PROPORTIONS, relation)
-        return (first, *found)
+        first = () if self.constant is None else (self.constant.describe(),)
+        return (*first, *self.first_releases(), *self.rgda.releases)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
@@ -116,26 +105,26 @@ class GroupNetworkPlan(SizedGroupPlan):
         odds = np.zeros(self.risk.loss.n_outputs)
         if self.constant is not None:
             odds = self._class_odds(data.targets, self.constant, run.noise)
-        return self.weighted(data.groups, run.noise)._steps(data, run, odds)
+        return self.weighted(data, run.noise)._steps(data, run, odds)
 
     @without_warnings()
     def _class_odds(
-        self, targets: np.ndarray, constant: GaussianMechanism, noise: NoiseSource
+        self, targets: np.ndarray, constant: NoisySum, noise: NoiseSource
     ) -> np.ndarray:
         """Release the margins of a constant model."""
         loss = self.risk.loss
         basis = loss.basis if isinstance(loss, SoftmaxLoss) else np.array([[-1.0], [1.0]])
-        counts = np.bincount(targets.astype(np.intp), minlength=len(basis))
-        noisy = np.nan_to_num(constant.release(counts / len(targets), noise))
-        least = min(max(rules.LEAST_PROPORTION, constant.noise_scale), 1.0)
-        return np.asarray(np.log(positive_shares(np.clip(noisy, 0.0, 1.0), least)) @ basis)
+        n, counts = len(targets), np.bincount(targets.astype(np.intp), minlength=len(basis))
+        noisy, scale = constant.release(counts.astype(np.float64), noise)
+        least = min(max(rules.LEAST_PROPORTION, scale / n), 1.0)
+        return np.asarray(np.log(positive_shares(np.clip(noisy / n, 0.0, 1.0), least)) @ basis)
 
-    def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
+    def shares(self, data: Records, noise: NoiseSource) -> np.ndarray:
         """Release proportions of the groups, positive and of sum 1."""
         assert self.sizes is not None
-        least = min(max(rules.LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
-        noisy = super().shares(groups, noise)
-        return positive_shares(noisy, least)
+        scale = self.sizes.deviation / self.objective.design.n_records
+        noisy = super().shares(data, noise)
+        return positive_shares(noisy, min(max(rules.LEAST_PROPORTION, 2.0 * scale), 1.0))
 
     def _steps(self, data: Records, run: Run, odds: np.ndarray) -> GroupResult:
         """Take the steps for known weights of the groups; `odds` are those of a constant model."""
@@ -226,20 +215,14 @@ def plan_group_network(
         linear_dual=True,
         neighbouring=objective.neighbouring,
     )
-    sizes, for_sizes = None, 0.0
+    sizes, for_sizes, level = None, 0.0, Level.of(budget)
+    noise = 2.0 / (level.mu * design.n_records)
     if objective.histogram_share:
         least, most, factor = rules.SIZES
-        noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
-        share = min(max((factor * noise) ** 2, least), most)
-        # all are Gaussian releases on all records: 1 / multiplier^2 adds
-        multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
-        for_sizes = share
-        rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
-        sizes = NoisyProportions(
-            objective=objective,
-            mechanism=GaussianMechanism(proportions_sensitivity(design.n_records), multiplier),
-            reference=_PROPORTIONS,
-        )
+        # all are Gaussian releases on all records: mu^2 adds
+        for_sizes = min(max((factor * noise) ** 2, least), most)
+        rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - for_sizes))
+        sizes = noisy_sizes(objective, level.part(for_sizes), weights.n_groups, _PROPORTIONS)
     plan = GroupNetworkPlan(
         objective=objective,
         network=network,
@@ -253,12 +236,10 @@ def plan_group_network(
     if plan.signal_share > rules.CLEAR_SIGNAL:
         return plan
     least, most, factor = rules.CONSTANT
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    share = min(max((factor * 2.0 / (mu * design.n_records)) ** 2, least), most)
-    multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
+    share = min(max((factor * noise) ** 2, least), most)
     return replace(
         plan,
-        # of what the proportions have left
+        # of what the sizes have left
         rgda=replace(rgda, ledger=rgda.ledger.with_less(1.0 - share / (1.0 - for_sizes))),
-        constant=GaussianMechanism(proportions_sensitivity(design.n_records), multiplier),
+        constant=noisy_sizes(objective, level.part(share), loss.n_classes, _PROPORTIONS, "classes"),
     )

@@ -29,7 +29,6 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_losses import (
     ClippedLossTerms,
-    GroupSizes,
     GroupTotals,
     clipped_losses,
     loss_range,
@@ -37,7 +36,7 @@ from skdp.algorithms.worst_group.group_losses import (
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
 from skdp.algorithms.worst_group.plain_models import PlainModelPlan, StepsPlan, fields_of
-from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
+from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
@@ -52,7 +51,7 @@ from skdp.problems import (
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.rounding import two_margins, two_sums
+from skdp.problems.rounding import two_margins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +255,7 @@ class LookPlan(SizedGroupPlan):
         self.objective.design.check(data)
         data.check_targets(self.objective.risk.loss)
         self.objective.weights.check_groups(data.groups)
-        known = self
-        if self.sizes is not None:
-            size = self.objective.weights.n_groups
-            sums = data.total(GroupSizes(size))
-            known = self.known(self.sizes.noisy(sums / data.n_units, run.noise))
+        known = self.weighted(data, run.noise)
         return known._looked(data, run) if self.losses is not None else known._ended(data, run)
 
     def _ended(self, data: Records, run: Run, center: np.ndarray | None = None) -> GroupResult:
@@ -382,16 +377,9 @@ def plan_max_group_loss(
         objective=objective, budget=budget, n_phases=n_phases, share=1.0 - share, sizes=None
     )
     if share:
-        design = objective.design
-        sensitivity = proportions_sensitivity(design.n_records)
-        if design.is_weighted:  # sums of weights are rounded, counts are not
-            sensitivity += two_sums(design.n_terms)
-        sizes = NoisyProportions(
-            objective=objective,
-            mechanism=calibrated_mechanism(budget, sensitivity, share=share),
-            reference="docs/theory/saddle.md, 'Groups': one record, two counts",
-        )
-        plan = replace(plan, sizes=sizes)
+        reference = "docs/theory/saddle.md, 'Groups': one record, two counts"
+        level = Level.of(budget).part(share)
+        plan = replace(plan, sizes=noisy_sizes(objective, level, weights.n_groups, reference))
     if not looks:
         return plan
     rest = Level.of(budget).part(plan.share)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.boosted import plan_boosted_mirror_descent
 from skdp.algorithms.mirror.linear import (
@@ -29,8 +30,7 @@ from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
-from skdp.mechanisms import calibrated_mechanism
+from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
@@ -67,7 +67,7 @@ class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
         data.check_targets(loss)
         self.objective.weights.check_groups(data.groups)
         problem = LinearProblem(data, loss, design)  # refuses entries above their bound
-        done = self.weighted(data.groups, run.noise)
+        done = self.weighted(data, run.noise)
         weights = done.objective.weights
         if isinstance(design, GroupLinearDesign):  # otherwise there is one group
             problem = GroupLinearProblem(data, loss, design, weights)
@@ -140,15 +140,13 @@ def plan_group_mirror_descent(
         descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
-    sensitivity = proportions_sensitivity(design.n_records, objective.neighbouring.is_replaced)
-    histogram = NoisyProportions(
-        objective=objective,
-        mechanism=calibrated_mechanism(budget, sensitivity, share=objective.histogram_share),
-        reference="docs/theory/mirror_descent.md, Proposition 7",
+    level, reference = Level.of(budget), "docs/theory/mirror_descent.md, Proposition 7"
+    sizes = noisy_sizes(
+        objective, level.part(objective.histogram_share), weights.n_groups, reference
     )
     assert isinstance(descent, VertexPlan)
-    descent = _reduced(descent, histogram.describe(), budget)
-    return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=histogram)
+    descent = _reduced(descent, sizes.describe(), budget)
+    return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=sizes)
 
 
 def _reduced(descent: VertexPlan, earlier: Release, budget: PrivacyBudget) -> VertexPlan:
