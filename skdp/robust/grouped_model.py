@@ -242,8 +242,7 @@ class GroupedModel(PrivateModel):
         if not records.in_memory and planned.has_saddle:
             raise ValueError("The saddle problem of groups needs all records in memory.")
         # other methods bound no solution, and later releases follow from earlier ones
-        has_ball = planned.has_saddle and not planned.weighs_groups
-        self._warn(planned, records, is_planned=has_ball)
+        self._warn(planned, records, is_planned=planned.has_saddle)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
         self._keep_groups(result)

@@ -60,16 +60,7 @@ def largest_mu(
     """Return the largest ratio mu of a record's gradient to the Gaussian noise, and its theorem.
 
     mu is ``c X / s`` for a loss of one margin with derivatives of at most c, ``X / s`` for softmax;
-    the minimiser is then (epsilon + J, delta)-DP.
-
-    Parameters
-    ----------
-    loss : Loss
-    epsilon : float
-        What is left for the gradient, > 0.
-    delta : float
-        In (0, 1).
-    neighbouring : Neighbouring
+    the minimiser is then (epsilon + J, delta)-DP, with epsilon and delta > 0 for the gradient.
     """
     replaced = neighbouring.is_replaced
     if neighbouring.unit == "user":

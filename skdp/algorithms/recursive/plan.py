@@ -133,15 +133,9 @@ class RGDAPlan(Plan):
 
     @without_warnings()
     def run(self, data: MinimaxProblem, run: Run, start: Point | None = None) -> RGDAResult:
-        """Carry out the plan.
+        """Carry out the plan from a public start, 0 by default.
 
-        Parameters
-        ----------
-        data : MinimaxProblem
-        run : Run
-            Its noise draws batches and noise, its rng the perturbations of the escape phase.
-        start : (ndarray, ndarray), optional
-            Public; default: 0.
+        The noise of the run draws batches and noise, its rng perturbs x in the escape phase.
         """
         _check_problem(data, self)
         settings = self.settings

@@ -195,14 +195,7 @@ class CoreStagesPlan(GroupPlan):
 
 
 class StagesFit:
-    """The models of one run, released one after the other.
-
-    Parameters
-    ----------
-    plan : CoreStagesPlan
-    data : Records
-    run : Run
-    """
+    """The models of one run, released one after the other."""
 
     def __init__(self, plan: CoreStagesPlan, data: Records, run: Run) -> None:
         self.plan, self.run, self.noise, self.intercept = plan, run, run.noise, data.intercept
@@ -400,73 +393,36 @@ def combined(
     return first + share * (second - first), share * second_variance
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shares:
-    """Parts of the budget for measurements and the last fit, from public numbers.
-
-    Attributes
-    ----------
-    sizes, losses, scale : float
-        Parts of the squared mu; 0 for what is not released.
-    n_measurements : int
-    spread_price : float
-    """
-
-    sizes: float
-    losses: float
-    scale: float
-    n_measurements: int
-    spread_price: float
-
-    @property
-    def reserved(self) -> float:
-        """All of them."""
-        return self.sizes + self.losses + self.scale
-
-
-def plan_shares(objective: GroupObjective, mu: float, spread: float) -> Shares:
-    """Choose the parts for measurements and the last fit.
-
-    Parameters
-    ----------
-    objective : GroupObjective
-    mu : float
-        Of the Gaussian differential privacy of a fit.
-    spread : float
-        Error of all weights, relative to the norm of rows.
-    """
+def _shares(objective: GroupObjective, mu: float) -> tuple[float, float, float]:
+    """Choose the parts of the squared mu for sizes, losses and the last fit."""
     noise = objective.neighbouring.n_changes / (mu * objective.design.n_records)
-    sizes_share, losses_share, scale_share = (
+    sizes, losses, last = (
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (rules.SIZES, rules.LOSSES, rules.SCALE)
     )
     if objective.proportions is not None:
-        sizes_share = 0.0
-    fraction = min(1.0, (rules.ALL_SHARES - sizes_share) / (losses_share + scale_share))
-    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
-    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
-    spread_price = rules.SPREAD_PRICE
-    if objective.risk.loss.has_odds and n_measurements == 1:
-        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
-    return Shares(
-        sizes=sizes_share,
-        losses=fraction * losses_share,
-        scale=fraction * scale_share,
-        n_measurements=n_measurements,
-        spread_price=spread_price,
-    )
+        sizes = 0.0
+    fraction = min(1.0, (rules.ALL_SHARES - sizes) / (losses + last))
+    return sizes, fraction * losses, fraction * last
 
 
-def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares) -> dict[str, Any]:
+def _sums(
+    objective: GroupObjective,
+    plain: StepsPlan,
+    mu: float,
+    shares: tuple[float, float, float],
+    n_measurements: int,
+) -> dict[str, Any]:
     """Calibrate the releases that are not those of models."""
+    of_sizes, of_losses, of_fit = shares
     relation, n_groups, shift = objective.neighbouring, objective.weights.n_groups, has_shift(plain)
     in_groups = partial(NoisySum, design=objective.design, neighbouring=relation)
     sums: dict[str, NoisySum | None] = dict.fromkeys(("sizes", "losses", "scale", "mix"))
-    if shares.sizes:
-        level = Level(mu * math.sqrt(shares.sizes))
+    if of_sizes:
+        level = Level(mu * math.sqrt(of_sizes))
         sums["sizes"] = noisy_sizes(objective, level, n_groups, f"{THEORY}, Lemma 3")
     sums["losses"] = in_groups(
-        mu=mu * math.sqrt(shares.losses / shares.n_measurements),
+        mu=mu * math.sqrt(of_losses / n_measurements),
         sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
         size=loss_range(plain.loss)[1],
         n_entries=n_groups,
@@ -476,14 +432,14 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
     last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
     if plain.loss.has_odds:
         sums["scale"] = last(
-            mu=mu * math.sqrt(shares.scale / rules.SCALE_ROUNDS),
-            n_entries=n_groups * (3, 6, 10)[shift + (shares.n_measurements == 1)],
+            mu=mu * math.sqrt(of_fit / rules.SCALE_ROUNDS),
+            n_entries=n_groups * (3, 6, 10)[shift + (n_measurements == 1)],
             name="derivatives of the groups' losses in scale, shift and mix",
             reference=f"{THEORY}, Lemma 4",
         )
     else:
         sums["mix"] = last(
-            mu=mu * math.sqrt(shares.scale),
+            mu=mu * math.sqrt(of_fit),
             n_entries=n_groups * (5 if shift else 3),
             name="losses of the groups between two models",
             reference=f"{THEORY}, Lemma 6",
@@ -494,20 +450,10 @@ def _sums(objective: GroupObjective, plain: StepsPlan, mu: float, shares: Shares
 def plan_core_stages(
     objective: GroupObjective, budget: PrivacyBudget, is_solved: bool = False
 ) -> PlainModelPlan | CoreStagesPlan:
-    """Choose the parts of the budget from public numbers.
+    """Choose the parts of the budget, with delta > 0, from public numbers.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        Its penalty enters after the releases.
-    budget : PrivacyBudget
-        With delta > 0.
-
-    Returns
-    -------
-    PlainModelPlan or CoreStagesPlan
-        That of the plain model alone if there is one group, where the groups are the classes, or
-        where noise would hide the groups' losses.
+    The plain model has all of it where there is one group, where the groups are the classes, and
+    where noise would hide the groups' losses. A penalty enters after the releases.
     """
     objective.check_relation()
     whole = plan_core(objective, budget, is_solved)
@@ -517,21 +463,26 @@ def plan_core_stages(
         return BalancedPlan(**fields_of(whole))
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
         return PlainModelPlan(**fields_of(whole))
-    shares = plan_shares(objective, whole.mu, spread)
-    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - shares.reserved)
-    level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares.scale)
+    number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
+    n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
+    spread_price = rules.SPREAD_PRICE
+    if whole.loss.has_odds and n_measurements == 1:
+        spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
+    shares = _shares(objective, whole.mu)
+    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - sum(shares))
+    level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares[2])
     plain = StepsPlan(**fields_of(whole), level=level, last=last)
     weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
     # of the last fit by size and shift of the plain model, where that is taken
-    left = whole.mu * math.sqrt(max(shares.scale - plain.size_share, 0.0))
+    left = whole.mu * math.sqrt(max(shares[2] - plain.size_share, 0.0))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,
-        n_measurements=shares.n_measurements,
+        n_measurements=n_measurements,
         mu_weighted=weighted,
         mu_plain=math.hypot(weighted, left),
         price=rules.NOISE_PRICE * error**2 * math.sqrt(d),
-        spread_price=shares.spread_price,
+        spread_price=spread_price,
         proportions=objective.proportions,
-        **_sums(objective, plain, whole.mu, shares),
+        **_sums(objective, plain, whole.mu, shares, n_measurements),
     )

@@ -15,16 +15,7 @@ def shrunk_losses(
 ) -> np.ndarray:
     """Shrink noisy mean losses of groups to that of all records (empirical Bayes).
 
-    Parameters
-    ----------
-    losses, errors : ndarray of shape (n_groups,)
-        Mean losses, and the standard deviations of their noise.
-    proportions : ndarray of shape (n_groups,)
-    n_records : float
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
+    `errors` are the standard deviations of their noise.
     """
     variances = errors**2 + rules.LOSS_VARIANCE / (n_records * proportions)
     mean = float(proportions @ losses)
@@ -45,25 +36,9 @@ def worst_case_weights(
 ) -> np.ndarray:
     """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
 
-    Over the simplex. For c = p the last term is ``b (sum_g q_g^2 / p_g - 1)``.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n_groups,)
-        L.
-    proportions : ndarray of shape (n_groups,)
-        p; positive, of sum 1.
-    noise_price, spread_price : float
-        a >= 0 and b > 0.
-    center : ndarray of shape (n_groups,), optional
-        c, a point of the simplex. Default: p.
-    ceiling : float, default=1.0
-        Bound on the weight of a group whose proportion is smaller.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
-        q, up to the grid of the 40 values of its largest quotient.
+    Over the simplex, up to a grid of 40 values of the largest quotient ``q_g / p_g``. L are the
+    `losses`, p the `proportions`, a and b the prices, and c is the `center`, p by default. The
+    `ceiling` bounds the weight of a group whose proportion is smaller.
     """
     top = max(1.0, 1.0 / float(proportions.min()))
     caps = np.geomspace(1.0, top, 40)[:, None] * proportions
@@ -91,12 +66,7 @@ def worst_case_weights(
 def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
     """Say whether little is to be won over the plain model: a large group is about the worst one.
 
-    Parameters
-    ----------
-    losses : ndarray of shape (n_groups,) or None
-        Log losses under the plain model; None looks at the weights alone.
-    weights, proportions : ndarray of shape (n_groups,)
-        Both of sum 1.
+    The losses are log losses under the plain model; without any the weights alone decide.
     """
     if (weights / proportions).max() < rules.LEAST_FACTOR:
         return True

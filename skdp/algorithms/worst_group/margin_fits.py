@@ -37,16 +37,8 @@ from skdp.problems.rounding import EPS
 class MixTerms:
     """Terms of norm 1 at most: the first loss, its change and curvature, residuals.
 
-    Attributes
-    ----------
-    loss : Loss
-    clipped : ClippedLosses
-    weights : tuple of three ndarrays of shape (n_outputs, width)
-        Of ``(x, 1)``: the first model, the one half-way and the last.
-    shift : ndarray of shape () or (n_outputs,)
-        Of the margins.
-    unit : float or None
-        Of residuals; None without a shift.
+    `weights` of ``(x, 1)`` are those of the first model, of the one half-way and of the last.
+    `shift` is that of the margins, `unit` that of residuals, None without a shift.
     """
 
     loss: Loss
@@ -73,19 +65,9 @@ class MixTerms:
 class ScaleTerms:
     """Terms of norm 1 at most: half of the loss, its gradient and its Hessian.
 
-    Attributes
-    ----------
-    loss : Loss
-    weights : tuple of ndarray of shape (n_outputs, width)
-        Of ``(x, 1)``: of the model and of the direction, if there is one.
-    units : tuple of float
-        Of their margins.
-    factors : tuple of float
-        Of the margins in these units.
-    offset : ndarray of shape () or (n_outputs,)
-        Of the margins.
-    shift : float or None
-        Of the margins, which are differentiated in it; None without one.
+    `weights` of ``(x, 1)`` are those of the model and of the direction, if there is one, `units`
+    those of their margins, `factors` those of the margins in these units. Margins have an offset,
+    and a shift that they are differentiated in, None without one.
     """
 
     loss: Loss
@@ -131,23 +113,11 @@ def _shortened(vectors: np.ndarray) -> list[np.ndarray]:
 
 
 class MixFit:
-    """Losses of the groups on the line between two released models.
+    """Losses of the groups on the line between two released models, the ends.
 
-    Parameters
-    ----------
-    plan : StepsPlan
-        With what was released of the targets.
-    rows : CenteredRecords
-    ends : tuple of two ndarrays of shape (n_outputs, width)
-    offsets : ndarray of shape (n_outputs,)
-
-    Attributes
-    ----------
-    has_shift : bool
-        Whether there is one intercept, which may be shifted.
-    shift_unit : float
-        With c for the curvature of the loss and u for the unit of losses it is
-        ``sqrt(u / (2 c))``: of squares the residual at which losses are clipped, over 2.
+    Margins are shifted if there is one intercept. With c for the curvature of the loss and u for
+    the unit of losses the unit of the shift is ``sqrt(u / (2 c))``: of squares the residual at
+    which losses are clipped, over 2.
     """
 
     def __init__(
@@ -197,13 +167,7 @@ class MixFit:
     def step(self, sums: np.ndarray, scale: float, sizes: np.ndarray) -> tuple[float, float]:
         """Return the step from the first to the last model, and the shift of the margins.
 
-        Parameters
-        ----------
-        sums : ndarray of shape (n_groups, 3) or, with a shift, (n_groups, 5)
-            Noisy sums of the terms.
-        scale : float
-            Standard deviation of their noise.
-        sizes : ndarray of shape (n_groups,)
+        `sums` are noisy, with a standard deviation of `scale`.
         """
         k, factor, p = sums.shape[1], self.clipped.factor, sizes / sizes.sum()
         spreads, sampling = np.array(rules.MIX_SPREADS)[:k], np.array(rules.MIX_VARIANCES)[:k]
@@ -234,15 +198,7 @@ class MixFit:
 class ScaleFit:
     """Derivatives of the groups' losses in scale and shift of the margins, and in a mix of models.
 
-    Parameters
-    ----------
-    plan : StepsPlan
-    rows : CenteredRecords
-    weights : ndarray of shape (n_outputs, width)
-    offsets : ndarray of shape (n_outputs,)
-    proportions : ndarray of shape (n_groups,)
-    direction : ndarray of shape (n_outputs, width), optional
-        Of the mix: what the weights differ by from those of another model. Default: there is none.
+    The direction of the mix is what the weights differ by from those of another model.
     """
 
     def __init__(
@@ -374,25 +330,8 @@ def minimax_step(
 ) -> np.ndarray:
     """Minimise the largest of quadratics ``L_g + g_g'd + d'H_g d / 2``, plus ``d'P d / 2``.
 
-    By exponentiated steps on the weights of the groups, for which the minimum is explicit.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n_groups,)
-    gradients : ndarray of shape (n_groups, k)
-    hessians : ndarray of shape (n_groups, k, k)
-        Positive semidefinite.
-    prior : ndarray of shape (k, k)
-        P, positive definite.
-    bounds : ndarray of shape (k,)
-        On the size of d.
-    proportions : ndarray of shape (n_groups,)
-        To start from.
-    n_steps : int, default=400
-
-    Returns
-    -------
-    ndarray of shape (k,)
+    By exponentiated steps on the weights of the groups, for which the minimum is explicit; they
+    start from the proportions. No entry of d exceeds its bound.
     """
     logs, mean = np.log(proportions), np.zeros(len(losses))
 

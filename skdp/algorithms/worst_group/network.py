@@ -156,32 +156,14 @@ def plan_group_network(
     clip_norm: float = 1.0,
     balance: float = BALANCE,
 ) -> GroupNetworkPlan:
-    """Plan DP-RGDA on all records in every step.
+    """Plan DP-RGDA on all records in every step, with delta > 0; 0 hidden units are a linear model.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        The weights of its groups must not depend on their sizes; with a histogram only their bound
-        counts.
-    budget : PrivacyBudget
-        With delta > 0.
-    hidden_units : int, default=0
-        0: a linear model.
-    n_steps : int
-    step_size : float
-        Length of the first step, over the square root of the number of weights.
-    clip_norm : float, default=1.0
-        Of the gradient of a record, for a group of weight 1.
-    balance : float
-        Penalty on unequal weights of the groups.
-
-    Numbers are in units of the loss: for numeric targets lengths are in units of their bound,
-    `clip_norm` in units of the largest gradient at 0, and `balance` is chosen by the plan.
-
-    Raises
-    ------
-    ValueError
-        If a group's factor depends on the records, or the loss has kinks.
+    The weights of the groups must not depend on their sizes; with a histogram only their bound
+    counts. `step_size` is the length of the first step, over the square root of the number of
+    weights, `clip_norm` bounds the gradient of a record, for a group of weight 1, and `balance` is
+    the penalty on unequal weights of the groups. Numbers are in units of the loss: for numeric
+    targets lengths are in units of their bound, `clip_norm` in units of the largest gradient at 0,
+    and `balance` is chosen by the plan.
     """
     design, loss, weights = objective.design, objective.risk.loss, objective.weights
     if not objective.risk.is_mean or not objective.risk.is_smooth:

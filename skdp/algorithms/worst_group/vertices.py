@@ -85,25 +85,11 @@ def plan_group_mirror_descent(
     n_rounds: int | None = None,
     **options: Any,
 ) -> GroupMirrorDescentPlan:
-    """Plan mirror descent for the largest loss of a group.
+    """Plan mirror descent for the largest loss of a group, of a smooth loss.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        Of a smooth loss, as in :func:`skdp.algorithms.plan_linear_mirror_descent`. Weights of the
-        groups must not depend on private sizes.
-    budget : PrivacyBudget
-    n_rounds : int, optional
-        Of the variant "plain". Default: by the number of records, the budget and the numbers of
-        vertices and groups.
-    **options
-        Of the planner of another variant.
-
-    Raises
-    ------
-    ValueError
-        For losses with kinks, for clipped weights of private groups, and for public ones under
-        add/remove.
+    Weights of the groups must not depend on private sizes. The number of rounds, of the variant
+    "plain", follows from those of records, vertices and groups, and the budget, if it is not given;
+    `options` are those of the planner of another variant.
     """
     check_linear(objective)
     weights, loss = objective.weights, of_vertices(objective.risk.loss)
