@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.algorithms import Plan, Result
@@ -15,16 +14,6 @@ from skdp.methods import Method
 from skdp.methods.choice import METHODS
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.problems import Objective
-
-NAMES = (
-    "gradient",
-    "output",
-    "objective",
-    "output_perturbation",
-    "phased",
-    "exponential",
-    "mirror_descent",
-)
 
 
 @dataclass(frozen=True)
@@ -136,18 +125,6 @@ def test_the_solution_is_that_of_the_plan(estimator):
     assert np.allclose(model.coef_, X.T @ targets / 2000, atol=1e-6)
 
 
-def test_its_parameters_are_parameters_of_the_estimator():
-    model = DPRidge(method=Toy(3.0))
-    assert model.get_params()["method__scale"] == 3.0
-    twin = clone(model).set_params(method__scale=5.0)
-    assert (twin.method.scale, model.method.scale) == (5.0, 3.0)
-    assert repr(model) == "DPRidge(method=Toy(scale=3.0))"
-    with pytest.raises(ValueError, match="Invalid parameter 'n_steps'"):
-        model.set_params(method__n_steps=2)
-    with pytest.raises(ValueError, match="'phased' is a name, which has no parameters to set"):
-        DPRidge(method="phased").set_params(method__alpha=1.0)
-
-
 @pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
 @pytest.mark.parametrize(
     ("method", "parameters", "message"),
@@ -206,11 +183,3 @@ def test_auto_takes_the_smallest_bound(monkeypatch):
     assert chosen() == (before, bounds | {"toy": 1e9})
     monkeypatch.setitem(METHODS, "toy", Bounded(bound=math.inf))
     assert chosen() == (before, bounds)
-
-
-def test_a_plan_without_a_bound_is_never_the_smallest():
-    assert Plan.bound(ToyPlan(None, None)) == math.inf
-
-
-def test_the_names_of_the_table():
-    assert tuple(METHODS) == NAMES

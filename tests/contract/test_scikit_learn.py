@@ -36,6 +36,7 @@ from skdp.methods import (
     OutputPerturbation,
     SaddleOutputPerturbation,
 )
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
 from skdp.privacy.accounted import AccountedMixin
 from skdp.utils import expected_failed_checks
 
@@ -69,6 +70,8 @@ UNUSUAL = [
     DPLogisticRegressionCV(method=Bilevel(as_published=True)),
     DPTabularClassifier(columns=(-10, 10), features="pairs", neighbouring="add_remove"),
     DPSyntheticData(delta=0),
+    BoundedScaler((-3, 5), fill_value=0.5),
+    BoundedSplineTransformer((-3, 5), n_knots=2, degree=0, sparse_output=True),
 ]
 REFUSED = [DPRidge(method="objective"), DPLinearRegressor(method="objective")]
 

@@ -136,11 +136,6 @@ def test_fits_are_charged_and_scores_are_called_a_leak():
     assert len(own.entries) == 2 * 2
 
 
-def test_documented_as_not_private():
-    for text in (PrivacyUtilityDisplay.__doc__, PrivacyUtilityDisplay.from_estimator.__doc__):
-        assert "not private" in text
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

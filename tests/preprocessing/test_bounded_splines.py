@@ -91,17 +91,6 @@ def test_any_range_has_finite_splines(low, high):
         np.testing.assert_allclose(out.sum(axis=1), 2**0.5, atol=1e-14)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sparse_output", [False, True])
-def test_dtype_is_kept(dtype, sparse_output):
-    splines = BoundedSplineTransformer(RANGES, sparse_output=sparse_output)
-    out = splines.fit_transform(X.astype(dtype))
-    assert out.dtype == dtype
-    dense = out.toarray() if sparse_output else out
-    exact = BoundedSplineTransformer(RANGES).fit_transform(X)
-    np.testing.assert_allclose(dense, exact, atol=10 * np.finfo(dtype).eps)
-
-
 def test_sparse_output():
     out = BoundedSplineTransformer(RANGES, sparse_output=True).fit_transform(X)
     assert sp.issparse(out) and out.format == "csr"

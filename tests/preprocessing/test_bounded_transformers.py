@@ -2,11 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
 
@@ -14,23 +12,6 @@ X = np.array([[30.0, 0.0], [65.0, 20.0], [120.0, 40.0]])
 RANGES = [(0, 100), (0, 80)]
 
 every_kind = pytest.mark.parametrize("kind", [BoundedScaler, BoundedSplineTransformer])
-
-
-@pytest.mark.parametrize(  # with the defaults: tests/contract/test_scikit_learn.py
-    "transformer",
-    [
-        BoundedScaler((-3, 5), fill_value=0.5),
-        BoundedSplineTransformer((-3, 5), n_knots=2, degree=0, sparse_output=True),
-    ],
-    ids=repr,
-)
-def test_scikit_learn_checks(transformer):
-    results = check_estimator(transformer, on_fail=None, on_skip=None)
-    assert len(results) > 40
-    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    # the skipped one needs SCIPY_ARRAY_API in the environment
-    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
-    assert skipped <= {"check_array_api_input"}
 
 
 @every_kind
@@ -49,18 +30,6 @@ def test_records_are_transformed_one_at_a_time(kind):
     transformer = kind(RANGES).fit(X[:1])
     rows = np.vstack([transformer.transform(row[None]) for row in X])
     np.testing.assert_array_equal(rows, transformer.transform(X))
-
-
-@pytest.mark.parametrize(
-    ("make", "container"), [(pd.DataFrame, "pandas"), (pl.DataFrame, "polars")]
-)
-@every_kind
-def test_set_output(kind, make, container):
-    frame = make({"age": X[:, 0], "hours": X[:, 1]})
-    transformer = kind(RANGES).set_output(transform=container)
-    out = transformer.fit_transform(frame)
-    assert isinstance(out, make)
-    assert list(out.columns) == transformer.get_feature_names_out().tolist()
 
 
 @pytest.mark.parametrize(

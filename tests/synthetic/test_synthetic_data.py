@@ -214,18 +214,6 @@ def test_the_first_step_of_a_pipeline():
     pd.testing.assert_frame_equal(pipeline[0].transform(frame), frame)
 
 
-@pytest.mark.parametrize(
-    ("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
-)
-def test_set_output(container, kind):
-    model = declared(categories=lists()).set_output(transform=container)
-    frame = polars_table(60)
-    assert isinstance(model.fit_transform(frame), kind)
-    out = model.transform(frame)
-    assert isinstance(out, kind)
-    assert list(out.columns) == list(model.get_feature_names_out()) == ["job", "ill", "age"]
-
-
 def test_a_target_beside_the_table_is_warned_of():
     with pytest.warns(PrivacyLeakWarning, match="column of X"):
         declared().fit_transform(pandas_table(50), np.zeros(50))
