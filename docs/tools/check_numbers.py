@@ -62,12 +62,6 @@ def tabular(method: str, relation: str | None, epsilon: float) -> Callable[[], f
 BEST, OTHERS = "DP-SGD, best setting", "DP-SGD, other sets' setting"
 
 
-def behind_its_best() -> int:
-    """Cells where DP-SGD with settings from other data sets is below its best by two errors."""
-    found = rows("linear_table", method=OTHERS)
-    return int((found["over_best"] < -2 * found["over_best_se"]).sum())
-
-
 NUMBERS: dict[str, Callable[[], float]] = {
     "adult.log_loss": adult("skdp"),
     "adult.accuracy": adult("skdp", "accuracy"),
@@ -81,7 +75,6 @@ NUMBERS: dict[str, Callable[[], float]] = {
     "adult.records": mean("linear_table", "n_train", dataset="adult"),
     "linear.cells": lambda: len(rows("linear_table", method=BEST)),
     "linear.below": lambda: len(rows("linear_table", method=BEST, verdict="below")),
-    "linear.others_below": behind_its_best,
     "over_constant.all": lambda: len(table("over_constant")),
     "over_constant.above": lambda: len(rows("over_constant", is_above=True)),
     "conflict.plain": worst("conflict", "plain", 1),
@@ -97,22 +90,11 @@ for name, metric in METRICS.items():
     )
     for epsilon in (0.1, 1):
         NUMBERS[f"adult.{name}.{epsilon}"] = adult("skdp", metric, epsilon)
-SYNTHETIC = {
-    "answers": ("marginals", "DPSyntheticData, answers"),
-    "consistent": ("marginals", "Gaussian histograms, consistent"),
-    "on_sample": ("accuracy", "LogisticRegression on a sample"),
-    "on_records": ("accuracy", "DPLogisticRegression on the records"),
-}
-for name, (part, method) in SYNTHETIC.items():
-    NUMBERS[f"synthetic.{name}"] = mean("synthetic", "value", part=part, method=method, epsilon=1)
-for name, (method, relation) in {
-    "planned": ("planned", "replace_one"),
-    "planned_add_remove": ("planned", "add_remove"),
-    "linear": ("linear", "replace_one"),
-    "splines": ("splines", "replace_one"),
-    "dp_ebm": ("DP-EBM", "add_remove"),
-}.items():
-    NUMBERS[f"tabular.{name}"] = tabular(method, relation, 1)
+NUMBERS["synthetic.answers"] = mean(
+    "synthetic", "value", part="marginals", method="DPSyntheticData, answers", epsilon=1
+)
+NUMBERS["tabular.planned_add_remove"] = tabular("planned", "add_remove", 1)
+NUMBERS["tabular.dp_ebm"] = tabular("DP-EBM", "add_remove", 1)
 
 
 def findings(page: str) -> list[str]:
