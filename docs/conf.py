@@ -79,7 +79,11 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
     "navbar_align": "left",
-    "logo": {"text": "skdp"},
+    "logo": {
+        "text": "skdp",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
 }
 if project_repository.startswith("https://github.com/"):
     owner, repository = project_repository.removeprefix("https://github.com/").split("/")
