@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_positive, check_real
+from skdp._checks import check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.bilevel.penalty_method import BilevelPlan, plan_steps
 from skdp.algorithms.bilevel.private_solvers import (
@@ -46,36 +46,21 @@ class BilevelTuningPlan(Plan):
     ----------
     objective : TuningObjective
     budget : PrivacyBudget
-    coef_norm : float, optional
-        Public guess of the norm of a good predictor: the choice begins at the public rule.
-        Default: that on isotropic rows.
     tune_share : float, default=0.2
         Part of the budget for the choice; the final fit has the rest.
-    n_steps : int, default=8
-        T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
-    penalty : float, default=0.1
-        c in ``lam = c curvature U^2``, U the norm bound of whitened rows: large values have less
-        bias and more noise. docs/theory/bilevel.md, "Tuning", explains 0.1.
     inner : str or PrivateSolver, default="output_perturbation"
         Private solver of the lower problems: "output_perturbation" of certified solutions;
         "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
         "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
         dp-accounting.
-    start : float, optional
-        First alpha of all groups. Default: twice that of the public rule, because the noise of a
-        step is smaller at a larger alpha.
     releases : tuple of Release
         Empty until the run: noise scales depend on earlier releases.
     """
 
     objective: TuningObjective
     budget: PrivacyBudget
-    coef_norm: float | None = None
     tune_share: float = 0.2
-    n_steps: int = 8
-    penalty: float = 0.1
     inner: Any = "output_perturbation"
-    start: float | None = None
     releases: tuple[Release, ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,8 +68,6 @@ class BilevelTuningPlan(Plan):
         if self.objective.loss.n_outputs != 1:
             raise ValueError("This tuning method is made for losses of one margin.")
         check_real("tune_share", self.tune_share, 1e-9, 1.0 - 1e-9)
-        check_positive(coef_norm=self.norm_guess)
-        check_real("penalty", self.penalty, 1e-50, 1e50)
         if self.budget.is_pure:
             raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
         if self.objective.n_records < 2:
@@ -99,24 +82,19 @@ class BilevelTuningPlan(Plan):
         return float(self.objective.penalties.clipped(np.array(alpha)))
 
     @property
-    def norm_guess(self) -> float:
-        return self.objective.reference_norm if self.coef_norm is None else self.coef_norm
-
-    @property
     def fit_share(self) -> float:
         return 1.0 - self.tune_share
 
     @cached_property
     def start_alpha(self) -> float:
-        if self.start is not None:
-            return self._clipped(self.start)
-        rule = self.objective.public_alpha(self.budget, self.norm_guess, self.fit_share)
-        return self._clipped(2.0 * rule)
+        """First alpha of all groups, twice that of the public rule: noise of a step is smaller."""
+        norm = self.objective.reference_norm
+        return self._clipped(2.0 * self.objective.public_alpha(self.budget, norm, self.fit_share))
 
     def lam(self, logs: np.ndarray) -> float:
-        """Return lam of the penalised problem at log alpha."""
+        """Return ``lam = c curvature U^2`` at log alpha, U the norm bound of whitened rows."""
         norm = self.objective.whitened(np.exp(logs)).feature_norm
-        return self.penalty * self.objective.loss.curvature * norm**2
+        return rules.BILEVEL_PENALTY * self.objective.loss.curvature * norm**2
 
     @property
     def _solver(self) -> PrivateSolver:
@@ -131,7 +109,7 @@ class BilevelTuningPlan(Plan):
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
         logs = np.full(self.objective.penalties.n_groups, math.log(self.start_alpha))
-        given = self.n_steps, self.tune_share, self._solver, self.objective.neighbouring
+        given = rules.N_STEPS, self.tune_share, self._solver, self.objective.neighbouring
         noise = _noise_of_steps(self.budget, *given)
         return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
@@ -152,11 +130,9 @@ class BilevelTuningPlan(Plan):
             **self.steps.to_dict(),
             "tune_share": self.tune_share,
             "inner": self.inner if isinstance(self.inner, str) else repr(self.inner),
-            "penalty": self.penalty,
             "start": self.start_alpha,
             "n_train": n - n // 2,
             "n_validation": n // 2,
-            "coef_norm_guess": float(self.norm_guess),
         }
 
     @without_warnings()

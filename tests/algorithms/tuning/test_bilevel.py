@@ -38,26 +38,28 @@ def groups_of(q, d=4, intercept=True, low=1e-6):
 
 
 @pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
-def test_follows_the_data(loss):
+def test_follows_the_data(loss, monkeypatch):
     """With a huge budget: a weaker penalty where there is a signal, a stronger one without."""
+    monkeypatch.setattr(BilevelTuningPlan, "start_alpha", 0.1)
     budget = PrivacyBudget(1e4, 1e-6)
     alphas = []
     for slope in (1.5, 0.0):
         rows, t = data(loss, slope=slope)
         tuned = tune(
-            BilevelTuningPlan, rows.with_targets(t), loss, groups_of(1), budget, coef_norm=1.0,
-            start=0.1, run=Run(noise=seeded(0)),
+            BilevelTuningPlan, rows.with_targets(t), loss, groups_of(1), budget,
+            run=Run(noise=seeded(0)),
         )  # fmt: skip
         alphas.append(float(tuned.alpha[0]))
     assert alphas[0] < 0.05
     assert alphas[1] > 0.2
 
 
-def test_groups_get_alphas_of_their_own():
+def test_groups_get_alphas_of_their_own(monkeypatch):
+    monkeypatch.setattr(BilevelTuningPlan, "start_alpha", 0.1)
     rows, t = data(RIDGE, n=4000)
     tuned = tune(BilevelTuningPlan, rows.with_targets(t), RIDGE,
         PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
-        PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, run=Run(noise=seeded(0)),
+        PrivacyBudget(1e4, 1e-6), run=Run(noise=seeded(0)),
     )  # fmt: skip
     assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
 
@@ -68,7 +70,7 @@ def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeyp
     rows, t = data(LOGISTIC, n=50)
     penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)
     with pytest.raises(ValueError, match="penalty"):
-        tune(BilevelTuningPlan, rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)
+        tune(BilevelTuningPlan, rows.with_targets(t), LOGISTIC, penalties, BUDGET)
 
 
 LOSS = HalfSquaredLoss(1.0)
@@ -134,10 +136,3 @@ def test_bounds_and_intercept():
         for rows, penalties in ((rows_of(), wide(3)), (rows_of(intercept=0.15), four))
     ]
     assert pair[1] / pair[0] == pytest.approx(4 ** (1 / 3), rel=1e-6)
-    for wrong in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match=f"coef_norm == {wrong}"):
-            BilevelTuningPlan(
-                objective=TuningObjective.of(rows_of(), loss, narrow),
-                budget=budget,
-                coef_norm=wrong,
-            )
