@@ -199,6 +199,11 @@ class Design:
         return self.width - bool(self.intercept)
 
     @property
+    def features_norm(self) -> float:
+        """Bound on rows without the intercept."""
+        return math.sqrt(max(self.feature_norm**2 - self.intercept**2, 0.0))
+
+    @property
     def is_weighted(self) -> bool:
         """Whether terms of sums are multiplied by weights of records."""
         return self.of_persons or self.is_slack

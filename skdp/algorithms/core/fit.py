@@ -18,12 +18,13 @@ from skdp.algorithms.core.centered_rows import (
     ClippedGradients,
     centered,
 )
+from skdp.algorithms.core.forecast import Found, is_free
 from skdp.algorithms.core.intervals import Newton, release_newton
 from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
-from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, Found, PlannedCore
+from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, ROUNDS, PlannedCore
 from skdp.algorithms.core.post import (
     LEAST_RESIDUAL,
     StepNoise,
@@ -137,7 +138,7 @@ class CorePlan(PlannedCore):
         constant = rows.constant * weights[:, d:].ravel()
         weights = weights * (np.arange(weights.shape[1]) < d)
         if found.law is None:
-            size = shrunk(norm, found.steps, k, self.is_free)
+            size = shrunk(norm, found.steps, k, is_free(self.loss))
             if is_sparse:
                 weights[:, :d], size = relevant(weights[:, :d], size, found.steps.variance)
             spread = self.spread(found.means)
@@ -360,7 +361,7 @@ class CorePlan(PlannedCore):
     ) -> tuple[Corrected, np.ndarray, np.ndarray]:
         """Release 3: rounds of size and shift; also return the base and its derivative."""
         means, k, loss = found.means, self.loss.n_outputs, self.loss
-        if not self.size_share:
+        if not self.shares.size:
             return theta, found.start, np.zeros(k)
         width, scale = self.objective.design.width, self.scale(means)
         length = float(np.linalg.norm(weights))
@@ -372,7 +373,7 @@ class CorePlan(PlannedCore):
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(self.n_rounds - self.has_square):
+        for _ in range(ROUNDS):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,

@@ -14,21 +14,18 @@ from typing import Any
 import numpy as np
 
 from skdp._runtime import without_warnings
+from skdp.algorithms.core.forecast import Forecast, Found
 from skdp.algorithms.core.intervals import INTERVALS_SHARE, plan_newton
-from skdp.algorithms.core.margin_laws import Balance, Law, odds, squares
+from skdp.algorithms.core.margin_laws import Balance, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import AFTER_RELEASES
-from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_variances
 from skdp.algorithms.core.second_moments import RowMomentsPlan
-from skdp.algorithms.core.size import Corrected, Size
-from skdp.algorithms.core.slopes import constants, plan_slope_steps, typical
+from skdp.algorithms.core.slopes import constants, plan_slope_steps
 from skdp.algorithms.core.solves import Solves, paced_solves
-from skdp.algorithms.core.steps import TYPICAL, Path, paced, plan_steps
+from skdp.algorithms.core.steps import Path, paced, plan_steps
 from skdp.algorithms.plan import Plan
-from skdp.algorithms.statistics.clipped_curvature import sampling_noise
-from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
-from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
+from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
 
@@ -38,26 +35,24 @@ SIZE_SHARE, ROUNDS, HAS_SQUARE = 0.06, 3, True
 PENALTY_SHARE = 0.1
 #: Clip of the last release over its noise, and the largest one of numbers and of log odds.
 _TOP, _TOP_OF_NUMBERS, _TOP_OF_ODDS = 0.03, 10.0, 2.0
-#: Rows are expected to vary in so many directions at most; margins over noise below which there is
-#: an alarm.
-_DIRECTIONS, _LEAST_MARGINS = 100, 0.8
 #: Norm that no private weights exceed, in units of margins.
 LONGEST = 1e6
 #: Part of the squared length of a move that curvatures grow by.
 _REACH = 3.0
 
 
-@dataclass(frozen=True)
-class Found:
-    """What follows from releases: the means, then the law and the steps, then the size."""
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Parts of the squared mu, or of epsilon, of the releases; 0 of those that there are not."""
 
-    means: Means
-    law: Law | None
-    steps: Path
-    balance: Balance | None
-    start: np.ndarray  # margins of a constant model in the basis
-    size: Size | None = None
-    theta: Corrected | None = None
+    means: float
+    size: float
+    moments: float
+    newton: float
+
+    @property
+    def steps(self) -> float:
+        return 1.0 - self.means - self.size - self.moments - self.newton
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +117,14 @@ class PlannedCore(Plan):
         return not is_covered(self.loss)
 
     @property
-    def is_free(self) -> bool:
-        """Whether predictions do not depend on the size of margins, as those of hinges."""
-        return not (self.loss.has_odds or self.loss.target_bound)
-
-    @property
-    def size_share(self) -> float:
-        """Part of the squared mu for size and shift: 0 for other losses and under attack."""
-        return 0.0 if self.is_other or self.attack or self.is_pure else SIZE_SHARE
+    def shares(self) -> Shares:
+        has_size = not (self.is_other or self.attack or self.is_pure)
+        return Shares(
+            means=self.share,
+            size=SIZE_SHARE * has_size,
+            moments=PENALTY_SHARE * (self.moments is not None),
+            newton=INTERVALS_SHARE * self.has_intervals,
+        )
 
     def part(self, share: float) -> Level:
         """Return a part of the budget."""
@@ -141,23 +136,13 @@ class PlannedCore(Plan):
         return math.sqrt(2.0) if self.loss.link == "logit" and not self.is_other else 1.0
 
     @property
-    def changes(self) -> float:
-        return self.objective.neighbouring.n_changes
-
-    @property
     def means(self) -> NoisySum:
         design, relation = self.objective.design, self.objective.neighbouring
         return plan_means(self.n_classes, design, relation, self.part(self.share), self.has_rows)
 
     @property
     def mu_steps(self) -> float:
-        newton = INTERVALS_SHARE * self.has_intervals
-        return self.part(1.0 - self.share - self.size_share - self.moments_share - newton).mu
-
-    @property
-    def moments_share(self) -> float:
-        """Part of the squared mu for second moments."""
-        return PENALTY_SHARE if self.moments is not None else 0.0
+        return self.part(self.shares.steps).mu
 
     @property
     def newton(self) -> NoisySum:
@@ -167,25 +152,19 @@ class PlannedCore(Plan):
 
     @property
     def has_square(self) -> bool:
-        """Whether the mean square of margins is released before size and shift."""
-        return bool(HAS_SQUARE and self.n_classes and self.size_share)
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases for size and shift, all with the same part of the budget."""
-        return ROUNDS + self.has_square
+        """Whether the mean square of margins is released before the rounds of size and shift."""
+        return bool(HAS_SQUARE and self.n_classes and self.shares.size)
 
     @property
     def mu_round(self) -> float:
-        return self.mu * math.sqrt(self.size_share / self.n_rounds)
+        """Part of each release for size and shift."""
+        return self.mu * math.sqrt(self.shares.size / (ROUNDS + self.has_square))
 
     @cached_property
     def numbers(self) -> Found:
         """What was found, or what public numbers let expect."""
-        return self.found or self._expected()
-
-    @without_warnings()
-    def _expected(self) -> Found:
+        if self.found:
+            return self.found
         design = self.objective.design
         d, classes = design.n_features, self.n_classes or 2
         targets = np.full(classes, CLASS / math.sqrt(2.0) / classes)
@@ -194,21 +173,34 @@ class PlannedCore(Plan):
         noise = self.means.deviation / design.n_records
         vector = np.concatenate([np.zeros(d), [0.5], targets])
         is_moved = design.intercept > 0.0
-        return self.planned(
-            found_means(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
-        )
+        with without_warnings():
+            return self.planned(
+                found_means(vector, noise, float(design.n_records), False, self.n_classes, is_moved)
+            )
+
+    @property
+    def forecast(self) -> Forecast:
+        """Return what is to be expected of the margins."""
+        found, design = self.numbers, self.objective.design
+        return Forecast(found, self.loss, design, self.unit, self.spread(found.means))
 
     def planned(self, means: Means, largest_factor: float = 1.0) -> Found:
         """Plan the steps, of records with factors up to the largest one.
 
         Weighted second moments of rows may be larger than others by it.
         """
-        design, changes = self.objective.design, largest_factor * self.changes
+        design, stiffness = self.objective.design, 1.0
+        pace: Callable[..., Path] = paced
+        if self.attack is not None:
+            reach = self.attack.length(design.n_features)
+            reach /= design.features_norm * means.centering.scale
+            stiffness += _REACH * reach**2
+        if self.n_solves is not None:
+            pace = partial(paced_solves, self.n_solves, self.is_pure)
         n = self._n_planned(means)
-        stiffness = largest_factor * self._stiffness(means)
         noise = Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
-        noise *= changes / n
-        given = design.n_features, n, noise, stiffness, self._pace
+        noise *= largest_factor * self.objective.neighbouring.n_changes / n
+        given = design.n_features, n, noise, largest_factor * stiffness, pace
         if self.is_other:
             spread = self.spread(means)
             steps = plan_slope_steps(self.loss, spread, *given)
@@ -223,32 +215,12 @@ class PlannedCore(Plan):
         design = self.objective.design
         return means.n_records if design.is_slack else float(design.n_records)
 
-    @property
-    def _pace(self) -> Callable[..., Path]:
-        """How the way of release 2 is chosen."""
-        return (
-            paced if self.n_solves is None else partial(paced_solves, self.n_solves, self.is_pure)
-        )
-
-    def _stiffness(self, means: Means) -> float:
-        """Largest curvature over that without an attack."""
-        if self.attack is None:
-            return 1.0
-        reach = self.attack.length(self.objective.design.n_features)
-        return 1.0 + _REACH * (reach / (self._norm * means.centering.scale)) ** 2
-
-    @property
-    def _norm(self) -> float:
-        """Bound on rows without the constant feature."""
-        design = self.objective.design
-        return math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
-
     def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
         return NoisySum(
             design=self.objective.design,
             neighbouring=self.objective.neighbouring,
             mu=mu,
-            sensitivity=self.changes * clip,
+            sensitivity=self.objective.neighbouring.n_changes * clip,
             size=clip,
             n_entries=entries,
             name=name,
@@ -313,7 +285,7 @@ class PlannedCore(Plan):
     @property
     def releases_of_size(self) -> tuple[Release, ...]:
         """Describe the releases for size and shift, the rounds of derivatives as one."""
-        if not self.size_share:
+        if not self.shares.size:
             return ()
         sums = self.sum_of_round(self.numbers.means)
         rounds = replace(sums, mu=self.mu_round * math.sqrt(ROUNDS)).describe()
@@ -324,79 +296,16 @@ class PlannedCore(Plan):
         longest = _TOP_OF_ODDS
         if not self.n_classes:
             longest = min((1.0 + abs(means.mean)) / means.deviation, _TOP_OF_NUMBERS)
-        top = min(max(_TOP * means.n_records * self.mu_round / self.changes, 1.0), longest)
+        top = _TOP * means.n_records * self.mu_round / self.objective.neighbouring.n_changes
+        top = min(max(top, 1.0), longest)
         name, entries = f"size and shift, {ROUNDS} rounds as one", 2 * self.loss.n_outputs + 3
         return self._sum(name, "Lemma 3", top, self.mu_round, entries)
 
-    @property
-    def has_class_shares(self) -> bool:
-        """Whether the shares of the classes are known after the first release."""
-        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
-
-    @without_warnings()
-    def _planned_margins(self, true: float) -> tuple[float, float, float, float]:
-        """Return which part of true margins steps learn, their deviation, noise and best factor."""
-        law, steps, k = self.numbers.law, self.numbers.steps, self.loss.n_outputs
-        moment, scale = 1.0 / min(steps.n_features, _DIRECTIONS), self.scale(self.numbers.means)
-        if law is None:
-            margins = typical(self.loss, scale, steps.clip)
-            part = margins.bend * moment
-            part = steps.reached(part)
-            seen = part * (margins.size if self.n_classes else true)
-        else:
-            learnt = steps.learnt(law.pulled(steps.clip), np.array([moment]))
-            seen = float(np.interp(true, law.deviations, learnt[:, 0]))
-            part = seen / true
-        given = np.zeros(k), seen**2 * np.eye(k), scale, self.unit
-        variance = float(step_variances(self.loss, steps, *given).mean())
-        if law is None:
-            factor = typical(self.loss, scale).size / margins.size
-            kept = 1.0 if self.is_free else seen**2 / (seen**2 + variance)
-            return part, seen, math.sqrt(variance), factor * kept
-        own = np.sqrt(learnt**2 + variance)
-        factors = (law.best(learnt / own) / own)[:, 0]
-        factor = float(np.interp(true, law.deviations, factors))
-        return part, seen, math.sqrt(variance), factor
-
     def planned_noise(self) -> PlannedNoise:
-        design = self.objective.design
-        # margins of variance 1, and half of the variance of numbers
-        true = 1.0 if self.loss.n_outputs > 1 else math.sqrt(0.5)
-        learnt, _, noise, factor = self._planned_margins(true)
-        spread = self.loss.target_bound * math.sqrt(PRIOR_VARIANCE) or 1.0
-        margin = self.unit * spread * factor * noise
-        margins = MarginNoise(coef=margin / self._norm, average_row=margin, rare_row=margin)
-        # what is not learnt does not scatter
-        return PlannedNoise(margins, factor * learnt * sampling_noise(self.loss, design))
-
-    @property
-    def _typical(self) -> float:
-        """True deviation of margins that public numbers let expect."""
-        return TYPICAL if self.n_classes else 0.5
-
-    @property
-    def signal(self) -> float:
-        """Part of the squared margins of the steps that is no noise, or is expected to be none."""
-        size = self.numbers.size
-        if size is None:
-            _, seen, noise, _ = self._planned_margins(self._typical)
-            return seen**2 / (seen**2 + noise**2)
-        return 1.0 - size.noise / size.deviation**2
-
-    @property
-    def curvature(self) -> float:
-        """Mean second derivative of the loss in a coefficient, at the size of the margins."""
-        numbers, scale = self.numbers, self._norm * self.numbers.means.centering.scale / self.unit
-        size = self._typical if numbers.theta is None else float(numbers.theta.theta[0])
-        if numbers.law is None:
-            bend = typical(self.loss, self.spread(numbers.means)).bend
-        else:
-            bend = curvature_at(numbers.law, size)
-        return bend * scale**2 / self.objective.design.n_features
+        return self.forecast.noise()
 
     def alarms(self) -> tuple[str, ...]:
-        _, seen, noise, _ = self._planned_margins(self._typical)
-        if seen >= _LEAST_MARGINS * noise:
+        if not self.forecast.is_hidden():
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
@@ -422,15 +331,12 @@ class PlannedCore(Plan):
         return (f"the noise is of the size of the margins: {expected}",)
 
     def to_dict(self) -> dict[str, Any]:
-        steps, shares = self.numbers.steps, {}
-        alpha = self.objective.alpha
-        if not self.objective.is_penalised:
-            alpha = float(equivalent_penalty(self.curvature, self.signal))
-        if self.found is not None and self.has_class_shares:
+        objective, shares = self.objective, {}
+        if self.found is not None and self.loss.has_odds and objective.design.intercept:
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
-            "alpha": alpha,
-            **steps.shown(),
+            "alpha": objective.alpha if objective.is_penalised else self.forecast.penalty,
+            **self.numbers.steps.shown(),
             "clip_norm": self.clip(self.numbers),
             "mu": self.mu,
             **shares,

@@ -15,8 +15,9 @@ from skdp.algorithms.core.centered_rows import (
     Centering,
     CenteringMap,
 )
+from skdp.algorithms.core.forecast import Found
 from skdp.algorithms.core.noisy_sums import Level
-from skdp.algorithms.core.plan import LONGEST, Found, PlannedCore
+from skdp.algorithms.core.plan import LONGEST, PlannedCore
 from skdp.algorithms.core.solves import Solves
 from skdp.algorithms.kernel import solution_sensitivity, solve_and_release
 from skdp.algorithms.plan import Run

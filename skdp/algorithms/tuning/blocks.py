@@ -320,7 +320,8 @@ class BlocksPlan(Plan):
         counts, numbers = self.members.sum(axis=1), first.numbers
         bend = 0.15 if self.objective.loss.has_odds else 1.0
         clip = numbers.steps.clip * first.spread(numbers.means) / first.unit
-        noise = first.changes * clip / (numbers.means.n_records * self.final.mu_steps * bend)
+        noise = first.objective.neighbouring.n_changes * clip
+        noise /= numbers.means.n_records * self.final.mu_steps * bend
         signal = energies / counts
 
         def cost(logs: np.ndarray) -> tuple[float, np.ndarray]:

@@ -64,11 +64,12 @@ class ShrinkagePlan(CorePlan):
             weights[:, :d] *= parts[groups]
             theta, base, _ = self.corrected(rows, found, weights, theta, run)
             done = replace(self, found=replace(found, size=size, theta=theta))
-            # that of all weights is smoothed
-            alphas = equivalent_penalty(done.curvature, signal if len(parts) > 1 else done.signal)
-            alphas = np.atleast_1d(alphas)
+            curvature = done.forecast.curvature
+            if len(parts) == 1:  # that of all weights is smoothed
+                signal = np.array([done.forecast.signal])
+            alphas = equivalent_penalty(curvature, signal)
             chosen = self.penalties.clipped(alphas)
-            kept = np.minimum((done.curvature + alphas) / (done.curvature + chosen), 1.0)
+            kept = np.minimum((curvature + alphas) / (curvature + chosen), 1.0)
             length = max(float(np.linalg.norm(weights[:, :d])), 1e-300)
             weights[:, :d] *= kept[groups]
             balance, root = found.balance if rows.has_intercept else None, root_of(weights[:, :d])

@@ -19,9 +19,9 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import plan_core
+from skdp.algorithms.core.forecast import Found
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import penalised_rows
-from skdp.algorithms.core.plan import Found
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.plan import Run
@@ -469,12 +469,12 @@ def plan_core_stages(
     if whole.loss.has_odds and n_measurements == 1:
         spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
     shares = _shares(objective, whole.mu)
-    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.moments_share - sum(shares))
+    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.shares.moments - sum(shares))
     level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares[2])
     plain = StepsPlan(**fields_of(whole), level=level, last=last)
     weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
     # of the last fit by size and shift of the plain model, where that is taken
-    left = whole.mu * math.sqrt(max(shares[2] - plain.size_share, 0.0))
+    left = whole.mu * math.sqrt(max(shares[2] - plain.shares.size, 0.0))
     return CoreStagesPlan(
         objective=objective,
         plain=plain,

@@ -10,7 +10,8 @@ import numpy as np
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan
-from skdp.algorithms.core.plan import Found
+from skdp.algorithms.core.forecast import Found
+from skdp.algorithms.core.plan import ROUNDS
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
@@ -93,7 +94,7 @@ class StepsPlan(CorePlan):
 
     @property
     def mu_round(self) -> float:
-        return min(super().mu_round, self.last / math.sqrt(self.n_rounds))
+        return min(super().mu_round, self.last / math.sqrt(ROUNDS + self.has_square))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -119,7 +120,8 @@ def relative_noise(plan: CorePlan) -> float:
     n: float = design.n_records
     if design.is_slack and plan.found is not None:
         n = plan.found.means.n_records
-    return plan.changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
+    changes = plan.objective.neighbouring.n_changes
+    return changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
 
 
 def fields_of(plan: CorePlan) -> dict[str, Any]:

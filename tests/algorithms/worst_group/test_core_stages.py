@@ -72,7 +72,7 @@ def test_both_models_have_the_budget(loss, n, d, relation):
     weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
     own = mu_of(plan.plain.releases_of_size)
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
-    assert own**2 <= plan.plain.size_share * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
+    assert own**2 <= plan.plain.shares.size * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
     if d == 400:  # the last fit has less than that part
         assert plan.n_measurements == 1 and own == pytest.approx(plan.plain.last, rel=1e-9)
 
