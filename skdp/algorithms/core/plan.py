@@ -151,6 +151,11 @@ class PlannedCore(Plan):
         return plan_newton(design, relation, self.part(INTERVALS_SHARE).mu, self.loss.n_outputs)
 
     @property
+    def has_class_shares(self) -> bool:
+        """Whether the shares of the classes are known after the first release."""
+        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
+
+    @property
     def has_square(self) -> bool:
         """Whether the mean square of margins is released before the rounds of size and shift."""
         return bool(HAS_SQUARE and self.n_classes and self.shares.size)
@@ -332,7 +337,7 @@ class PlannedCore(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         objective, shares = self.objective, {}
-        if self.found is not None and self.loss.has_odds and objective.design.intercept:
+        if self.found is not None and self.has_class_shares:
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
             "alpha": objective.alpha if objective.is_penalised else self.forecast.penalty,
