@@ -1,4 +1,4 @@
-"""docs/guide/persons_and_weights.md: its tables of models and methods are those of the code."""
+"""Tables of docs/guide/persons_and_weights.md and methods.md are those of the code."""
 
 import re
 from pathlib import Path
@@ -13,12 +13,13 @@ from skdp import preprocessing, robust, synthetic
 from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
 from skdp.privacy.events import Neighbouring
 
-PAGE = Path(__file__).parents[1] / "docs" / "guide" / "persons_and_weights.md"
-TABLES = {
-    "linear": METHODS,
-    "tuned": TUNING_METHODS,
-    "worst group": GROUP_METHODS,
-    "synthetic": SYNTHETIC_METHODS,
+GUIDE = Path(__file__).parents[1] / "docs" / "guide"
+#: Replaced persons, persons added or removed, weights.
+COVERED = {"all": (True, True, True), "R": (True, False, True), "rows": (False, False, False)}
+#: Methods in sentences: those of models that tune are for all, those of synthetic records are not.
+OTHERS = {
+    "synthetic": {"adaptive": COVERED["R"], "mirror_descent": (True, False, False)},
+    "tuned": dict.fromkeys(TUNING_METHODS, COVERED["all"]),
 }
 DECLARED = {
     "data_norm": 1.0, "classes": [0, 1], "target_range": (-1, 1), "columns": (-1, 1),
@@ -26,19 +27,35 @@ DECLARED = {
 }  # fmt: skip
 
 
-def rows(header):
-    """Cells of the rows of the table with a header."""
-    lines = PAGE.read_text(encoding="utf-8").partition(header)[2].splitlines()[2:]
-    lines = lines[: [line.startswith("|") for line in lines].index(False)]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+def tables(page, header):
+    """Cells of the rows of each table of a page that has a header."""
+    for part in (GUIDE / page).read_text(encoding="utf-8").split(header)[1:]:
+        lines = part.splitlines()[2:]
+        lines = lines[: [line.startswith("|") for line in lines].index(False)]
+        yield [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 MODELS = [
     (name, *cells)
-    for named, *cells in rows("| model | `user_ids` | `sample_weight` | `class_weight` |")
+    for table in tables(
+        "persons_and_weights.md", "| model | `user_ids` | `sample_weight` | `class_weight` |"
+    )
+    for named, *cells in table
     for name in re.findall(r"`(\w+)`", named)
 ]
-METHOD_ROWS = rows('| model | methods | `user_ids` | with "add_remove" | `sample_weight` |')
+LINEAR, GROUPS = (
+    {name.strip('"'): COVERED[re.match(r"\w+", cell)[0]] for _, name, _, cell in table}
+    for table in tables("methods.md", "| object | name | source | covers |")
+)
+METHOD_ROWS = {
+    "linear": (LINEAR, METHODS),
+    "worst group": (
+        {name: LINEAR[name] for name in ("gradient", "output")} | GROUPS,
+        GROUP_METHODS,
+    ),
+    "tuned": (OTHERS["tuned"], TUNING_METHODS),
+    "synthetic": (OTHERS["synthetic"], SYNTHETIC_METHODS),
+}
 
 
 def test_every_model_has_a_row():
@@ -84,19 +101,14 @@ def test_models_take_what_the_page_says(name, persons, weights, costs):
         assert says_yes(costs) == ("class_weight" in own)
 
 
-@pytest.mark.parametrize("model", TABLES)
+@pytest.mark.parametrize("model", METHOD_ROWS)
 def test_methods_have_the_proofs_of_the_page(model):
-    found = {
-        name: [says_yes(cell) for cell in cells]
-        for named, methods, *cells in METHOD_ROWS
-        if named == model
-        for name in re.findall(r'"(\w+)"', methods)
-    }
-    assert found == {
-        name: [
+    said, methods = METHOD_ROWS[model]
+    assert said == {
+        name: (
             Neighbouring.REPLACE_USER in row.relations,
             Neighbouring.ADD_REMOVE_USER in row.relations,
             row.is_weighted,
-        ]
-        for name, row in TABLES[model].items()
+        )
+        for name, row in methods.items()
     }

@@ -62,14 +62,15 @@ class DPLinearClassifier(DPLinearClassification):
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
-        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
+        taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. It shifts the intercept of
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
         the classes that "gradient" and "output" release for the log loss.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and little less in regressors.
+        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None

@@ -33,11 +33,12 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
+        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and little less in regressors.
+        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None

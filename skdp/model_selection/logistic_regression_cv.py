@@ -50,7 +50,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.
     classes : array-like or None, default=None
-        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
+        taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. It shifts the intercept of
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of

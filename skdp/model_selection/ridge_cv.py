@@ -48,6 +48,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
+        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
     fit_intercept : bool, default=True
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.

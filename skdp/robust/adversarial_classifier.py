@@ -56,10 +56,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
     classes : array-like or None, default=None
-        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
+        taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and little less in regressors.
+        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None

@@ -58,7 +58,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
-        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
+        taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or ("gradient", "output" and
         "mirror_descent") in one record added or removed: features, target and group.

@@ -71,7 +71,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning.
     classes : array-like or None, default=None
-        The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
+        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
+        taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced: features, target and group.
     accountant : BudgetAccountant or None, default=None

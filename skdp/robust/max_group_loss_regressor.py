@@ -55,6 +55,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         also in predictions. None: 1, with a warning.
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
+        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
