@@ -19,7 +19,7 @@ from skdp.algorithms.core.centered_rows import (
     centered,
 )
 from skdp.algorithms.core.forecast import Found, is_free
-from skdp.algorithms.core.intervals import Newton, release_newton
+from skdp.algorithms.core.intervals import Newton, reach_and_clip, release_newton
 from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
@@ -266,10 +266,13 @@ class CorePlan(PlannedCore):
         """Release score and curvature at the model; the constant is as large as a feature."""
         left = max(1.0 - float(theta.theta[0]) ** 2, LEAST_RESIDUAL)
         deviation = self.spread(found.means) * math.sqrt(left)
-        constant = 1.0 / math.sqrt(self.objective.design.n_features)
-        rows = centered(rows.records, replace(rows.centering, constant=constant))
-        given = self.newton, rows, self.loss, scaled, offsets, deviation, run.noise
-        return release_newton(*given)
+        reach, clip = reach_and_clip(self.newton, rows, self.loss)
+        constant = 1.0 / (reach * math.sqrt(self.objective.design.n_features))
+        given = replace(rows.centering, constant=constant, scale=reach * rows.centering.scale)
+        rows, scaled = centered(rows.records, given), reach * scaled
+        return release_newton(
+            self.newton, rows, self.loss, scaled, offsets, deviation, clip, run.noise
+        )
 
     def stepped(
         self,

@@ -23,8 +23,9 @@ from skdp.problems.rounding import two_margins, two_norms, two_products
 INTERVALS_SHARE, LARGEST = 0.5, 500
 #: Lengths of curvatures and of squared scores in the vector of a record; that of its score is 1.
 _CURVATURE, _SQUARES = math.sqrt(2.0), 0.5
-#: Least and largest clip of residuals of numbers, in their deviations.
-_CLIPS = (1.5, 4.0)
+#: Noise over the scatter of scores that longer rows and residuals may bring; clips of residuals of
+#: numbers in their deviations: the least, that of an exponential tail, the largest; of classes.
+_ROOM, _CLIPS, _CLASSES = 0.75, (1.5, 4.0, 12.0), 2.0
 #: Records whose rows are shortened by a part of 1 over this to the norm bound do not count.
 _FADING = 10.0
 #: Eigenvalues of the curvature below so many deviations of its noise are hidden; part of the
@@ -161,6 +162,21 @@ def least_records(plan: NoisySum, k: int) -> float:
     return noise * width * 0.5 * (k + 1.0) / LARGEST_NOISE
 
 
+def reach_and_clip(plan: NoisySum, rows: CenteredRecords, loss: Loss) -> tuple[float, float]:
+    """Return the norm of rows, and the deviations of residuals, that count in full.
+
+    They bias what is estimated, unless the mean is linear in the rows: the smaller the noise, the
+    larger they are.
+    """
+    n, width, centering = plan.design.n_records, plan.design.width, rows.centering
+    longest = (1.0 + float(np.linalg.norm(centering.mean))) / centering.scale
+    room, clip = _ROOM * math.sqrt(n / width) / plan.deviation, _CLASSES
+    if not loss.has_odds:  # what clipping takes of an exponential tail is of the size of noise
+        clip = min(max(math.log(n / (plan.deviation * width)), _CLIPS[0]), _CLIPS[1])
+    reach = max(min(room / clip, longest), 1.0)
+    return reach, max(min(room / reach, _CLIPS[2]), clip)
+
+
 def release_newton(
     plan: NoisySum,
     rows: CenteredRecords,
@@ -168,14 +184,17 @@ def release_newton(
     weights: np.ndarray,
     offsets: np.ndarray,
     deviation: float,
+    clip: float,
     noise: NoiseSource,
 ) -> Newton:
-    """Release a Newton step from weights of A, and offsets, of residuals of a deviation."""
+    """Release a Newton step from weights of A, and offsets.
+
+    Residuals of numbers are clipped at so many times their deviation.
+    """
     (k, width), design = weights.shape, plan.design
     limit, largest = (math.sqrt(2.0), 0.5) if isinstance(loss, SoftmaxLoss) else (1.0, 0.25)
-    if not loss.has_odds:  # what clipping takes of an exponential tail is of the size of noise
-        clip = math.log(design.n_records / (plan.deviation * width))
-        limit, largest = deviation * min(max(clip, _CLIPS[0]), _CLIPS[1]), 1.0
+    if not loss.has_odds:
+        limit, largest = deviation * clip, 1.0
     terms = NewtonTerms(loss=loss, weights=rows.weights(weights), offsets=offsets, limit=limit)
     total = rows.full_total(terms)
     score, grams = total[: k * width].reshape(k, width), total[k * width :]
@@ -187,7 +206,7 @@ def release_newton(
     moved += 5.0 / min(limit, 1.0) * two_margins(width + k, reached + loss.target_bound)
     sums = replace(plan, size=2.0 * size * longest)
     noisy, error = sums.release(np.append(rows.sums(score), exact), noise, moved)
-    n, most = plan.design.n_records, size * design.reach  # noise may be infinite
+    n, most = plan.design.n_records, size  # noise may be infinite
     noisy, error = np.clip(noisy / n, -most, most), error / n
     blocks = noisy[k * width :].reshape(k, k, 2, width, width)
     blocks = 0.5 * (blocks + blocks.swapaxes(0, 1))

@@ -35,7 +35,7 @@ def made(name, X, rng, mean=0.0, scale=0.5, shared=None):
 def value_of(rows, loss, k, plan, weights):
     """The exact sum of a release, and the sensitivity that goes with it."""
     with Laboratory(numbers={0: np.zeros(plan.n_entries)}) as laboratory:
-        release_newton(plan, rows, loss, weights, np.zeros(k), 0.3, seeded(0))
+        release_newton(plan, rows, loss, weights, np.zeros(k), 0.3, 4.0, seeded(0))
     (draw,) = laboratory.draws
     return draw.value, draw.mechanism.sensitivity
 
@@ -101,7 +101,7 @@ def test_curvatures_are_the_derivatives_of_scores(name):
 
     def released(at):
         plan = plan_newton(Design.of(rows.records), REPLACE, 1.0, k)
-        return release_newton(plan, rows, loss, at, np.zeros(k), 0.3, Silent())
+        return release_newton(plan, rows, loss, at, np.zeros(k), 0.3, 4.0, Silent())
 
     change = released(weights + step).score - released(weights - step).score
     expected = 2.0 * released(weights).curvature @ step.ravel()
@@ -113,7 +113,7 @@ def test_squares_are_those_of_scores(name):
     loss, k = LOSSES[name]
     rng = np.random.default_rng(3)
     rows, _, _, plan = made(name, 0.3 * rng.normal(size=(1, 3)), rng)
-    given = plan, rows, loss, rng.normal(size=(k, 4)), np.zeros(k), 0.3
+    given = plan, rows, loss, rng.normal(size=(k, 4)), np.zeros(k), 0.3, 4.0
     found = release_newton(*given, Silent())
     score = found.score.ravel()
     np.testing.assert_allclose(found.squares, np.outer(score, score), atol=1e-12)
@@ -138,7 +138,7 @@ def test_a_release_has_the_noise_that_it_states(name):
     loss, k = LOSSES[name]
     rng = np.random.default_rng(5)
     rows, _, _, plan = made(name, 0.3 * rng.normal(size=(60, 4)), rng)
-    given = plan, rows, loss, np.zeros((k, 5)), np.zeros(k), 0.3
+    given = plan, rows, loss, np.zeros((k, 5)), np.zeros(k), 0.3, 4.0
     exact = release_newton(*given, Silent())
     noisy = [release_newton(*given, seeded(seed)) for seed in range(100)]
     scores = [each.score - exact.score for each in noisy]
