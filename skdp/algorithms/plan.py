@@ -24,6 +24,10 @@ from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.solvers.progress import planned_steps
 
+#: Margins over noise below which a model is hardly better than a constant, and what is said then.
+LEAST_MARGINS = 0.8
+LARGE_NOISE = "noise is large: hardly better than a constant model is to be expected"
+
 
 class Run:
     """Solver, randomness and noise of a run; the guarantee does not depend on the solver.

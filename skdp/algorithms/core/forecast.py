@@ -17,14 +17,14 @@ from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_var
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.steps import TYPICAL, Path
+from skdp.algorithms.plan import LEAST_MARGINS
 from skdp.algorithms.statistics.clipped_curvature import sampling_noise
 from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.problems import Design, Loss
 
-#: Rows are expected to vary in so many directions at most; margins over noise below which a fit is
-#: hardly better than a constant.
-_DIRECTIONS, _LEAST_MARGINS = 100, 0.8
+#: Rows are expected to vary in so many directions at most.
+_DIRECTIONS = 100
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Forecast:
     def is_hidden(self) -> bool:
         """Whether the noise hides typical margins."""
         _, seen, noise, _ = self.margins(self.typical)
-        return seen < _LEAST_MARGINS * noise
+        return seen < LEAST_MARGINS * noise
 
     def noise(self) -> PlannedNoise:
         """Return the noise of predictions."""

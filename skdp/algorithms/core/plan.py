@@ -24,7 +24,7 @@ from skdp.algorithms.core.second_moments import RowMomentsPlan
 from skdp.algorithms.core.slopes import constants, plan_slope_steps
 from skdp.algorithms.core.solves import Solves, paced_solves
 from skdp.algorithms.core.steps import Path, paced, plan_steps
-from skdp.algorithms.plan import Plan
+from skdp.algorithms.plan import LARGE_NOISE, Plan
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
@@ -312,28 +312,25 @@ class PlannedCore(Plan):
     def alarms(self) -> tuple[str, ...]:
         if not self.forecast.is_hidden():
             return ()
-        return ("The noise is large: hardly better than a constant model is to be expected.",)
+        return (f"The {LARGE_NOISE}.",)
 
     def found_alarms(self) -> tuple[str, ...]:
-        is_told = bool(replace(self, found=None).alarms())  # before the fit, by public numbers
-        return () if is_told else self._noise_remarks
-
-    def remarks(self) -> tuple[str, ...]:
-        given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
-        return (*given, *self._noise_remarks)
-
-    @property
-    def _noise_remarks(self) -> tuple[str, ...]:
         """Say whether the size of the margins is within two deviations of 0."""
         found = self.found
+        if replace(self, found=None).alarms():  # told before the fit, by public numbers
+            return ()
         if found is None or found.size is None or found.theta is None:
             return ()
         known = found.theta.theta[0], found.theta.covariance[0, 0]
         size, variance = known if found.law else (found.size.size, found.size.variance)
         if size >= 2.0 * math.sqrt(variance):
             return ()
-        expected = "hardly better than a constant model is to be expected"
-        return (f"the noise is of the size of the margins: {expected}",)
+        return (f"the {LARGE_NOISE.replace('large', 'of the size of the margins')}",)
+
+    def remarks(self) -> tuple[str, ...]:
+        given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
+        told = replace(self, found=None).alarms()
+        return (*given, *(f"the {LARGE_NOISE}" for _ in told), *self.found_alarms())
 
     def to_dict(self) -> dict[str, Any]:
         objective, shares = self.objective, {}

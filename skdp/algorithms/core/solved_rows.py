@@ -178,11 +178,12 @@ def solved(
         # sums are over the public number, the penalty is for means over the released one
         alpha = found.means.n_records / design.n_records / (plan.unit**2 * length * largest)
         norm = float(np.linalg.norm(point))
+        reach = design.reach * max(1.0, found.means.n_records / design.n_records)
         problem = FiniteSumProblem(
             records,
             loss,
             alpha,
-            Ball((norm + design.reach * clip / alpha) * (1.0 + 1e-9)),
+            Ball((norm + reach * clip / alpha) * (1.0 + 1e-9)),
             n_public=None if relation.is_replaced else design.n_records,
             center=point.ravel(),
         )

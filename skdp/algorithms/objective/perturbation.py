@@ -27,7 +27,7 @@ from skdp.algorithms.objective.theorems import (
     largest_mu,
     rank_curvature,
 )
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import LARGE_NOISE, LEAST_MARGINS, Plan, Result, Run
 from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, sampling_noise
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import (
@@ -152,14 +152,10 @@ class ObjectivePerturbationPlan(Plan):
         return float(bound)
 
     def alarms(self) -> tuple[str, ...]:
-        length = math.sqrt(self.linear.mean_square(self.objective.dimension))
-        largest = self.design.n_records * self.loss.lipschitz(self.design.feature_norm, math.inf)
-        if length <= largest:
-            return ()
-        return (
-            f"The noise in the gradient has a length of about {length:.3g} and any sum of "
-            f"gradients one of at most {largest:.3g}: the result is mostly noise.",
-        )
+        hessian = _planned_hessian(self.objective, self.loss)
+        noise = _balanced_penalty(self.objective, self.loss, self.linear)
+        # their ratio is that of squared margins and noise
+        return () if hessian >= LEAST_MARGINS**2 * noise else (f"The {LARGE_NOISE}.",)
 
     def remarks(self) -> tuple[str, ...]:
         whom = "person" if self.design.of_persons else "record"
@@ -359,6 +355,12 @@ def _linear_term(
     return GaussianMechanism(sensitivity, scale / sensitivity), theorem
 
 
+def _planned_hessian(objective: Objective, loss: Loss) -> float:
+    """Return n h in an average direction of isotropic rows."""
+    design = objective.design
+    return design.n_records * rules.CURVATURE * loss.curvature * design.second_moment
+
+
 def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanism) -> float:
     """Return the penalty whose bias balances the noise of the linear term.
 
@@ -366,9 +368,7 @@ def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanis
     ``(Lambda^2 B^2 + E ||b||^2) / (n h + Lambda)^2`` for a good predictor of norm B. It is least at
     ``Lambda = E ||b||^2 / (B^2 n h)``. B and h are those of isotropic rows.
     """
-    design = objective.design
-    square = linear.mean_square(objective.dimension)
-    hessian = design.n_records * rules.CURVATURE * loss.curvature * design.second_moment
+    square, hessian = linear.mean_square(objective.dimension), _planned_hessian(objective, loss)
     signal = objective.comparator_norm * rules.SIGNAL[bool(loss.target_bound)]
     return square / (signal**2 * hessian)
 

@@ -20,4 +20,4 @@ OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
 CURVATURE, SIGNAL = 0.5, (2.0, 0.7)
 #: Smallest penalties of a mean loss in units of its smoothness, from which a plan chooses: a larger
 #: one lets a certificate reach a better accuracy.
-LEAST_PENALTIES = (1e-7, 1e-6, 1e-5)
+LEAST_PENALTIES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
