@@ -40,7 +40,6 @@ WARNINGS = (
     "The class labels were inferred",
     "The groups were inferred",
     "The categories were inferred",
-    "The noise in the gradient ",
     "The noise in the mean of the",
     "The noise is large",
     "The noise has a length",
@@ -214,11 +213,6 @@ SINGLE = {
         {},
     ),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
-    "The noise in the gradient ": (
-        DPLogisticRegression,
-        {"method": "objective", "epsilon": 1e-3},
-        {},
-    ),
     "feature_bound was not declared": (
         DPLogisticRegression,
         {"method": "mirror_descent", "delta": 1e-6},

@@ -349,3 +349,9 @@ def test_without_noise_the_fit_is_that_of_scikit_learn(delta):
         1e6, delta, method="objective", data_norm=1.0, classes=range(3)
     ).fit(X, labels)
     np.testing.assert_allclose(private.predict_proba(X), public.predict_proba(X), atol=5e-3)
+
+
+def test_the_alarm_of_few_records():
+    """30 columns of 300 records are too many for delta = 0 at epsilon 1, three are not."""
+    plans = [make_plan(LogisticLoss(), 1.0, 0.0, n=300, width=width) for width in (31, 4)]
+    assert [len(plan.alarms()) for plan in plans] == [1, 0]
