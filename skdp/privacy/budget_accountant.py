@@ -126,7 +126,6 @@ class BudgetAccountant:
                     f"The ledger {self._path!r} was made for epsilon={ledger.epsilon:g}, "
                     f"delta={ledger.delta:g}; BudgetAccountant.load continues it."
                 )
-            common_relation([ledger.event], relation or ledger.relation)
             if relation is not None and relation is not ledger.relation:
                 made = "none" if ledger.relation is None else ledger.relation.value
                 raise ValueError(

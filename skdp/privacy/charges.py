@@ -39,10 +39,11 @@ from skdp.privacy.overlap import part_of
 
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
-_NEEDS_DELTA = (
-    " Fits with delta > 0 need an accountant with a delta: above the sum of those of all"
-    " ApproximateEvents if there are Gaussian releases, else at least that sum."
+_IS_PURE = (
+    " delta=0 of this budget admits pure fits alone: give it a delta (the sum of those of its fits"
+    " will do), or fit with delta=0."
 )
+_NEEDS_DELTA = " The delta of this budget must be above the sum of those of its fits."
 
 
 class BudgetExceededError(RuntimeError):
@@ -88,7 +89,7 @@ def check_affordable(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
     """Refuse an event that a ledger has no budget for, or of another relation."""
     counts = Counter(entry.event for entry in ledger.entries)
     spent = ComposedEvent([RepeatedEvent(*part) for part in counts.items()])
-    common_relation([event, spent], ledger.relation)
+    common_relation([spent, event], ledger.relation)
     if ledger.epsilon == math.inf:
         return
     parts = [RepeatedEvent(*part) for part in flatten_event(ComposedEvent([spent, event]))]
@@ -96,11 +97,11 @@ def check_affordable(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
     total = tightest_epsilon(ComposedEvent(parts), ledger.delta, enough=limit)
     if total > limit:
         before = tightest_epsilon(spent, ledger.delta) if flatten_event(spent) else 0.0
+        remedy = "" if total < math.inf else _NEEDS_DELTA if ledger.delta else _IS_PURE
         raise BudgetExceededError(
             f"{label or 'A release'} would raise the total from epsilon = {before:.6g} to "
             f"{total:.6g} at delta = {ledger.delta:g}, above the budget of {ledger.epsilon:g}. "
-            "No record was read for it, and nothing was charged."
-            + (_NEEDS_DELTA if total == math.inf else "")
+            f"No record was read for it, and nothing was charged.{remedy}"
         )
 
 

@@ -327,8 +327,8 @@ def common_relation(
                         "user_ids to all of them."
                     )
                 raise ValueError(
-                    f"An event was measured under neighbouring == {event.neighbouring.value!r}, "
-                    f"must be {common.value!r}: a total holds under one relation."
+                    f"A budget has one relation, here neighbouring == {common.value!r}: a fit "
+                    f"under {event.neighbouring.value!r} needs a budget of its own."
                 )
             common = event.neighbouring
     return common
