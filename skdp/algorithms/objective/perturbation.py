@@ -157,11 +157,6 @@ class ObjectivePerturbationPlan(Plan):
         # their ratio is that of squared margins and noise
         return () if hessian >= LEAST_MARGINS**2 * noise else (f"The {LARGE_NOISE}.",)
 
-    def remarks(self) -> tuple[str, ...]:
-        whom = "person" if self.design.of_persons else "record"
-        cost = f"the penalty of {self.penalty:.3g} on the sum of losses"
-        return (f"{cost} leaves {self.hessian_epsilon:.3g} of epsilon to the Hessian of a {whom}",)
-
     def to_dict(self) -> dict[str, Any]:
         clip = {"clip": self.loss.clip} if isinstance(self.loss, ClippedLogisticLoss) else {}
         return {
