@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,6 +73,15 @@ def fill_values_per_feature(transformer: Any) -> np.ndarray:
     return np.broadcast_to(values, (n_features,))
 
 
+def hint_of_ends(given: Any) -> str:
+    """Say how ranges are written, if all lower ends and then all upper ends were given."""
+    with contextlib.suppress(ValueError):  # of sequences of several lengths
+        ends = np.asarray(given)
+        if ends.ndim == 2 and len(ends) == 2 and ends.dtype.kind in "iuf":
+            return " Ranges are one (low, high) pair per column: list(zip(lower, upper))."
+    return ""
+
+
 def to_unit_interval(X: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """Clip each column to its range and map the range to [-1, 1]; keeps the dtype."""
     low, high = ranges.T
@@ -108,7 +118,7 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
             "ranges must be a pair (low, high), an array of shape (n_features, 2) or a dict of "
-            f"pairs; got the shape {np.shape(ranges)}."
+            f"pairs; got the shape {np.shape(ranges)}.{hint_of_ends(ranges)}"
         )
     low, high = pairs.T
     _, half = middle_and_half(low, high)
@@ -118,6 +128,6 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
         where = f" of {names[at]!r}" if names else f" of feature {at}" if len(pairs) > 1 else ""
         raise ValueError(
             f"In ranges: the range{where} is ({low[at]:g}, {high[at]:g}), must be finite "
-            "with low < high."
+            f"with low < high.{hint_of_ends(ranges)}"
         )
     return pairs

@@ -89,14 +89,14 @@ def _of_polars(series: Any) -> Any:
     if dtype.is_temporal() and getattr(dtype, "time_zone", None) is not None:
         series = series.dt.replace_time_zone(None)
     name = str(dtype)
-    if name.startswith(("Int", "UInt", "Float", "Date")):
+    if name.startswith(("Int", "UInt", "Float", "Date", "Boolean")):
         return series.to_numpy()
     return objects(series.to_list())
 
 
 def _of_arrow(column: Any) -> Any:
     name = str(column.type)
-    if name.startswith(("int", "uint", "float", "double", "halffloat")):
+    if name.startswith(("bool", "int", "uint", "float", "double", "halffloat")):
         values = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(False)
         return values
     if name.startswith("date"):

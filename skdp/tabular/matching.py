@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
+from skdp.preprocessing.ranges import hint_of_ends
 from skdp.tabular.columns import Category, Declaration, Number, Part, Text, is_real
 from skdp.tabular.frames import Table
 
@@ -98,7 +99,10 @@ def listed(columns: Any) -> list[Any] | None:
 def declarations(columns: Any) -> dict[Any, Declaration]:
     """Return the declarations by name, or by position; of one for all columns, nothing."""
     given = columns if is_by_name(columns) else dict(enumerate(listed(columns) or ()))
-    return {name: as_declaration(each, f"Column {name!r}") for name, each in given.items()}
+    try:
+        return {name: as_declaration(each, f"Column {name!r}") for name, each in given.items()}
+    except ValueError as error:
+        raise ValueError(f"{error}{hint_of_ends(columns)}") from None
 
 
 def parts_of(given: Mapping[Any, Declaration]) -> list[Part]:
@@ -171,7 +175,8 @@ def matched(columns: Any, table: Table) -> tuple[Column, ...]:
     if given is None:
         given = [columns] * n_columns
     elif len(given) != n_columns:
-        raise ValueError(f"columns has {len(given)} declarations, X has {n_columns} columns.")
+        hint = hint_of_ends(columns)
+        raise ValueError(f"columns has {len(given)} declarations, X has {n_columns} columns.{hint}")
     pairs = enumerate(zip(names, given, strict=True))
     return tuple(Column(n, j, as_declaration(each, f"Column {n!r}")) for j, (n, each) in pairs)
 
@@ -193,8 +198,7 @@ def _matched_by_name(columns: Any, table: Table) -> tuple[Column, ...]:
     if left:
         raise ValueError(
             f"Columns of X without a declaration: {left}. If one has the ids of persons who may "
-            "have several rows, name it in fit(..., user_ids=). Declare the others, or leave them "
-            "out of X."
+            "have several rows, name it: user_ids=... Declare the others, or leave them out of X."
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)

@@ -194,8 +194,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns, or of some, one array.
 
-        Columns with values that declarations do not allow are refused, all by name, and in a fit
-        also those of which no value is one of the declared categories.
+        Columns with values that declarations do not allow are refused, all by name. So are those
+        without any declared category in a fit, and later those of a type that can hold none.
         """
         columns = [each for each in self._columns(table) if only is None or each.name in only]
         for start in range(0, max(table.n_rows, 1), _SLAB):
@@ -205,8 +205,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for column in columns:
                 try:
                     found, declared = table.column(column.position, rows), column.declaration
-                    if in_fit and table.n_rows and not declared.is_read(found[:_PEEKED]).any():
-                        declared.check_readable(table.column(column.position), column.where)
+                    if not start and len(found) and not declared.is_read(found[:_PEEKED]).any():
+                        whole = table.column(column.position)
+                        declared.check_readable(whole, column.where, in_fit=in_fit)
                     values += declared.read(found, column.where)
                 except ValueError as error:
                     wrong.append(str(error))

@@ -42,7 +42,7 @@ def test_records_are_transformed_one_at_a_time(kind):
         ([(0, 1), (3, 2)], "feature 1"),
         (3.0, "shape"),
         ((1, 2, 3), "shape"),
-        ([(0, 1, 2), (0, 1, 2)], "shape"),
+        ([(0, 1, 2), (0, 1, 2)], r"shape \(2, 3\). Ranges are one .*zip\(lower, upper\)"),
         ([(0, 1), (0, 1, 2)], "pairs"),
         (("low", "high"), "pairs"),
         (None, "low < high|pairs"),

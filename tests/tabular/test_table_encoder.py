@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from sklearn.utils.estimator_checks import check_estimator
@@ -322,7 +323,9 @@ def test_no_record_warns(rows):
             r"Column 'joined' was declared Number but holds dates",
         ),
         (COLUMNS, lambda X: X.to_numpy(), r"X has no column names: pass a data frame or a list"),
-        ([(0, 1)] * 3, lambda X: X.to_numpy()[:, :4], r"3 declarations, X has 4 columns"),
+        ([(0, 1)] * 3, lambda X: X.to_numpy()[:, :4], r"3 declarations, X has 4 columns.$"),
+        (([0, 1], [8, 9]), lambda X: X[["pay"]], r"2 declarations, X .* list\(zip\(lower, upper"),
+        (([0, 0], [1, 1]), lambda X: X[["pay"]], r"lists a value twice.* list\(zip\(lower, upper"),
         (
             (0, 1),
             lambda X: X[["job"]].to_numpy(),
@@ -356,6 +359,34 @@ def test_text_that_is_no_number_or_date_is_not_missing():
                 method(X.assign(**{name: values}))
         with pytest.raises(ValueError, match=f"'{name}' was declared"):
             fitted.transform(X.assign(**{name: values}))
+
+
+@pytest.mark.parametrize(
+    ("categories", "values", "is_refused"),
+    [
+        (["no", "yes"], [True, False], True),
+        (["no", "yes"], [0, 1], True),
+        (["no", "yes"], np.array(["2020-01-01"], dtype="M8[ns]"), True),
+        (["no", "yes"], ["No", "Yes"], False),
+        (["no", "yes"], np.array([True, 7], dtype=object), False),
+        (["no", "yes"], [np.nan, np.nan], False),
+        (["true", "no"], [False, False], False),
+        (["007", "x"], [8, 9], False),
+        (["2020-01-01"], np.array(["2021-01-01"], dtype="M8[s]"), False),
+    ],
+)
+def test_types_that_hold_no_category_are_refused_after_the_fit(categories, values, is_refused):
+    """Values that are unknown, in a column of a type that could hold others, have no feature."""
+    X = pd.DataFrame({"x": Category(categories, missing=True).values})
+    encoder = TableEncoder({"x": Category(categories, missing=True)}).fit(X)
+    rows = pd.DataFrame({"x": values})
+    if is_refused:
+        frames = [rows, pl.DataFrame({"x": np.array(values)}), pa.table(rows)]
+        for each in frames[: 2 if rows["x"].dtype.kind == "M" else 3]:  # arrow's are objects
+            with pytest.raises(ValueError, match="'x' has no value that is one of the declared"):
+                encoder.transform(each)
+    else:
+        assert encoder.transform(rows).shape[0] == len(values)
 
 
 def test_all_columns_at_fault_are_named_at_once():
