@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdp._checks import check_option, check_real, shown
-from skdp._records import has_column, without_column
+from skdp._records import without_column
 from skdp._types import Relation, Verbose
 from skdp.algorithms.plan import Plan, Run, check_memory
 from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
@@ -89,8 +89,7 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
 
     def _features_of(self, X: Any) -> Any:
         """Drop the column that had the ids of persons in fit, if it is there."""
-        column = self._id_column
-        return X if column is None or not has_column(X, column) else without_column(X, column)
+        return without_column(X, self._id_column)
 
     def _delta_alarms(self, n_records: int) -> tuple[str, ...]:
         """Return a sentence if `delta` allows to publish a record, or none."""

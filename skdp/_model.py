@@ -24,7 +24,7 @@ from skdp._estimator import (
     taken_weights,
     warn_inferred,
 )
-from skdp._records import validate_records
+from skdp._records import distinct_persons, validate_records
 from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
 from skdp._types import Self
 from skdp._units import (
@@ -32,7 +32,6 @@ from skdp._units import (
     NO_WEIGHT_BOUND,
     ClippedWeights,
     Units,
-    distinct_persons,
     person_codes,
     record_weights,
     refuse_id_features,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,9 @@ _TEXT = (
     "or all columns of a frame by skdp.TableEncoder(columns)."
 )
 _HUGE = "holds an integer beyond double precision."
+_NO_PERSON = "user_ids holds missing values: every record belongs to somebody."
+#: Blank text, and what ``str`` makes of missing values.
+_NO_IDS = frozenset({"", "nan", "None", "NaT", "<NA>"}) | {b"", b"nan", b"None", b"NaT", b"<NA>"}
 _DATES = "holds dates or times: turn them into numbers, such as days since a fixed day."
 
 
@@ -98,7 +102,7 @@ def validate_array(X: Any) -> np.ndarray:
         refuse_without_values(),
         config_context(assume_finite=False),
     ):
-        return np.asarray(check_array(X, **options))
+        return np.asarray(check_array(X, input_name="X", **options))
 
 
 @contextlib.contextmanager
@@ -173,6 +177,45 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+def distinct_persons(user_ids: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted ids of the persons, and the position in them for each record.
+
+    Raises
+    ------
+    ValueError
+        Unless there is an integer or a string for each record.
+    """
+    if not hasattr(user_ids, "__len__"):
+        raise ValueError("user_ids must hold one id for each record, or name a column of X.")
+    ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)
+    if ids.ndim != 1 or len(ids) != n_samples:
+        raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
+    if ids.dtype.kind == "T":  # strings of any length, which may be missing
+        ids = ids.astype(object)
+    is_known = ids.dtype.kind in "iuUS"
+    if ids.dtype == object:
+        kinds = {type(each) for each in ids}
+        are_whole = bool not in kinds and all(issubclass(each, numbers.Integral) for each in kinds)
+        is_known = are_whole or all(issubclass(kind, str) for kind in kinds)
+        if are_whole:  # as objects where 64 bits do not suffice
+            ids = np.array([int(each) for each in ids], dtype=object)
+            with contextlib.suppress(OverflowError):
+                ids = ids.astype(np.int64)
+    may_miss = ids.dtype.kind in "OfcmM"
+    if np.ma.is_masked(user_ids) or (may_miss and any(map(is_missing, ids))):
+        raise ValueError(_NO_PERSON)
+    if not is_known:
+        raise ValueError(
+            "user_ids must be integers or strings, all of one kind: convert them, such as by "
+            "`.astype(int)`."
+        )
+    found, codes = np.unique(ids, return_inverse=True)
+    texts = (each.strip() for each in found.tolist() if isinstance(each, str | bytes))
+    if not _NO_IDS.isdisjoint(texts):
+        raise ValueError(_NO_PERSON)
+    return found, codes.reshape(-1)
+
+
 @contextlib.contextmanager
 def refuse_without_values() -> Iterator[None]:
     """Raise errors about input without the values that they quote."""
@@ -187,8 +230,9 @@ def refuse_without_values() -> Iterator[None]:
                 raise ValueError(f"{problem}. {remedy}") from None
         first = text.split("\n", 1)[0]
         if first.startswith("Input ") and "contains NaN" in first:
-            remedy = "Leave such records out." if first.startswith("Input y ") else _FILL
-            raise ValueError(f"{first} {remedy}") from None
+            first = first.replace("Input contains", "Input y contains").rstrip(".")  # of objects
+            remedy = _FILL if first.startswith("Input X ") else "Leave such records out."
+            raise ValueError(f"{first}. {remedy}") from None
         raise
 
 
@@ -263,6 +307,8 @@ def has_column(X: Any, name: str | None) -> bool:
     return name is not None and name in list(names)
 
 
-def without_column(X: Any, name: str) -> Any:
-    """Return a data frame without a column."""
+def without_column(X: Any, name: str | None) -> Any:
+    """Return a data frame without a column; X itself if it has none of this name."""
+    if not has_column(X, name):
+        return X
     return X.drop(columns=[name]) if hasattr(X, "iloc") else X.drop([name])

@@ -12,13 +12,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdp._estimator import encode
-from skdp._records import validate_records
+from skdp._records import distinct_persons, validate_records
 from skdp._runtime import without_warnings
-from skdp._units import distinct_persons
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems.marks import MarkKey
 
-_UNKNOWN_LABELS = "y contains labels that are not in `classes`."
+#: Error of labels that were not declared.
+UNKNOWN_LABELS = "y contains labels that are not in `classes`: declare all labels that can occur."
 _ENCODED = (
     " Meta-estimators such as VotingClassifier, StackingClassifier, BaggingClassifier and "
     "CalibratedClassifierCV, and cross_val_predict(method='predict_proba'), may encode labels as "
@@ -94,7 +94,7 @@ class LabelCodes:
             unsigned = labels.view(labels.dtype.str.replace("i", "u"))  # -1 is a large number
             if unsigned.max(initial=0) < k:
                 return labels.astype(self.nothing.dtype)  # they are their codes
-        codes = encode(labels, self.classes, _UNKNOWN_LABELS + _mismatch(labels, self.classes))
+        codes = encode(labels, self.classes, UNKNOWN_LABELS + _mismatch(labels, self.classes))
         return codes.astype(self.nothing.dtype, copy=False)
 
     @property

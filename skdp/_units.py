@@ -6,15 +6,13 @@ The guarantee is then for a person with all its records, whose weights add up to
 
 from __future__ import annotations
 
-import contextlib
-import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdp._records import has_column, is_missing, refuse_kinds, without_column
+from skdp._records import distinct_persons, has_column, refuse_kinds, without_column
 from skdp._runtime import without_warnings
 from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
@@ -62,12 +60,14 @@ class Persons:
 
     Attributes
     ----------
+    ids : ndarray of shape (n_samples,)
     codes : ndarray of int, shape (n_samples,)
     number : int
     """
 
     def __init__(self, user_ids: Any, n_samples: int) -> None:
-        self.codes = person_codes(user_ids, n_samples)
+        names, self.codes = distinct_persons(user_ids, n_samples)
+        self.ids = names[self.codes]
         self._order = np.argsort(self.codes, kind="stable")
         self._starts = person_starts(self.codes[self._order])
         self.number = len(self._starts) - 1
@@ -86,10 +86,10 @@ def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
     if not isinstance(user_ids, str):
         return X, user_ids
     if not has_column(X, user_ids):
-        raise ValueError(
-            f"user_ids == {user_ids!r} is no column of X. (In a pipeline X is what the steps "
-            "before return: pass the values.)"
-        )
+        remedy = "(In a pipeline X is what the steps before return: pass the values.)"
+        if user_ids in list(getattr(getattr(X, "index", None), "names", ())):
+            remedy = "It is a level of the index: call reset_index(), or pass its values."
+        raise ValueError(f"user_ids == {user_ids!r} is no column of X. {remedy}")
     return without_column(X, user_ids), X[user_ids]
 
 
@@ -108,7 +108,7 @@ def refuse_id_features(columns: Iterable[tuple[Any, np.ndarray]], user_ids: Any)
         if _are_equal(values[:1], ids[:1]) and _are_equal(values, ids):
             raise ValueError(
                 f"Column {name!r} of X has the ids that are given as user_ids: it is no feature. "
-                "Leave it out, or name it in fit(..., user_ids=)."
+                "Leave it out, or name it: user_ids=..."
             )
 
 
@@ -122,38 +122,6 @@ def _are_equal(values: np.ndarray, ids: np.ndarray) -> bool:
 def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
     """Return the person of each record as a number from 0 on; see :func:`distinct_persons`."""
     return distinct_persons(user_ids, n_samples)[1]
-
-
-def distinct_persons(user_ids: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted ids of the persons, and the position in them for each record.
-
-    Raises
-    ------
-    ValueError
-        Unless there is an integer or a string for each record.
-    """
-    if not hasattr(user_ids, "__len__"):
-        raise ValueError("user_ids must hold one id for each record, or name a column of X.")
-    ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)
-    if ids.ndim != 1 or len(ids) != n_samples:
-        raise ValueError("user_ids must be one-dimensional, with one id for each row of X.")
-    if ids.dtype.kind == "T":  # strings of any length, which may be missing
-        ids = ids.astype(object)
-    is_known = ids.dtype.kind in "iuUS"
-    if ids.dtype == object:
-        kinds = {type(each) for each in ids}
-        are_whole = bool not in kinds and all(issubclass(each, numbers.Integral) for each in kinds)
-        is_known = are_whole or all(issubclass(kind, str) for kind in kinds)
-        if are_whole:  # as objects where 64 bits do not suffice
-            ids = np.array([int(each) for each in ids], dtype=object)
-            with contextlib.suppress(OverflowError):
-                ids = ids.astype(np.int64)
-    if np.ma.is_masked(user_ids) or (ids.dtype == object and any(map(is_missing, ids))):
-        raise ValueError("user_ids holds missing values: every record belongs to somebody.")
-    if not is_known:
-        raise ValueError("user_ids must be integers or strings, all of one kind.")
-    found, codes = np.unique(ids, return_inverse=True)
-    return found, codes.reshape(-1)
 
 
 @dataclass(frozen=True)

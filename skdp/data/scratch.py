@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._records import distinct_persons
 from skdp.data.arrays import ArrayRecords
 from skdp.data.sources import Chunk, DataError, RecordSource, merge_tree
 
@@ -88,10 +89,8 @@ class _Persons:
 
 
 def _counted(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    is_text = ids.dtype == object and all(isinstance(each, str) for each in ids)
-    if ids.dtype.kind not in "iu" and not is_text:
-        raise ValueError("user_ids must be integers or strings, all of one kind.")
-    return np.unique(ids, return_counts=True)
+    found, codes = distinct_persons(ids, len(ids))
+    return found, np.bincount(codes)
 
 
 def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

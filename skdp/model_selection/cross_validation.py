@@ -139,6 +139,8 @@ def dp_cross_validate(
         raise InvalidTypeError(f"params must be None or a dict, got {shown(params)}.")
     parts = [estimator, *estimator.get_params(deep=True).values()]
     check_private(estimator, parts)
+    if user_ids is None and any(name.rsplit("__", 1)[-1] == "user_ids" for name in params or ()):
+        raise ValueError("Pass user_ids= of dp_cross_validate, not params: folds are of persons.")
     X, user_ids = take_user_ids(X, user_ids)
     check_lengths(X, y)
     y = np.asarray(y)
@@ -147,7 +149,7 @@ def dp_cross_validate(
     if persons is not None:
         if not isinstance(cv, numbers.Integral):
             raise ValueError("cv must be a number with user_ids: folds are of persons.")
-        params = {**with_ids(estimator, persons.codes), **(params or {})}
+        params = {**with_ids(estimator, persons.ids), **(params or {})}
     scoring_ = resolve_scoring(parts, y, scoring, score_range, score_groups, group_names)
     rng, noise = randomness(random_state)
     folds = _folds(cv, n_units, noise)

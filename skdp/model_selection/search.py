@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_lengths, check_positive, check_real
 from skdp._estimator import SEEDED, check_random_state, plain_labels, randomness, staged
-from skdp._records import refuse_without_values, take_rows
+from skdp._records import refuse_without_values, take_rows, without_column
 from skdp._runtime import without_warnings
-from skdp._units import Persons
+from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
 from skdp.mechanisms import noise_source_name, random_order
@@ -131,6 +131,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     True
     """
 
+    #: Column of a data frame that had the ids of persons in fit.
+    _id_column: str | None = None
     #: Metadata of candidates.
     __metadata_request__fit: ClassVar = {"sample_weight": None, "groups": None}
 
@@ -170,8 +172,9 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        user_ids : array-like of shape (n_samples,) or None, default=None
-            Whose record each is, as in :func:`dp_cross_validate`: persons are held out.
+        user_ids : array-like of shape (n_samples,), str or None, default=None
+            Whose record each is: integers or strings, or the name of a column of a data frame X,
+            which is then left out, here and in `predict`. Persons are held out.
         **params
             Passed to the ``fit`` of candidates. Arrays with one entry per record are split like X.
 
@@ -197,6 +200,8 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         check_real("test_size", self.test_size, 0.0, 1.0, closed="neither")
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
+        self._id_column = user_ids if isinstance(user_ids, str) else None
+        X, user_ids = take_user_ids(X, user_ids)
         check_lengths(X, y)
         with refuse_without_values():
             y = column_or_1d(y, warn=True)
@@ -221,7 +226,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             test, train = persons.rows_of(test), persons.rows_of(train)
 
         def fit_on(rows: np.ndarray, model: Any) -> tuple[Any, np.ndarray, dict[str, Any]]:
-            ids = {} if persons is None else with_ids(model, persons.codes[rows])
+            ids = {} if persons is None else with_ids(model, persons.ids[rows])
             return take_rows(X, rows), y[rows], {**ids, **split_params(params, rows, len(y))}
 
         models = [self._candidate(each, budget) for each in self.candidates_]
@@ -353,25 +358,28 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
+    def _features_of(self, X: Any) -> Any:
+        return without_column(X, self._id_column)
+
     @_has("predict")  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> np.ndarray:
         """Predict with the best model."""
-        return np.asarray(self._best.predict(X))
+        return np.asarray(self._best.predict(self._features_of(X)))
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Compute probabilities of classes with the best model."""
-        return np.asarray(self._best.predict_proba(X))
+        return np.asarray(self._best.predict_proba(self._features_of(X)))
 
     @_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> np.ndarray:
         """Compute scores with the best model."""
-        return np.asarray(self._best.decision_function(X))
+        return np.asarray(self._best.decision_function(self._features_of(X)))
 
     @_has("score")  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any) -> float:
         """Score the best model by its own ``score``, without noise."""
-        return float(self._best.score(X, y))
+        return float(self._best.score(self._features_of(X), y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdp._records import validate_array, validate_records
-from skdp._units import distinct_persons, person_codes
+from skdp._records import distinct_persons, validate_array, validate_records
+from skdp._units import person_codes
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
 from skdp.data.sources import Chunk

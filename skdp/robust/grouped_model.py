@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_lengths, check_option
 from skdp._estimator import declared_labels, staged, taken_weights, warn_inferred
 from skdp._model import PrivateModel
-from skdp._records import has_column, take_rows, without_column
+from skdp._records import take_rows, without_column
 from skdp._types import Self
 from skdp._units import take_user_ids
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
@@ -130,8 +130,7 @@ class GroupedModel(PrivateModel):
 
     def _features_of(self, X: Any) -> Any:
         """Drop the columns that held ids and groups during fit, if they are there."""
-        X, column = super()._features_of(X), self._group_column
-        return X if column is None or not has_column(X, column) else without_column(X, column)
+        return without_column(super()._features_of(X), self._group_column)
 
     def group_losses(self, X: Any, y: Any, groups: Any) -> dict[Any, float]:
         """Mean loss of each group: what was minimised, the largest of them.

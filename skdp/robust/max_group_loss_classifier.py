@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from skdp._estimator import encode
+from skdp._sources import UNKNOWN_LABELS
 from skdp._types import (
     Auto,
     ClassifierLoss,
@@ -176,7 +177,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         return classes_as_groups, self.classes_
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
-        codes = encode(y, self.classes_, "y contains labels that are not in `classes`.")
+        codes = encode(y, self.classes_, UNKNOWN_LABELS)
         scores = self.decision_function(X)
         if scores.ndim == 1 or self.loss != "log_loss":
             return self._loss(len(self.classes_)).value(scores, codes)

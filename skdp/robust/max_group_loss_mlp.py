@@ -14,6 +14,7 @@ from skdp._estimator import encode
 from skdp._model import PrivateClassifier
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
+from skdp._sources import UNKNOWN_LABELS
 from skdp._types import ReplaceOne, Verbose
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
@@ -260,7 +261,7 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
             return row_products(features, self.coefs_[1].T) + self.intercepts_[1]
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
-        codes = encode(y, self.classes_, "y contains labels that are not in `classes`.")
+        codes = encode(y, self.classes_, UNKNOWN_LABELS)
         logs = self.predict_log_proba(X)
         return -np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
 

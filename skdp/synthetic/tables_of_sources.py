@@ -7,7 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp._units import NO_WEIGHT, ClippedWeights, distinct_persons
+from skdp._records import distinct_persons
+from skdp._units import NO_WEIGHT, ClippedWeights
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
 from skdp.problems.bounding import Bounding, Encoded

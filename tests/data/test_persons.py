@@ -170,6 +170,7 @@ INVALID = {
     "none in one": ({"user_ids": None}, "chunk 1 has user_ids of another kind"),
     "text in one": ({"user_ids": IDS.astype(str)}, "chunk 1 has user_ids of another kind"),
     "a missing id": ({"user_ids": np.r_[[None], IDS[1:]]}, "chunk 1: user_ids holds missing"),
+    "a text of none": ({"user_ids": np.r_[["nan"], IDS[1:]]}, "chunk 1: user_ids holds missing"),
     "fractions": ({"user_ids": IDS + 0.0123}, "chunk 1: user_ids must be integers or strings"),
     "too few": ({"user_ids": IDS[1:]}, "chunk 1: 1200 rows, but 1199 user_ids"),
     "a negative weight": ({"sample_weight": -0.0123 * WEIGHTS}, "chunk 1: sample_weight must be"),
@@ -276,6 +277,9 @@ def test_parquet_is_sorted_by_persons_in_its_copy(tmp_path):
     assert_same(make("logistic").fit(source), expected)
     with pytest.raises(ValueError, match="makes a sorted copy"):
         make("logistic").fit(ParquetRecords(tmp_path / "t.parquet", "y", **columns))
+    X.assign(**rest | {"user": "None"}).to_parquet(tmp_path / "t.parquet", index=False)
+    with pytest.raises(ValueError, match="user_ids holds missing values"):
+        make("logistic").fit(source)
 
 
 def test_parts_of_a_chunk_end_with_a_person():

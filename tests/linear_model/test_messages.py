@@ -41,7 +41,8 @@ def message_of(model, X, y, error=ValueError, **fit_params):
 def test_labels_are_not_quoted(kind, values):
     X, _ = records(kind, n=10)
     y = np.resize(np.array(values), 10)
-    assert "not in `classes`" in message_of(declared(kind), X, y)
+    found = message_of(declared(kind), X, y)
+    assert "not in `classes`: declare all labels that can occur." in found
 
 
 @pytest.mark.parametrize("kind", REGRESSORS)
@@ -121,6 +122,8 @@ REFUSED = [
     (grouped(method=PhasedSaddle(calibration=np.array(["analytic", "paper"]))), NAMED,
      "calibration =="),
     (declared(DPRidge), {"y": np.full(10, np.nan)},
+     "Input y contains NaN. Leave such records out."),
+    (declared(DPLogisticRegression), {"y": np.array([*"ab" * 4, "a", np.nan], dtype=object)},
      "Input y contains NaN. Leave such records out."),
     (declared(DPLogisticRegression), {"y": np.array([0, "top secret"] * 5, dtype=object)},
      "Unknown label type"),

@@ -462,7 +462,13 @@ def test_rounding_of_the_sizes_of_groups_of_persons():
     [
         (np.arange(9), "one id for each row"),
         (np.arange(20).reshape(10, 2), "one-dimensional"),
-        (np.arange(10) + 0.5, "integers or strings"),
+        (np.arange(10.0), "integers or strings.*astype"),
+        (np.r_[np.arange(9.0), np.nan], "missing values"),
+        (pd.array([*range(9), None], dtype="Int64"), "missing values"),
+        *((np.array([*"abcdefghi", text]), "missing values")
+          for text in ("", " ", "nan", "None", "NaT", "<NA>")),
+        ([*"abcdefghi", "nan"], "missing values"),
+        (np.array([*"abcdefghi", " "], dtype="S"), "missing values"),
         ([*range(9), "a"], "integers or strings|one kind"),
         ([*map(str, range(9)), None], "missing values"),
         (np.array([*map(str, range(9)), np.nan], dtype=object), "missing values"),
@@ -472,7 +478,7 @@ def test_rounding_of_the_sizes_of_groups_of_persons():
         (np.ma.array(np.arange(10), mask=[False] * 9 + [True]), "missing values"),
         ([*range(9), 2.0**70], "all of one kind"),
     ],
-)
+)  # fmt: skip
 def test_ids_that_are_refused(ids, message):
     X, y, _ = persons(np.random.default_rng(5), 10, 1)
     model = declared("squares")
@@ -499,11 +505,14 @@ def test_ids_from_a_column_of_a_frame():
     X, y, ids = persons(np.random.default_rng(6), 100)
     frame = pandas.DataFrame(X, columns=list("abc"))
     plain = declared("squares").fit(frame, y, user_ids=ids)
-    model = declared("squares").fit(frame.assign(person=ids), y, user_ids="person")
+    assigned = frame.assign(person=ids)
+    model = declared("squares").fit(assigned, y, user_ids="person")
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     assert list(model.feature_names_in_) == list("abc")
     assert "for persons" in str(model.privacy_) and "100 persons" in str(model.privacy_)
     assert model.privacy_.unit == "user"
+    with pytest.raises(ValueError, match=r"level of the index: call reset_index"):
+        declared("squares").fit(assigned.set_index("person"), y, user_ids="person")
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -230,12 +230,30 @@ def test_pipelines_columns_and_price():
     assert tightest_epsilon(found["event"], 1e-5) < 2 * 1.2 + 0.1
 
 
+SEARCH = DPSearchCV(MODEL, {"method": ["gradient"]}, epsilon=20.0, n_draws=2, random_state=0)
+
+
+def test_search_takes_ids_from_a_column():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    named = frame.assign(person=IDS)
+    expected = clone(SEARCH).fit(frame, Y, user_ids=IDS)
+    found = clone(SEARCH).fit(named, Y, user_ids="person")
+    np.testing.assert_array_equal(found.decision_function(named), expected.decision_function(frame))
+    np.testing.assert_array_equal(found.predict(named), found.predict(frame))
+    np.testing.assert_array_equal(found.predict_proba(named), expected.predict_proba(frame))
+    assert found.score(named, Y) == expected.score(frame, Y)
+
+
 def test_fits_of_records_are_refused_before_a_charge():
     with BudgetAccountant(100.0, 1e-4) as accountant:
         with pytest.raises(ValueError, match="give user_ids to all of them"):
             dp_cross_validate(MODEL, X, Y, user_ids=IDS, params={"user_ids": None})
-        with pytest.raises(ValueError, match="give user_ids to all of them"):
+        with pytest.raises(ValueError, match="user_ids= of dp_cross_validate, not params"):
             dp_cross_validate(MODEL, X, Y, params={"user_ids": IDS})
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(person=IDS + 1000)
+        for fit in (dp_cross_validate, lambda model, *data, **ids: SEARCH.fit(*data, **ids)):
+            with pytest.raises(ValueError, match=r"'person' .* no feature. Leave it out, or name"):
+                fit(MODEL, frame, Y, user_ids=IDS + 1000)
         for options, message in (
             ({"cv": KFold(3)}, "folds are of persons"),
             ({"cv": N + 1}, "cv"),
