@@ -24,8 +24,9 @@ INTERVALS_SHARE, LARGEST = 0.5, 500
 #: Lengths of curvatures and of squared scores in the vector of a record; that of its score is 1.
 _CURVATURE, _SQUARES = math.sqrt(2.0), 0.5
 #: Noise over the scatter of scores that longer rows and residuals may bring; clips of residuals of
-#: numbers in their deviations: the least, that of an exponential tail, the largest; of classes.
-_ROOM, _CLIPS, _CLASSES = 0.75, (1.5, 4.0, 12.0), 2.0
+#: numbers in their deviations: the least, that of an exponential tail, the largest; of classes;
+#: records over those for which an average curvature is hidden that longer rows have to leave.
+_ROOM, _CLIPS, _CLASSES, _SEEN = 0.75, (1.5, 4.0, 12.0), 2.0, 100.0
 #: Records whose rows are shortened by a part of 1 over this to the norm bound do not count.
 _FADING = 10.0
 #: Eigenvalues of the curvature below so many deviations of its noise are hidden; part of the
@@ -173,7 +174,8 @@ def reach_and_clip(plan: NoisySum, rows: CenteredRecords, loss: Loss) -> tuple[f
     room, clip = _ROOM * math.sqrt(n / width) / plan.deviation, _CLASSES
     if not loss.has_odds:  # what clipping takes of an exponential tail is of the size of noise
         clip = min(max(math.log(n / (plan.deviation * width)), _CLIPS[0]), _CLIPS[1])
-    reach = max(min(room / clip, longest), 1.0)
+    seen = math.sqrt(n / (_SEEN * least_records(plan, loss.n_outputs)))
+    reach = max(min(room / clip, seen, longest), 1.0)
     return reach, max(min(room / reach, _CLIPS[2]), clip)
 
 
