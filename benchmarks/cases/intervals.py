@@ -106,7 +106,7 @@ def measured(kind: str, of: str, size: str, n_tables: int | None = None) -> dict
     model: Any = DPRidge(epsilon, target_range=(-2, 2), **given)
     if "class" in of:
         model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
-    n_tables, found = n_tables or int(np.clip(3e6 / n, 40, 300)), []
+    n_tables, found = n_tables or int(np.clip(1e6 / n, 40, 300)), []
     for seed in range(n_tables):
         X, y, coef = table(kind, of, n, d, seed)
         each = model.set_params(random_state=seed).fit(X, y).coef_interval()

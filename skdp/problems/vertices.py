@@ -133,7 +133,7 @@ class FunctionProblem(VertexProblem):
     The point of a square that is nearest to the records' mean:
 
     >>> import numpy as np
-    >>> from skdp.algorithms import mirror_descent
+    >>> from skdp.algorithms import Run, plan_mirror_descent
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems.vertices import FunctionProblem, VertexDesign
     >>> records = np.tile([0.5, -0.25], (5000, 1))
@@ -143,7 +143,8 @@ class FunctionProblem(VertexProblem):
     ...     lambda points, batch: [points[0] - records[batch]],
     ...     vertices=(square,),
     ... )
-    >>> (point,) = problem.points(mirror_descent(problem, PrivacyBudget(1.0, 1e-6)).point)
+    >>> plan = plan_mirror_descent(problem.design, PrivacyBudget(1.0, 1e-6))
+    >>> (point,) = problem.points(plan.run(problem, Run()).point)
     >>> bool(np.abs(point - [0.5, -0.25]).max() < 0.25)
     True
     """

@@ -135,10 +135,10 @@ class AccountantContract:
                 before = accountant.get_epsilon(1e-6)
                 assert accountant.neighbouring is relation
                 for count in (0, 1):
-                    with pytest.raises(ValueError, match=f"must be '{relation.value}'"):
+                    with pytest.raises(ValueError, match=f"neighbouring == '{relation.value}'"):
                         accountant.compose(under(other, self.supported[0]), count)
                 assert accountant.get_epsilon(1e-6) == before > 0.0
-            with pytest.raises(ValueError, match=f"must be '{other.value}'"):
+            with pytest.raises(ValueError, match=f"neighbouring == '{other.value}'"):
                 self.accountant(other).compose(event)
 
     def test_a_refused_event_does_not_set_the_relation(self):

@@ -165,7 +165,7 @@ def test_the_unit_of_a_relation_is_a_record_or_a_person():
 
 @pytest.mark.parametrize(("relation", "other"), list(itertools.permutations(Neighbouring, 2)))
 def test_relations_do_not_mix(relation, other):
-    message = f"'{other.value}', must be '{relation.value}'"
+    message = f"'{relation.value}': a fit under '{other.value}'"
     if relation.unit != other.unit:
         message = "for persons and releases for records do not add up: give user_ids"
     first, second = GaussianEvent(1.0, relation), PureEvent(1.0, other)

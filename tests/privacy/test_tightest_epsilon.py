@@ -62,7 +62,7 @@ def test_tightest_takes_the_relation_from_the_event():
         assert tightest_epsilon(event, 0.0, relation) == totals[relation]
         assert tightest_epsilon(event, 0.0, relation.value) == totals[relation]
         for wrong in (other, other.value):
-            with pytest.raises(ValueError, match=f"'{relation.value}', must be '{other.value}'"):
+            with pytest.raises(ValueError, match=f"a fit under '{relation.value}'"):
                 tightest_epsilon(event, 0.0, wrong)
         assert tightest_epsilon(ComposedEvent([]), 0.0, relation) == 0.0
     assert totals[ADD_REMOVE] < 0.02 * totals[REPLACE_ONE] == pytest.approx(0.03)
