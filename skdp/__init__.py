@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # for type checkers and editors
     from skdp.tabular import Date as Date
     from skdp.tabular import DPTabularClassifier as DPTabularClassifier
     from skdp.tabular import DPTabularRegressor as DPTabularRegressor
+    from skdp.tabular import Flag as Flag
     from skdp.tabular import Number as Number
     from skdp.tabular import TableEncoder as TableEncoder
     from skdp.tabular import Text as Text
@@ -67,6 +68,7 @@ _PACKAGE_OF = {
     "DPTabularClassifier": "tabular",
     "DPTabularRegressor": "tabular",
     "Date": "tabular",
+    "Flag": "tabular",
     "Number": "tabular",
     "PrivacyBudget": "privacy",
     "PrivacyLeakWarning": "privacy",

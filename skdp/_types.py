@@ -20,6 +20,7 @@ ClassifierLoss = Literal["log_loss", "hinge", "smoothed_hinge", "squared_hinge"]
 RegressorLoss = Literal["squared_error", "huber", "absolute_error", "quantile"]
 
 TableFeatures = Literal["auto", "linear", "curves", "pairs"]
+ColumnsLeft = Literal["error", "drop"]
 
 # without "auto" they are the keys of the tables in skdp.methods
 LinearMethod = Literal[

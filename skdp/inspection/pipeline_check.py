@@ -257,7 +257,8 @@ def _of_step(step: Any, X: Any, y: Any) -> _Found:
         return
     if isinstance(step, (TableEncoder, TabularModel)):
         for row in check_columns(X, step.columns).rows:
-            yield row.kind, f"column {row.column!r}: {row.text}"
+            if not (row.kind == "undeclared" and step.columns_left == "drop"):
+                yield row.kind, f"column {row.column!r}: {row.text}"
     categories = getattr(step, "categories", None)
     if categories is not None and not isinstance(categories, str):
         yield from _of_categories(categories, X)

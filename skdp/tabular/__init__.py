@@ -6,7 +6,7 @@ writes declarations to fill in, and :func:`check_columns` compares them with rec
 """
 
 from skdp.tabular.column_checks import ColumnFinding, ColumnReport, check_columns, describe_columns
-from skdp.tabular.columns import Category, Date, Number, Text
+from skdp.tabular.columns import Category, Date, Flag, Number, Text
 from skdp.tabular.estimators import DPTabularClassifier, DPTabularRegressor
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.table_encoder import TableEncoder
@@ -19,6 +19,7 @@ __all__ = [
     "DPTabularRegressor",
     "Date",
     "FeaturePlan",
+    "Flag",
     "Number",
     "TableEncoder",
     "Text",

@@ -98,8 +98,8 @@ class ColumnFinding:
     column : object
         Its name, or its position.
     kind : str
-        "lacking", "undeclared", "declaration", "missing", "unread", "infinity", "clipped",
-        "unknown", "never", "constant" or "identifier".
+        "lacking", "undeclared", "declaration", "target", "missing", "unread", "infinity",
+        "clipped", "unknown", "never", "constant" or "identifier".
     text : str
     """
 
@@ -125,7 +125,7 @@ class ColumnReport:
         return "\n".join([_WARNING, *(lines or ["  no findings"])])
 
 
-def check_columns(X: Any, columns: Any) -> ColumnReport:
+def check_columns(X: Any, columns: Any, *, target: Any = None) -> ColumnReport:
     """Compare declarations with the records, for the data holder alone.
 
     **The findings are not private**, and no budget is charged for them. They find columns in other
@@ -139,6 +139,8 @@ def check_columns(X: Any, columns: Any) -> ColumnReport:
         The records.
     columns : dict of {name: declaration}, list of declarations, or pair
         As of :class:`TableEncoder`.
+    target : object, default=None
+        Name of the column of the targets, which is no feature.
 
     Returns
     -------
@@ -163,13 +165,13 @@ def check_columns(X: Any, columns: Any) -> ColumnReport:
     if not is_frame(X):
         X = X if hasattr(X, "dtype") else np.array(X, dtype=object)
     with without_warnings():
-        return ColumnReport(tuple(_findings(Table(X), columns)))
+        return ColumnReport(tuple(_findings(Table(X), columns, target)))
 
 
-def _findings(table: Table, columns: Any) -> Iterator[ColumnFinding]:
+def _findings(table: Table, columns: Any, target: Any) -> Iterator[ColumnFinding]:
     position = table.position_of() if table.names is not None else {}
     if is_by_name(columns):
-        left = [name for name in position if name not in columns]
+        left = [name for name in position if name not in columns and name != target]
         for name in columns:
             if name not in position:
                 yield ColumnFinding(name, "lacking", f"declared, but not in X{closest(name, left)}")
@@ -186,6 +188,9 @@ def _findings(table: Table, columns: Any) -> Iterator[ColumnFinding]:
         given = given or [columns] * table.n_columns
         pairs = [(name, j, each) for j, (name, each) in enumerate(zip(names, given, strict=False))]
     for name, j, each in pairs:
+        if target is not None and name == target:
+            text = "is the target: a model of it predicts what it was given"
+            yield ColumnFinding(name, "target", text)
         try:
             declared = as_declaration(each, f"Column {name!r}")
         except ValueError as error:

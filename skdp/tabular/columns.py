@@ -26,10 +26,13 @@ from skdp._records import is_missing
 from skdp.preprocessing.ranges import to_unit_interval
 from skdp.tabular.frames import date_of, dates_of, level_text, numbers_of, objects
 
+#: Texts of a flag.
+_NO, _YES = ("no", "false", "n", "f"), ("yes", "true", "y", "t")
 #: A category or a text counts as at most this many features when a plan is made.
 _MOST_COUNTED = 64
 #: Levels of the parts of a date.
 _DATE_LEVELS: dict[str, range] = {
+    "quarter": range(1, 5),
     "month": range(1, 13),
     "day": range(1, 32),
     "weekday": range(7),
@@ -55,7 +58,7 @@ class Part(NamedTuple):
     @property
     def n_counted(self) -> int:
         """Number of features that a plan counts."""
-        return min(self.n_features, _MOST_COUNTED + self.has_missing)
+        return min(self.n_features, _MOST_COUNTED + self.has_missing + ("other" in self.labels))
 
 
 class Declaration:
@@ -206,16 +209,19 @@ class Category(Declaration):
         The possible values, from a code book and not from the records.
     missing : bool, default=False
         Whether values may be missing. They then have a feature of their own.
+    other : bool, default=False
+        Whether other values have a feature.
 
     Examples
     --------
     >>> from skdp.tabular import Category
     >>> Category(["a", "b"])
-    Category(values=('a', 'b'), missing=False)
+    Category(values=('a', 'b'), missing=False, other=False)
     """
 
     values: Any
     missing: bool = field(default=False, kw_only=True)
+    other: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -240,14 +246,17 @@ class Category(Declaration):
         object.__setattr__(self, "values", values)
 
     def expand(self, name: str) -> tuple[Part, ...]:
-        labels = (*map(str, self.values), *("missing",) * self.missing)
+        extra = ("other",) * self.other + ("missing",) * self.missing
+        labels = (*map(str, self.values), *extra)
         return (Part(name, "levels", labels, self.missing, len(labels)),)
 
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         codes = level_codes(values, self.values)
         lost = codes == MISSING
         self._refuse_lost(values[lost], where)
-        codes[lost] = len(self.values)
+        codes[lost] = len(self.values) + self.other
+        if self.other:
+            codes[codes == NONE] = len(self.values)
         return [codes]
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
@@ -255,7 +264,7 @@ class Category(Declaration):
 
     def check_readable(self, values: np.ndarray, where: str, *, in_fit: bool) -> None:
         present = present_values(values, keeps_blank=True)
-        if not len(present) or self.is_read(present).any():
+        if self.other or not len(present) or self.is_read(present).any():
             return
         if not in_fit and self._may_hold(present.dtype.kind):
             return
@@ -272,6 +281,42 @@ class Category(Declaration):
         if kind in "iuf":
             return bool((~np.isnan(numbers_of(declared))).any())
         return kind != "M" or bool((~np.isnat(dates_of(declared))).any())
+
+
+@dataclass(frozen=True)
+class Flag(Category):
+    """Yes or no: a bool, 0 or 1, or no, yes, false, true, n, y, f or t in any case.
+
+    Parameters
+    ----------
+    missing : bool, default=False
+        Whether values may be missing. They then have a feature of their own.
+
+    Examples
+    --------
+    >>> from skdp.tabular import Flag, check_columns
+    >>> import pandas as pd
+    >>> check_columns(pd.DataFrame({"vip": ["yes", "no", "no"]}), {"vip": Flag()}).rows
+    ()
+    """
+
+    values: Any = field(default=(False, True), init=False, repr=False)
+    other: bool = field(default=False, init=False, repr=False)
+
+    def read(self, values: np.ndarray, where: str) -> list[Any]:
+        found = _of_flags(values)
+        if (level_codes(found, self.values) == NONE).any():
+            raise ValueError(
+                f"{where} was declared Flag but holds other values than 0/1, no/yes and "
+                "false/true. Declare Category([...])."
+            )
+        return super().read(found, where)
+
+    def is_read(self, values: np.ndarray) -> np.ndarray:
+        return super().is_read(_of_flags(values))
+
+    def check_readable(self, values: np.ndarray, where: str, *, in_fit: bool) -> None:
+        """Leave errors to :meth:`read`, which refuses every other value."""
 
 
 @dataclass(frozen=True)
@@ -424,6 +469,15 @@ class _LevelCodes(dict[Any, int]):
         return next((self._texts[text] for text in texts if text in self._texts), NONE)
 
 
+def _of_flags(values: np.ndarray) -> np.ndarray:
+    """Return values with the texts of a flag as bools."""
+    if values.dtype.kind not in "OUT":
+        return values
+    known = dict.fromkeys(_NO, False) | dict.fromkeys(_YES, True)
+    texts = (str(value).strip().lower() if isinstance(value, str) else "" for value in values)
+    return objects(known.get(text, value) for text, value in zip(texts, values, strict=True))
+
+
 def _texts_of_bool(value: Any) -> tuple[str, ...]:
     """Return further texts of True and False: 1 and true, or 0 and false."""
     is_bool = isinstance(value, (bool, np.bool_))
@@ -437,6 +491,8 @@ def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
     month = months.astype(np.intp) % 12
     if part == "month":
         return month
+    if part == "quarter":
+        return month // 3
     if part == "day":
         return (days - months.astype("datetime64[D]")).astype(np.intp)
     if part == "weekday":  # 1 January 1970 was a Thursday

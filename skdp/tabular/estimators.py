@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from skdp._types import Relation, TableFeatures, Verbose
+from skdp._types import ColumnsLeft, Relation, TableFeatures, Verbose
 from skdp.data.collections import over_chunks
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -31,7 +31,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` one of False and True; there are also :class:`Date` and :class:`Text`. Limits of
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`. Limits of
         ``Number()`` are found, for 5 % more noise in the rest.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
@@ -39,6 +39,8 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     pairs : list of pairs of names, default=()
         Columns whose products are always there, such as ``[("hour", "workingday")]``; see
         :class:`TableEncoder`. Public.
+    columns_left : {"error", "drop"}, default="error"
+        What to do with columns of X that are not declared.
     maps : {"auto"} or None, default="auto"
         "auto": where the budget pays for it, 2 to 10 % of it are spent on histograms of the
         numbers; ranges that are too wide and heavy tails then cost little, and columns that are
@@ -118,6 +120,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         columns: Any = (-1.0, 1.0),
         features: TableFeatures = "auto",
         pairs: Any = (),
+        columns_left: ColumnsLeft = "error",
         maps: Any = "auto",
         classes: Any = None,
         class_weight: Any = None,
@@ -133,6 +136,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.columns = columns
         self.features = features
         self.pairs = pairs
+        self.columns_left = columns_left
         self.maps = maps
         self.classes = classes
         self.class_weight = class_weight
@@ -214,7 +218,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` one of False and True; there are also :class:`Date` and :class:`Text`. Limits of
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`. Limits of
         ``Number()`` are found, for 5 % more noise in the rest.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
@@ -222,6 +226,8 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     pairs : list of pairs of names, default=()
         Columns whose products are always there, such as ``[("hour", "workingday")]``; see
         :class:`TableEncoder`. Public.
+    columns_left : {"error", "drop"}, default="error"
+        What to do with columns of X that are not declared.
     maps : {"auto"} or None, default="auto"
         "auto": where the budget pays for it, 2 to 10 % of it are spent on histograms of the
         numbers; ranges that are too wide and heavy tails then cost little, and columns that are
@@ -294,6 +300,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         columns: Any = (-1.0, 1.0),
         features: TableFeatures = "auto",
         pairs: Any = (),
+        columns_left: ColumnsLeft = "error",
         maps: Any = "auto",
         target_range: tuple[float, float] | None = None,
         neighbouring: Relation = "replace_one",
@@ -308,6 +315,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.columns = columns
         self.features = features
         self.pairs = pairs
+        self.columns_left = columns_left
         self.maps = maps
         self.target_range = target_range
         self.neighbouring = neighbouring

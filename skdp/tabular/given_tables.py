@@ -46,7 +46,7 @@ class TableInMemory:
         persons = None
         if user_ids is not None:
             persons = person_codes(user_ids, table.n_rows)
-            found = matched(model.columns, table)
+            found = matched(model.columns, table, model.columns_left)
             columns = ((column.name, table.column(column.position)) for column in found)
             refuse_id_features(columns, user_ids)
         return cls(table, y, user_ids, sample_weight, persons)

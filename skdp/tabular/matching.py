@@ -10,10 +10,10 @@ import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
 from skdp.preprocessing.ranges import hint_of_ends
-from skdp.tabular.columns import Category, Declaration, Number, Part, Text, is_real
+from skdp.tabular.columns import Category, Declaration, Flag, Number, Part, Text, is_real
 from skdp.tabular.frames import Table
 
-_EXPECTED = "(low, high), a list of categories, bool, Number, Category, Date or Text"
+_EXPECTED = "(low, high), a list of categories, bool, Number, Category, Flag, Date or Text"
 
 
 def as_declaration(given: Any, where: str) -> Declaration:
@@ -35,8 +35,8 @@ def as_declaration(given: Any, where: str) -> Declaration:
 def _declaration(given: Any) -> Declaration | None:
     if isinstance(given, Declaration):
         return given
-    if given is bool:
-        return Category([False, True])
+    if given is bool or given is Flag:
+        return Flag()
     if given is Text:
         return Text()
     if is_range(given):
@@ -165,10 +165,10 @@ def are_numbers(columns: Any) -> bool:
     return all(isinstance(each, Number) for each in declarations(columns).values())
 
 
-def matched(columns: Any, table: Table) -> tuple[Column, ...]:
+def matched(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
     """Match declarations with the columns of a table, in the order of the declarations."""
     if is_by_name(columns):
-        return _matched_by_name(columns, table)
+        return _matched_by_name(columns, table, columns_left)
     n_columns = table.n_columns
     names = table.names or [f"x{j}" for j in range(n_columns)]
     given = listed(columns)
@@ -181,7 +181,7 @@ def matched(columns: Any, table: Table) -> tuple[Column, ...]:
     return tuple(Column(n, j, as_declaration(each, f"Column {n!r}")) for j, (n, each) in pairs)
 
 
-def _matched_by_name(columns: Any, table: Table) -> tuple[Column, ...]:
+def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Column, ...]:
     if table.names is None:
         raise ValueError(
             "columns is a dict of names, but X has no column names: pass a data frame or a list of "
@@ -195,10 +195,11 @@ def _matched_by_name(columns: Any, table: Table) -> tuple[Column, ...]:
     if lacking:
         texts = ", ".join(f"{name!r}{closest(name, left)}" for name in lacking)
         raise ValueError(f"Declared columns that X does not have: {texts}.")
-    if left:
+    if left and columns_left == "error":
         raise ValueError(
             f"Columns of X without a declaration: {left}. If one has the ids of persons who may "
-            "have several rows, name it: user_ids=... Declare the others, or leave them out of X."
+            "have several rows, name it: user_ids=... Declare the others, or drop them with "
+            'columns_left="drop".'
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._checks import check_option
 from skdp._estimator import staged
 from skdp._records import check_kind, validate_records
-from skdp._types import Self
+from skdp._types import ColumnsLeft, Self
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.tabular.feature_plan import FeaturePlan
 from skdp.tabular.frames import Table, is_frame
@@ -46,7 +47,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
         Public. A dict for data frames; a list in the order of the columns, or one range for all,
         for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
-        ``bool`` one of False and True; there are also :class:`Date` and :class:`Text`.
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
     features : {"linear", "curves", "pairs"} or FeaturePlan, default="curves"
         "linear": the positions and indicators. "curves": these, and cosines of each number up to
         frequency 6. "pairs": also the products. :meth:`FeaturePlan.for_budget` takes what a budget
@@ -55,6 +56,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns whose products are always there, such as ``[("hour", "workingday")]``: those of
         all features of the one and the other, with curves of numbers. A part of a date is named
         like "joined_month", a column of an array by its position.
+    columns_left : {"error", "drop"}, default="error"
+        What to do with columns of X that are not declared.
     maps : ColumnMaps or None, default=None
         Of the numbers, by what was released of a table with the same columns, such as
         ``model.encoder_.maps`` of a :class:`DPTabularClassifier`. Columns that were visibly
@@ -97,11 +100,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         features: Any = "curves",
         pairs: Any = (),
+        columns_left: ColumnsLeft = "error",
         maps: ColumnMaps | None = None,
     ) -> None:
         self.columns = columns
         self.features = features
         self.pairs = pairs
+        self.columns_left = columns_left
         self.maps = maps
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -133,7 +138,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _fit_table(self, table: Table) -> None:
         is_plan = isinstance(self.features, FeaturePlan)
         self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
-        found = matched(self.columns, table)
+        check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
+        found = matched(self.columns, table, self.columns_left)
         self.schema_ = {column.name: column.declaration for column in found}
         refuse_without_limits(self.schema_)
         paired_parts(self.pairs, self.schema_)
@@ -224,7 +230,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Find the columns of the fit in a table; by name they may be in another order."""
         if not is_by_name(self.columns):
             return [Column(n, j, each) for j, (n, each) in enumerate(self.schema_.items())]
-        return list(matched(self.columns, table))
+        return list(matched(self.columns, table, self.columns_left))
 
     @property
     def row_features(self) -> RowFeatures:

@@ -18,7 +18,7 @@ from skdp._estimator import PrivateEstimator, staged, taken_weights
 from skdp._model import PrivateModel
 from skdp._runtime import without_warnings
 from skdp._sources import LabelCodes
-from skdp._types import Relation, Self, TableFeatures
+from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.plan import Plan, Run
@@ -91,6 +91,7 @@ class TabularModel(PrivateEstimator):
     columns: Any
     features: TableFeatures
     pairs: Any
+    columns_left: ColumnsLeft
     maps: str | None
     column_maps_: dict[str, np.ndarray]
     columns_dropped_: tuple[str, ...]
@@ -172,7 +173,7 @@ class TabularModel(PrivateEstimator):
         Before histograms are paid for comes a copy that stops where it would pay: its checks and
         its warnings are those of the fit.
         """
-        found = matched(self.columns, table.first)
+        found = matched(self.columns, table.first, self.columns_left)
         self._own_types = tuple(categories_of_frame(self.columns, found, table.first))
         schema = {column.name: column.declaration for column in found}
         limits, maps = self._planned_histograms(schema, table.n_units, table.is_of_persons)
@@ -289,6 +290,7 @@ class TabularModel(PrivateEstimator):
             columns if is_changed else self.columns,
             features=self.feature_plan_,
             pairs=self.pairs,
+            columns_left=self.columns_left,
             maps=maps,
         )
 
@@ -312,6 +314,7 @@ class TabularModel(PrivateEstimator):
     def _checked_model(self) -> PrivateModel:
         """Check the parameters and make the linear model."""
         check_option("features", self.features, get_args(TableFeatures))
+        check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
         if self.maps is not None:
             check_option("maps", self.maps, ("auto",))
         linear = self._linear_kind(data_norm=1.0)
@@ -354,7 +357,7 @@ class TabularModel(PrivateEstimator):
         if not given:
             each = as_declaration(self.columns, "Each column")
             given = {f"x{j}": each for j in range(n_features)}
-        elif len(given) != n_features:
+        elif len(given) != n_features and self.columns_left == "error":
             raise ValueError(
                 f"n_features == {n_features}, but columns declares {len(given)}: it is the number "
                 "of columns of the table."
