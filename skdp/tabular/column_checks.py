@@ -14,6 +14,7 @@ from skdp.tabular.columns import (
     Category,
     Date,
     Declaration,
+    Flag,
     Number,
     Text,
     level_codes,
@@ -205,13 +206,14 @@ _Found = Iterator[tuple[str, str]]
 
 
 def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
-    present = present_values(values, keeps_blank=isinstance(declared, (Category, Text)))
+    is_category = isinstance(declared, Category) and not isinstance(declared, Flag)
+    present = present_values(values, keeps_blank=is_category or isinstance(declared, Text))
     lost = 1.0 - len(present) / max(len(values), 1)
     if lost > 0 and not getattr(declared, "missing", True):
         yield "missing", f"{_percent(lost)} missing: declare missing=True"
     if not len(present):
         yield "constant", "no value is there"
-    elif isinstance(declared, Category):
+    elif isinstance(declared, Category) and is_category:
         yield from _of_levels(declared, present, len(values))
     elif not isinstance(declared, Text):
         yield from _of_unread(declared, present, len(values))
@@ -226,7 +228,7 @@ def _of_column(declared: Declaration, values: np.ndarray) -> _Found:
 def _of_unread(declared: Declaration, present: np.ndarray, n: int) -> _Found:
     """Yield values that the declaration does not read."""
     unread = present[~declared.is_read(present)]
-    what = "dates"
+    what = "flags" if isinstance(declared, Flag) else "dates"
     if isinstance(declared, Number):
         found, what = numbers_of(unread), "numbers"
         if np.isinf(found).any():

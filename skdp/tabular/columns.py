@@ -473,9 +473,11 @@ def _of_flags(values: np.ndarray) -> np.ndarray:
     """Return values with the texts of a flag as bools."""
     if values.dtype.kind not in "OUT":
         return values
-    known = dict.fromkeys(_NO, False) | dict.fromkeys(_YES, True)
-    texts = (str(value).strip().lower() if isinstance(value, str) else "" for value in values)
-    return objects(known.get(text, value) for text, value in zip(texts, values, strict=True))
+    known: dict[str, Any] = dict.fromkeys(_NO, False) | dict.fromkeys(_YES, True)
+    known[""] = None  # blank text is missing
+    return objects(
+        known.get(each.strip().lower(), each) if isinstance(each, str) else each for each in values
+    )
 
 
 def _texts_of_bool(value: Any) -> tuple[str, ...]:

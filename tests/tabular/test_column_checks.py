@@ -84,7 +84,7 @@ def test_descriptions_of_other_tables():
         ([f"p{k}" for k in range(N)], lambda rng: [f"p{k}" for k in range(N)], ["identifier"],
          "an identifier?"),
         (["a", "b"], lambda rng: ["a"] * N, ["never", "constant"], "no record has it: 'b'"),
-        (bool, lambda rng: rng.choice(["true", "perhaps"], N), ["unknown", "never"], "'perhaps'"),
+        (bool, lambda rng: rng.choice(["true", "perhaps"], N), ["unread"], "'perhaps'"),
         (Date("2020-01-01", "2021-01-01"), lambda rng: ["2020-02-02"] * 100 + ["?"] * 100,
          ["unread", "constant"], "50 % are no dates, such as '?'"),
         (Date("2020-01-01", "2021-01-01"), lambda rng: ["2025-02-02"] * N,

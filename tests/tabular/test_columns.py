@@ -15,6 +15,7 @@ from skdp.tabular import (
     Category,
     Date,
     DPTabularClassifier,
+    Flag,
     Number,
     TableEncoder,
     Text,
@@ -52,7 +53,7 @@ def test_a_declaration_is_a_value(declared):
         ((0, 1), Number(0, 1)),
         (["a", "b"], Category(["a", "b"])),
         (np.array([1, 2]), Category([1, 2])),
-        (bool, Category([False, True])),
+        (bool, Flag()),
         (Text, Text()),
         (pd.CategoricalDtype(["b", "a"]), Category(["b", "a"])),
         (pl.Enum(["b", "a"]), Category(["b", "a"])),
@@ -135,7 +136,9 @@ def read(declared, values, as_array=False):
         (["true", "false"], [True, False], [0, 1]),
         (["1", "0"], [True, False], [0, 1]),
         (Category(["a"], missing=True), ["a", "x", None, NAN, pd.NaT], [0, -1, 1, 1, 1]),
-        (bool, [True, 0, "1", "yes", " true", "True", 0.0, "false"], [1, 0, 1, -1, 1, 1, 0, 0]),
+        (bool, [True, 0, "1", "yes", " true", "N", 0.0, "false"], [1, 0, 1, 1, 1, 0, 0, 0]),
+        (Flag(missing=True), [True, " ", None, "f"], [1, 2, 2, 0]),
+        (Category(["a"], other=True, missing=True), ["a", "b", None], [0, 1, 2]),
     ],
 )
 def test_values_are_read(declared, values, found):

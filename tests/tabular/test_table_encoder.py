@@ -311,7 +311,7 @@ def test_no_record_warns(rows):
         (
             {"age": COLUMNS["age"]},
             lambda X: X[["age", "pay"]],
-            r"without a declaration: \['pay'\]. If one .* leave them out of X",
+            r"without a declaration: \['pay'\]. If one .* columns_left=",
         ),
         ({"age": (0, 1)}, lambda X: X[["age"]], r"Column 'age' has missing values"),
         ({"age": 3}, lambda X: X[["age"]], r"Column 'age': expected \(low, high\)"),
@@ -439,3 +439,11 @@ def test_frames_of_dask_are_encoded_and_predicted_lazily():
     for name in ("predict", "predict_proba"):
         found = getattr(model, name)(lazy).compute()
         np.testing.assert_allclose(found, getattr(model, name)(X), rtol=1e-12)
+
+
+def test_columns_that_are_not_declared_may_be_dropped():
+    """The features are those of the declared columns alone."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [0.5, 0.1], "pay": [1.0, 2.0]})
+    found = TableEncoder({"a": (0, 1)}, columns_left="drop").fit_transform(frame)
+    np.testing.assert_array_equal(found, TableEncoder({"a": (0, 1)}).fit_transform(frame[["a"]]))
