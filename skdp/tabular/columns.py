@@ -328,7 +328,8 @@ class Date(Declaration):
     low, high : str, date or datetime
         Public range, such as "2015-01-01". The trend is clipped to it, the other parts are kept.
     parts : tuple of str, default=("trend", "month", "weekday")
-        "trend" is a number; "month", "day", "weekday" (0 is Monday) and "hour" are categories.
+        "trend" and "year" are numbers; "quarter", "month", "day", "weekday" (0 is Monday) and
+        "hour" are categories.
     missing : bool, default=False
         Whether values may be missing. They then have a feature of their own.
 
@@ -347,7 +348,7 @@ class Date(Declaration):
     def __post_init__(self) -> None:
         super().__post_init__()
         names = (self.parts,) if isinstance(self.parts, str) else tuple(self.parts)
-        known = ["trend", *_DATE_LEVELS]
+        known = ["trend", "year", *_DATE_LEVELS]
         if not names or len(set(names)) < len(names) or not set(names) <= set(known):
             raise ValueError(f"parts must be some of {known}, got {shown(self.parts)}.")
         low, high = (_day(end) for end in (self.low, self.high))
@@ -360,8 +361,9 @@ class Date(Declaration):
         found = []
         for number, part in enumerate(self.parts):
             has_missing = self.missing and number == 0
-            if part == "trend":
-                found.append(Part(name, "number", (), has_missing, 1 + has_missing))
+            if part in ("trend", "year"):
+                called = name if part == "trend" else f"{name}_year"
+                found.append(Part(called, "number", (), has_missing, 1 + has_missing))
             else:
                 labels = (*map(str, _DATE_LEVELS[part]), *("missing",) * has_missing)
                 found.append(Part(f"{name}_{part}", "levels", labels, has_missing, len(labels)))
@@ -373,6 +375,12 @@ class Date(Declaration):
         low, high = (float(date_of(end).astype(np.int64)) for end in (self.low, self.high))
         return Number(low, high)
 
+    @property
+    def years(self) -> Number:
+        """The range of years."""
+        low, high = int(self.low[:4]), int(self.high[:4])
+        return Number(low, max(high, low + 1))
+
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         found = dates_of(values)
         lost = np.isnat(found)
@@ -382,6 +390,10 @@ class Date(Declaration):
         for number, part in enumerate(self.parts):
             if part == "trend":
                 read = self.trend.position(known.astype(np.float64))
+                read[lost] = np.nan
+            elif part == "year":
+                years = known.astype("datetime64[Y]").astype(np.float64) + 1970.0
+                read = self.years.position(years)
                 read[lost] = np.nan
             else:
                 read = _date_codes(known, part)

@@ -44,8 +44,12 @@ class TableEffects:
         n_points: int = 100,
     ) -> None:
         self.features, self._n_points = features, n_points
-        #: The declaration of each part.
-        self._declared = [each for each in schema.values() for _ in each.expand("")]
+        #: The declaration of each part; of the year of a date that of a number.
+        self._declared = [
+            each.years if isinstance(each, Date) and part.name == "_year" else each
+            for each in schema.values()
+            for part in each.expand("")
+        ]
         self._coef = np.asarray(coef, dtype=np.float64)
         form = self._quadratic_form()
         #: What a pair of entries of phi is multiplied by, and an entry with itself.

@@ -243,3 +243,11 @@ def test_what_is_missing(case, lost):
         TableEncoder({"x": replace(declared, missing=False)}).fit_transform(frame)
     kinds = {row.kind for row in check_columns(frame, {"x": declared}).rows}
     assert "unread" not in kinds
+
+
+def test_years_and_quarters_of_dates():
+    declared = Date("2010-01-01", "2020-12-31", parts=("year", "quarter"))
+    assert [part.name for part in declared.expand("joined")] == ["joined_year", "joined_quarter"]
+    years, quarters = declared.read(objects(["2010-05-01", "2015-12-01", "2020-02-03"]), "")
+    np.testing.assert_allclose(years, [-1.0, 0.0, 1.0], atol=1e-15)
+    assert quarters.tolist() == [1, 3, 0]
