@@ -26,7 +26,8 @@ from skdp.solvers.progress import planned_steps
 
 #: Margins over noise below which a model is hardly better than a constant, and what is said then.
 LEAST_MARGINS = 0.8
-LARGE_NOISE = "noise is large: hardly better than a constant model is to be expected"
+HARDLY_BETTER = "hardly better than a constant model is to be expected"
+LARGE_NOISE = f"noise is large: {HARDLY_BETTER}"
 
 
 class Run:

@@ -16,7 +16,7 @@ from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, MOST_ROWS, ROUNDING_SLACK, chain
 
 #: Balls are to hold the solutions of that many times the nominal number of records.
-REACH = 10.0
+REACH = 10
 #: Most records of all persons together.
 MOST_RECORDS = 2.0**48
 
@@ -27,7 +27,7 @@ def most_records(n_public: int) -> int:
     Sums in double precision have none for any number: docs/theory/output_perturbation.md,
     "Rounding".
     """
-    return max(int(REACH) * n_public, 2**20)
+    return max(REACH * n_public, 2**20)
 
 
 def check_nominal_size(n_public: int, n_records: int) -> None:

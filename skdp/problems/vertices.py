@@ -253,7 +253,7 @@ class LinearDesign(VertexDesign):
         return self.n_records if self.relation.is_replaced else most_records(self.n_records)
 
     def largest(self, block: int) -> float:
-        return super().largest(block) * self._most_records / self.n_records
+        return super().largest(block) * (self._most_records / self.n_records)
 
     def rounding(self, block: int, batch: int) -> float:
         if self.relation.unit == "user":  # who may have any number of records

@@ -67,7 +67,7 @@ class Forecast:
     spread: float
 
     @property
-    def typical(self) -> float:
+    def true_deviation(self) -> float:
         """True deviation of margins that public numbers let expect."""
         return 0.5 if self.loss.target_bound else TYPICAL
 
@@ -97,7 +97,7 @@ class Forecast:
 
     def is_hidden(self) -> bool:
         """Whether the noise hides typical margins."""
-        _, seen, noise, _ = self.margins(self.typical)
+        _, seen, noise, _ = self.margins(self.true_deviation)
         return seen < LEAST_MARGINS * noise
 
     def noise(self) -> PlannedNoise:
@@ -117,7 +117,7 @@ class Forecast:
         """Part of the squared margins of the steps that is no noise, or is expected to be none."""
         size = self.found.size
         if size is None:
-            _, seen, noise, _ = self.margins(self.typical)
+            _, seen, noise, _ = self.margins(self.true_deviation)
             return seen**2 / (seen**2 + noise**2)
         return 1.0 - size.noise / size.deviation**2
 
@@ -129,7 +129,7 @@ class Forecast:
         if found.law is None:
             bend = typical(self.loss, self.spread).bend
         else:
-            size = self.typical if theta is None else float(theta.theta[0])
+            size = self.true_deviation if theta is None else float(theta.theta[0])
             bend = curvature_at(found.law, size)
         return bend * scale**2 / self.design.n_features
 

@@ -24,7 +24,7 @@ from skdp.algorithms.core.second_moments import RowMomentsPlan
 from skdp.algorithms.core.slopes import constants, plan_slope_steps
 from skdp.algorithms.core.solves import Solves, paced_solves
 from skdp.algorithms.core.steps import Path, paced, plan_steps
-from skdp.algorithms.plan import LARGE_NOISE, Plan
+from skdp.algorithms.plan import HARDLY_BETTER, LARGE_NOISE, Plan
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
@@ -325,7 +325,7 @@ class PlannedCore(Plan):
         size, variance = known if found.law else (found.size.size, found.size.variance)
         if size >= 2.0 * math.sqrt(variance):
             return ()
-        return (f"the {LARGE_NOISE.replace('large', 'of the size of the margins')}",)
+        return (f"the noise is of the size of the margins: {HARDLY_BETTER}",)
 
     def remarks(self) -> tuple[str, ...]:
         given = (AFTER_RELEASES,) if self.objective.is_penalised else ()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from objective_plans import ADD, CLIPPED, HUBER, REPLACE, log_density, make_plan
 from scipy import stats
+from scipy.integrate import trapezoid
 from scipy.optimize import brentq
 
 from skdp.algorithms.objective.theorems import convex_delta, hessian_epsilon, largest_mu
@@ -239,7 +240,7 @@ def test_theorem_2_in_a_disc():
             bent = penalty + (curved * (tangent @ X.T) ** 2).sum(axis=1)
             pushed = b[:, None, :] - push[:, None] * circle[:, None, :]
             density = stats.norm.pdf(pushed, scale=scale).prod(axis=2)
-            border = np.trapezoid(density * (radius * bent[:, None] + push), push, axis=1)
+            border = trapezoid(density * (radius * bent[:, None] + push), push, axis=1)
             border *= 2.0 * math.pi / n_angles
             law = np.exp(log_density(CLIPPED, X, y, penalty, scale, inside)[0]) * areas
             laws.append(np.append(law, border))
