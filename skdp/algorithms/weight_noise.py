@@ -33,20 +33,13 @@ def spectral_norm(matrix: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class MarginNoise:
-    """Standard deviations of the noise, of one number each.
+    """Standard deviations of the noise, of one number each."""
 
-    Attributes
-    ----------
-    coef : float
-        Root mean square over the coefficients.
-    average_row : float
-        In the margin of an average row.
-    rare_row : float
-        In the margin of a row of the same length in the direction where noise is largest.
-    """
-
+    #: Root mean square over the coefficients.
     coef: float
+    #: In the margin of an average row.
     average_row: float
+    #: In the margin of a row of the same length in the direction where noise is largest.
     rare_row: float
 
     def to_dict(self) -> dict[str, float]:
@@ -56,17 +49,11 @@ class MarginNoise:
 
 @dataclass(frozen=True)
 class PlannedNoise:
-    """The noise that public numbers let expect, on isotropic rows of the largest norm.
-
-    Attributes
-    ----------
-    margins : MarginNoise
-    sampling : float
-        Standard deviation of the margin of an average row over samples of the population, for a fit
-        without noise.
-    """
+    """The noise that public numbers let expect, on isotropic rows of the largest norm."""
 
     margins: MarginNoise
+    #: Standard deviation of the margin of an average row over samples of the population, for a fit
+    #: without noise.
     sampling: float
 
 
@@ -77,29 +64,22 @@ class WeightNoise:
     Score s of row x has the variance
     ``sum_k mix[s, k]^2 (sum_q variances[k, q] (directions[q] . (x, 1))^2 + plain[k] |x - c|^2)
     + sum_q (mixed[q, s] . (x, 1))^2``.
-
-    Attributes
-    ----------
-    directions : ndarray of shape (n_directions, n_features + 1)
-    variances : ndarray of shape (n_outputs, n_directions)
-    plain : ndarray of shape (n_outputs,)
-        Variance of every coefficient, the same in all directions; 0 for none.
-    center : ndarray of shape (n_features,)
-        c, the row where that part vanishes.
-    mix : ndarray of shape (n_scores, n_outputs)
-        From independent outputs to scores of the decision function.
-    mixed : ndarray of shape (n_mixed, n_scores, n_features + 1)
-        Few directions in which outputs depend on each other.
-    margins : MarginNoise
-        Of average and rare rows, in the mean over scores.
     """
 
+    #: Shape (n_directions, n_features + 1).
     directions: np.ndarray
+    #: Shape (n_outputs, n_directions).
     variances: np.ndarray
+    #: Shape (n_outputs,). Variance of every coefficient, the same in all directions; 0 for none.
     plain: np.ndarray
+    #: Shape (n_features,). c, the row where that part vanishes.
     center: np.ndarray
+    #: Shape (n_scores, n_outputs). From independent outputs to scores of the decision function.
     mix: np.ndarray
+    #: Shape (n_mixed, n_scores, n_features + 1). Few directions in which outputs depend on each
+    #: other.
     mixed: np.ndarray
+    #: Of average and rare rows, in the mean over scores.
     margins: MarginNoise
 
     @classmethod

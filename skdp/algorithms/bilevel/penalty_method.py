@@ -51,31 +51,23 @@ Penalty = Callable[[np.ndarray], float]
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelPlan(Plan):
-    """Steps and their noise, from public numbers alone.
-
-    Attributes
-    ----------
-    multipliers : tuple of float
-        Noise multipliers of the two lower solutions of a step.
-    outer_multiplier : float or None
-        That of the hypergradient; None if it is post-processing.
-    neighbouring : Neighbouring, default=REPLACE_ONE
-        Or that of persons.
-    releases : tuple of Release
-        Their events are those of all steps; sensitivity and noise scale, which follow x and the
-        released points, are those of the first step. Empty until the problem is known.
-    """
+    """Steps and their noise, from public numbers alone."""
 
     inner: PrivateSolver
     n_steps: int
+    #: Noise multipliers of the two lower solutions of a step.
     multipliers: tuple[float, float]
+    #: That of the hypergradient; None if it is post-processing.
     outer_multiplier: float | None
     outer_sampling_rate: float
     penalty: float | Penalty
     step_size: float | StepRule
     output: Output
     start: tuple[float, ...] | None
+    #: Or that of persons.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    #: Their events are those of all steps; sensitivity and noise scale, which follow x and the
+    #: released points, are those of the first step. Empty until the problem is known.
     releases: tuple[Release, ...] = ()
 
     @property
@@ -164,17 +156,11 @@ class BilevelPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelResult(Result):
-    """A private upper variable x; all parts are functions of what was released.
+    """A private upper variable x; all parts are functions of what was released."""
 
-    Attributes
-    ----------
-    path : ndarray of shape (n_steps + 1, dimension_x)
-        The iterates.
-    y : ndarray of shape (dimension_y,)
-        Lower solution of the last step, with the noise of that step.
-    """
-
+    #: Shape (n_steps + 1, dimension_x). The iterates.
     path: np.ndarray
+    #: Shape (dimension_y,). Lower solution of the last step, with the noise of that step.
     y: np.ndarray
 
 

@@ -53,22 +53,16 @@ _LEAST_LOG = -1000
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialPlan(Plan):
-    """One draw from a ball.
-
-    Attributes
-    ----------
-    oscillation : float
-        Bound on ``max - min`` over the ball of the difference of two records' losses.
-    log_proposals : float
-        Logarithm of a bound on the expected number of proposals.
-    """
+    """One draw from a ball."""
 
     loss: Loss
     design: Design
     epsilon: float
     alpha: float
     radius: float
+    #: Bound on ``max - min`` over the ball of the difference of two records' losses.
     oscillation: float
+    #: Logarithm of a bound on the expected number of proposals.
     log_proposals: float
     reference: str = "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses"
 
@@ -166,25 +160,17 @@ class ExponentialPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizedExponentialPlan(Plan):
-    """A localisation and a draw, each with half of the budget.
+    """A localisation and a draw, each with half of the budget."""
 
-    Attributes
-    ----------
-    output : OutputPerturbationPlan
-        Release of the center w0.
-    sampling : ExponentialPlan
-        The draw for a center on the sphere, which has the largest oscillation; the actual
-        one follows from the released center by :meth:`localised`.
-    local_radius : float
-        Radius r0 of the ball around w0; the draw is from its part in the large ball.
-    miss_probability, miss_cost : float
-        Bounds on the probability that the ball around w0 does not hold the minimiser, and on what
-        that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
-    """
-
+    #: Release of the center w0.
     output: OutputPerturbationPlan
+    #: The draw for a center on the sphere, which has the largest oscillation; the actual one
+    #: follows from the released center by :meth:`localised`.
     sampling: ExponentialPlan
+    #: Radius r0 of the ball around w0; the draw is from its part in the large ball.
     local_radius: float
+    #: Bounds on the probability that the ball around w0 does not hold the minimiser, and on what
+    #: that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
     miss_probability: float
     miss_cost: float
 

@@ -69,27 +69,17 @@ class _Part(VertexProblem):
 
 @dataclass(frozen=True, kw_only=True)
 class BoostedMirrorDescentPlan(Plan):
-    """Parts of the records and what is run on them.
+    """Parts of the records and what is run on them."""
 
-    Attributes
-    ----------
-    design : VertexDesign
-        Of the whole problem.
-    budget : PrivacyBudget
-    value_bound : float
-    runs : tuple of VertexPlan
-        I runs on a quarter of the records.
-    responses : tuple of VertexPlan or VarianceReducedPlan
-        For the first and for the second block: that of each of the I * J parts of a quarter.
-    n_responses : int
-        J.
-    """
-
+    #: Of the whole problem.
     design: VertexDesign
     budget: PrivacyBudget
     value_bound: float
+    #: I runs on a quarter of the records.
     runs: tuple[VertexPlan, ...]
+    #: For the first and for the second block: that of each of the I * J parts of a quarter.
     responses: tuple[Responses, Responses]
+    #: J.
     n_responses: int
 
     @property

@@ -35,17 +35,11 @@ VARIANTS: dict[str, Callable[..., Plan]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class LinearMirrorDescentPlan(Plan):
-    """The method "mirror_descent" of linear models.
+    """The method "mirror_descent" of linear models."""
 
-    Attributes
-    ----------
-    objective : Objective
-        With the radius of the l1 ball and the bound on entries.
-    descent : Plan
-        Of the variant of the objective; its run gives vertices of each block.
-    """
-
+    #: With the radius of the l1 ball and the bound on entries.
     objective: Objective
+    #: Of the variant of the objective; its run gives vertices of each block.
     descent: Plan
 
     @property

@@ -44,27 +44,18 @@ _REFERENCE = "docs/theory/mirror_descent.md, Theorem 1"
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What one iteration draws and reads.
+    """What one iteration draws and reads."""
 
-    Attributes
-    ----------
-    requests : tuple of (int, int)
-        Draws from the softmax of this round's scores: the number of the point that they are for,
-        and how many, per block.
-    point : int
-        Number of the point at which the gradient is taken; all its draws are made by then.
-    batch : int
-        Number of records that are averaged; 0 if there is no gradient.
-    level : int or None
-        N of a bias-reduced gradient; None for a plain one.
-    correction : float
-        C_M of a bias-reduced gradient.
-    """
-
+    #: Draws from the softmax of this round's scores: the number of the point that they are for, and
+    #: how many, per block.
     requests: tuple[tuple[int, int], ...]
+    #: Number of the point at which the gradient is taken; all its draws are made by then.
     point: int = 0
+    #: Number of records that are averaged; 0 if there is no gradient.
     batch: int = 0
+    #: N of a bias-reduced gradient; None for a plain one.
     level: int | None = None
+    #: C_M of a bias-reduced gradient.
     correction: float = 1.0
 
     @property
@@ -109,31 +100,20 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class VertexPlan(Plan):
-    """Rounds, steps and sensitivities, all from public numbers.
-
-    Attributes
-    ----------
-    design : VertexDesign
-    rounds : tuple of Round
-    steps : tuple of float
-        tau, per block.
-    full_batch : bool
-        Whether each round reads all records, or its own ones in a secret random order.
-    average : bool
-        Whether the result is the average of all points after the first, which costs no draws of
-        its own; else it is made of the draws that were requested for it.
-    algorithm : str
-        The published algorithm.
-    numbers : tuple of (str, number)
-        More for the report.
-    """
+    """Rounds, steps and sensitivities, all from public numbers."""
 
     design: VertexDesign
     rounds: tuple[Round, ...]
+    #: tau, per block.
     steps: tuple[float, ...]
+    #: Whether each round reads all records, or its own ones in a secret random order.
     full_batch: bool
+    #: Whether the result is the average of all points after the first, which costs no draws of its
+    #: own; else it is made of the draws that were requested for it.
     average: bool
+    #: The published algorithm.
     algorithm: str
+    #: More for the report.
     numbers: tuple[tuple[str, Any], ...] = ()
 
     @property

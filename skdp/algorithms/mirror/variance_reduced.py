@@ -33,46 +33,29 @@ from skdp.problems.vertices import VertexDesign, VertexProblem
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """The nodes of one depth in the tree of one phase.
+    """The nodes of one depth in the tree of one phase."""
 
-    Attributes
-    ----------
-    batch : int
-        Number of records that each of them reads.
-    n_leaves : int
-        Below each of them.
-    limit : float
-        Bound on a record's derivative, or on its change from the parent's point to the node's.
-    sensitivity : float
-        Bound on the movement of the scores of these leaves in units of the phase's factor.
-    """
-
+    #: Number of records that each of them reads.
     batch: int
+    #: Below each of them.
     n_leaves: int
+    #: Bound on a record's derivative, or on its change from the parent's point to the node's.
     limit: float
+    #: Bound on the movement of the scores of these leaves in units of the phase's factor.
     sensitivity: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceReducedPlan(Plan):
-    """Trees and the sharpness of their draws.
-
-    Attributes
-    ----------
-    design : VertexDesign
-    budget : PrivacyBudget
-    trees : tuple of tuple of Node
-        By phase and depth.
-    factors : tuple of float
-        By phase: scores are minus this times the gradient.
-    spacing : float
-        Of the grid of gradients.
-    """
+    """Trees and the sharpness of their draws."""
 
     design: VertexDesign
     budget: PrivacyBudget
+    #: By phase and depth.
     trees: tuple[tuple[Node, ...], ...]
+    #: By phase: scores are minus this times the gradient.
     factors: tuple[float, ...]
+    #: Of the grid of gradients.
     spacing: float
 
     @property

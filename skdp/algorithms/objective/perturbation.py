@@ -62,38 +62,25 @@ _LOG_TAIL = 700.0
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbationPlan(Plan):
-    """The penalty, the law of the linear term and the accuracy of the solver.
+    """The penalty, the law of the linear term and the accuracy of the solver."""
 
-    Attributes
-    ----------
-    objective : Objective
-        That is asked for; its design is that of the records.
-    loss : Loss
-        That is minimised: of the log loss the clipped one, of a loss with a kink the envelope.
-    design : Design
-        Of the rows with the intercept feature of this method.
-    penalty : float
-        Lambda, of the sum over records.
-    linear : AdditiveMechanism
-        The law of b. Its sensitivity bounds the difference of the gradients of neighbours.
-    budget : PrivacyBudget
-        Of the exact minimiser.
-    accuracy : float
-        Bound on the distance of the solver's point to the exact minimiser.
-    output : AdditiveMechanism
-        Noise for twice the accuracy.
-    theorem : str
-        The statement that the law of b comes from.
-    """
-
+    #: That is asked for; its design is that of the records.
     objective: Objective
+    #: That is minimised: of the log loss the clipped one, of a loss with a kink the envelope.
     loss: Loss
+    #: Of the rows with the intercept feature of this method.
     design: Design
+    #: Lambda, of the sum over records.
     penalty: float
+    #: The law of b. Its sensitivity bounds the difference of the gradients of neighbours.
     linear: AdditiveMechanism
+    #: Of the exact minimiser.
     budget: PrivacyBudget
+    #: Bound on the distance of the solver's point to the exact minimiser.
     accuracy: float
+    #: Noise for twice the accuracy.
     output: AdditiveMechanism
+    #: The statement that the law of b comes from.
     theorem: str
 
     @property

@@ -34,27 +34,17 @@ PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang20
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPerturbationPlan(Plan):
-    """One solve of a problem with the given constants, and its noise.
-
-    Attributes
-    ----------
-    constants : ProblemConstants
-    neighbouring : Neighbouring
-    exact_sensitivity : float
-        Bound on the movement of the exact solution.
-    accuracy : float
-        Certified distance of the solver's point to the exact solution.
-    mechanism : AdditiveMechanism
-        Calibrated to ``exact_sensitivity + 2 accuracy``, or 2 R if that is smaller.
-    reference : str
-        Where the noise scale comes from.
-    """
+    """One solve of a problem with the given constants, and its noise."""
 
     constants: ProblemConstants
     neighbouring: Neighbouring
+    #: Bound on the movement of the exact solution.
     exact_sensitivity: float
+    #: Certified distance of the solver's point to the exact solution.
     accuracy: float
+    #: Calibrated to ``exact_sensitivity + 2 accuracy``, or 2 R if that is smaller.
     mechanism: AdditiveMechanism
+    #: Where the noise scale comes from.
     reference: str
 
     def release(self, name: str = "coefficients") -> Release:

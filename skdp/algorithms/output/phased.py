@@ -52,22 +52,14 @@ from skdp.solvers.registry import OWN_SOLVERS
 
 @dataclass(frozen=True, kw_only=True)
 class PhasedPlan(Plan):
-    """Blocks of records or persons, their regularisation and their noise.
+    """Blocks of records or persons, their regularisation and their noise."""
 
-    Attributes
-    ----------
-    objective : Objective
-        Minimised by the phases; its risk is smooth.
-    phases : tuple of OutputPerturbationPlan
-        One kernel step each, all with the full budget. ``constants.n_records`` is the size of
-        the block, ``constants.strong_convexity`` is ``alpha + mu_k``.
-    regularisation : tuple of float
-        mu_k.
-    reference : str
-    """
-
+    #: Minimised by the phases; its risk is smooth.
     objective: Objective
+    #: One kernel step each, all with the full budget. ``constants.n_records`` is the size of the
+    #: block, ``constants.strong_convexity`` is ``alpha + mu_k``.
     phases: tuple[OutputPerturbationPlan, ...]
+    #: mu_k.
     regularisation: tuple[float, ...]
     reference: str
 
@@ -158,16 +150,9 @@ class PhasedPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class PhasedResult(Result):
-    """A private point, the plan, and the released points of all phases.
+    """A private point, the plan, and the released points of all phases."""
 
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-    plan : PhasedPlan
-    path : tuple of ndarray
-        The points of all phases, `point` the last; they may be published together.
-    """
-
+    #: The points of all phases, `point` the last; they may be published together.
     path: tuple[np.ndarray, ...]
 
 

@@ -104,24 +104,16 @@ class SaddleUtilityBound:
 
 @dataclass(frozen=True, kw_only=True)
 class PhasedSaddlePlan(Plan):
-    """Blocks of records, their regularisation and their noise.
+    """Blocks of records, their regularisation and their noise."""
 
-    Attributes
-    ----------
-    phases : tuple of SaddleOutputPerturbationPlan
-        One kernel step each, all with the same share of the budget; ``constants.n_records`` is
-        the size of the block.
-    regularisation : tuple of float
-        mu_k, of the block that is released.
-    other_regularisation : float
-        nu, of the other block.
-    alpha, released, utility
-        See :func:`plan_phased_saddle_output_perturbation`.
-    """
-
+    #: One kernel step each, all with the same share of the budget; ``constants.n_records`` is the
+    #: size of the block.
     phases: tuple[SaddleOutputPerturbationPlan, ...]
+    #: mu_k, of the block that is released.
     regularisation: tuple[float, ...]
+    #: nu, of the other block.
     other_regularisation: float
+    #: The rest as of :func:`plan_phased_saddle_output_perturbation`.
     alpha: float
     released: PhasedRelease
     utility: UtilityBound

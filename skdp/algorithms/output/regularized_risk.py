@@ -32,18 +32,11 @@ from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
 
 @dataclass(frozen=True, kw_only=True)
 class RegularizedRiskPlan(Plan):
-    """One kernel step on all records.
+    """One kernel step on all records."""
 
-    Attributes
-    ----------
-    objective : Objective
-        Its risk is smooth.
-    alpha : float
-        The penalty of the objective, or one chosen for it.
-    step : OutputPerturbationPlan
-    """
-
+    #: Its risk is smooth.
     objective: Objective
+    #: The penalty of the objective, or one chosen for it.
     alpha: float
     step: OutputPerturbationPlan
 

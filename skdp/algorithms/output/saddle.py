@@ -32,43 +32,28 @@ SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
 @dataclass(frozen=True, kw_only=True)
 class SaddleResult(Result):
-    """Released blocks of a saddle point, and the plan.
+    """Released blocks of a saddle point, and the plan; the point is y if it is alone, else x."""
 
-    Attributes
-    ----------
-    point : ndarray
-        y if it is released alone, else x.
-    x, y : ndarray or None
-        None if not released.
-    path : tuple of ndarray
-        The points of all phases; they may be published together.
-    """
-
+    #: None if not released.
     x: np.ndarray | None
     y: np.ndarray | None
+    #: The points of all phases; they may be published together.
     path: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SaddleOutputPerturbationPlan(Plan):
-    """One solve of a saddle problem with the given constants, and its noise.
-
-    Attributes
-    ----------
-    exact_sensitivity : float
-        Sensitivity of the exact solution: in the norm
-        ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
-        Euclidean one of the block.
-    accuracy : float
-        Certified distance of the solver's pair to the saddle point, in the norm M.
-    mechanism : AdditiveMechanism
-        For the block or, if both are released, for ``(sqrt(mu_x) x, sqrt(mu_y) y)``.
-    """
+    """One solve of a saddle problem with the given constants, and its noise."""
 
     constants: SaddleConstants
     released: SaddleRelease
+    #: Sensitivity of the exact solution: in the norm
+    #: ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
+    #: Euclidean one of the block.
     exact_sensitivity: float
+    #: Certified distance of the solver's pair to the saddle point, in the norm M.
     accuracy: float
+    #: For the block or, if both are released, for ``(sqrt(mu_x) x, sqrt(mu_y) y)``.
     mechanism: AdditiveMechanism
     reference: str
 

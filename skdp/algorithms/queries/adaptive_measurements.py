@@ -50,36 +50,23 @@ from skdp.problems.rounding import EPS
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveMeasurementsPlan(Plan):
-    """Measurements of single columns, then rounds of a draw and a measurement.
-
-    Attributes
-    ----------
-    groups : Groups
-    n_records : int
-    n_rounds : int
-    first_multiplier : float
-        Standard deviation of the noise of all marginals of single columns over their sensitivity.
-    multiplier : float
-        The same for the measurement of a round.
-    draw_epsilon : float
-        Range of the privacy loss of a draw.
-    is_complete : bool
-        Whether all candidates, which are pairs of columns, are measured once, and nothing else.
-    neighbouring : Neighbouring
-        A record or a person is replaced.
-    is_slack : bool
-        Whether weights may add up to less than the number of records: sums are then divided by the
-        total of the marginals that are measured first.
-    """
+    """Measurements of single columns, then rounds of a draw and a measurement."""
 
     groups: Groups
     n_records: int
     n_rounds: int
+    #: Standard deviation of the noise of all marginals of single columns over their sensitivity.
     first_multiplier: float
+    #: The same for the measurement of a round.
     multiplier: float
+    #: Range of the privacy loss of a draw.
     draw_epsilon: float
+    #: Whether all candidates, which are pairs of columns, are measured once, and nothing else.
     is_complete: bool = False
+    #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    #: Whether weights may add up to less than the number of records: sums are then divided by the
+    #: total of the marginals that are measured first.
     is_slack: bool = False
 
     @property

@@ -31,32 +31,20 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
-    """A fitted model, and as its point the parameters or the table that it consists of.
-
-    Attributes
-    ----------
-    model : LogLinearModel or ProductMixture
-    """
+    """A fitted model, and as its point the parameters or the table that it consists of."""
 
     model: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class JunctionTree:
-    """Cliques of columns, each column in a connected part of the tree.
+    """Cliques of columns, each column in a connected part of the tree."""
 
-    Attributes
-    ----------
-    cliques : tuple of tuple of int
-        Columns in increasing order; parents come before their children.
-    parents : tuple of int
-        Position of the parent; -1 for the root.
-    separators : tuple of tuple of int
-        Columns shared with the parent.
-    """
-
+    #: Columns in increasing order; parents come before their children.
     cliques: tuple[Columns, ...]
+    #: Position of the parent; -1 for the root.
     parents: tuple[int, ...]
+    #: Columns shared with the parent.
     separators: tuple[Columns, ...]
 
     def n_cells(self, sizes: Sequence[int]) -> int:

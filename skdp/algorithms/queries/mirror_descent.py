@@ -53,33 +53,22 @@ MAX_UNIVERSE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LinearQueriesPlan(Plan):
-    """Rounds of draws of queries.
-
-    Attributes
-    ----------
-    workload : Workload
-    n_records : int
-    n_rounds : int
-        Number of distributions, >= 3. The last one needs no draws; with batches, the queries of the
-        first round do not depend on the records.
-    n_draws : int
-        Queries drawn in a round.
-    batch_size : int or None
-        Records of a round, no record in two of them; None: all records in every round, and scores
-        of the current distribution alone.
-    distribution_step, query_step : float
-        In units of the range of the queries; the first is over sqrt(t) in round t without batches.
-    neighbouring : Neighbouring
-        A record or, without batches, a person is replaced.
-    """
+    """Rounds of draws of queries."""
 
     workload: Workload
     n_records: int
+    #: Number of distributions, >= 3. The last one needs no draws; with batches, the queries of the
+    #: first round do not depend on the records.
     n_rounds: int
+    #: Queries drawn in a round.
     n_draws: int
+    #: Records of a round, no record in two of them; None: all records in every round, and scores of
+    #: the current distribution alone.
     batch_size: int | None
+    #: In units of the range of the queries; the first is over sqrt(t) in round t without batches.
     distribution_step: float
     query_step: float
+    #: A record or, without batches, a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     @property

@@ -25,34 +25,24 @@ _NEGLIGIBLE = 1e-100
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """Numbers, noise and clipping of the queries.
+    """Numbers, noise and clipping of the queries."""
 
-    Attributes
-    ----------
-    refresh, increment : SampledGaussianMechanism or None
-        Per query, with the sensitivity in units of the clipping norm: 1 for add/remove and 2 for
-        replace-one neighbours. None: there are none.
-    clip, clip_difference : float
-        Largest norms of a record's gradient, and of a difference of two.
-    smoothness : float
-        A difference is also clipped to this multiple of the distance of the points. It bounds
-        noise; the guarantee does not depend on it.
-    n_public : int
-        Public number of records.
-    share_y : float or None
-        Of a linear dual, the share of the first release (of the gradient in y) in
-        ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
-    unit_y : float
-        Factor of the clipping norms of the gradient in y, where it is a release of its own.
-    """
-
+    #: Per query, with the sensitivity in units of the clipping norm: 1 for add/remove and 2 for
+    #: replace-one neighbours. None: there are none.
     refresh: SampledGaussianMechanism
     increment: SampledGaussianMechanism | None
+    #: Largest norms of a record's gradient, and of a difference of two.
     clip: float
     clip_difference: float
+    #: A difference is also clipped to this multiple of the distance of the points. It bounds noise;
+    #: the guarantee does not depend on it.
     smoothness: float
+    #: Public number of records.
     n_public: int
+    #: Of a linear dual, the share of the first release (of the gradient in y) in
+    #: ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
     share_y: float | None = None
+    #: Factor of the clipping norms of the gradient in y, where it is a release of its own.
     unit_y: float = 1.0
 
     def with_less(self, share: float) -> Ledger:

@@ -189,16 +189,11 @@ class RGDAPlan(Plan):
 class RGDAResult(Result):
     """Private points and their plan.
 
-    Attributes
-    ----------
-    point : ndarray
-        x: the candidate, if the status says so; else the last iterate, or the average.
-    y : ndarray
-    status : {"sosp_candidate", "max_iter"}
-        Of noisy gradients: it is released, and it is heuristic.
+    The point is x: the candidate, if the status says so; else the last iterate, or the average.
     """
 
     y: np.ndarray
+    #: Of noisy gradients: it is released, and it is heuristic.
     status: Status
 
 

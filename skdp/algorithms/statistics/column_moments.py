@@ -51,21 +51,13 @@ class ColumnMoments:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMomentsPlan(Plan):
-    """Release the mean and the mean square of each column.
+    """Release the mean and the mean square of each column."""
 
-    Parameters
-    ----------
-    n_records : int
-        Or the number of persons: a record then weighs one over the number of its person's.
-    n_features : int
-    budget : PrivacyBudget
-    neighbouring : Neighbouring
-        A record or a person is replaced.
-    """
-
+    #: Or the number of persons: a record then weighs one over the number of its person's.
     n_records: int
     n_features: int
     budget: PrivacyBudget
+    #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:

@@ -39,17 +39,11 @@ class ColumnTotal:
 
 @dataclass(frozen=True)
 class OfPersons:
-    """A sum over columns in which all persons weigh the same, if records are of persons.
+    """A sum over columns in which all persons weigh the same, if records are of persons."""
 
-    Attributes
-    ----------
-    total : callable
-        From an array and the weights of its rows, or None, to a sum.
-    unit : int or None
-        The weight of a person, in integer parts for its records; None for 1, in quotients.
-    """
-
+    #: From an array and the weights of its rows, or None, to a sum.
     total: Callable[[np.ndarray, np.ndarray | None], Any]
+    #: The weight of a person, in integer parts for its records; None for 1, in quotients.
     unit: int | None = None
 
     def __call__(self, columns: Any) -> Any:

@@ -47,28 +47,18 @@ class BinCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramsPlan(Plan):
-    """Release how many records, or persons, are in each bin of each column.
+    """Release how many records, or persons, are in each bin of each column."""
 
-    Parameters
-    ----------
-    n_records : int
-        Nominal number of records or of persons, for the report.
-    scales : tuple of float
-        What counts of each column are multiplied by, powers of 2: a larger one has less noise, at
-        the cost of others.
-    n_bins : int
-    mu : float
-        Of the Gaussian differential privacy of the release.
-    neighbouring : Neighbouring
-    of : str, default="columns"
-        What the columns are, for the report.
-    """
-
+    #: Nominal number of records or of persons, for the report.
     n_records: int
+    #: What counts of each column are multiplied by, powers of 2: a larger one has less noise, at
+    #: the cost of others.
     scales: tuple[float, ...]
     n_bins: int
+    #: Of the Gaussian differential privacy of the release.
     mu: float
     neighbouring: Neighbouring
+    #: What the columns are, for the report.
     of: str = "columns"
 
     def __post_init__(self) -> None:

@@ -28,19 +28,12 @@ from skdp.problems.rounding import EPS
 
 @dataclass(frozen=True, kw_only=True)
 class ScorePlan(Plan):
-    """Release sums that a score follows from.
+    """Release sums that a score follows from."""
 
-    Parameters
-    ----------
-    n_records : int
-        Or the number of persons, whose records have weights that add up to 1.
-    budget : PrivacyBudget
-    neighbouring : Neighbouring
-        A record or a person is replaced.
-    """
-
+    #: Or the number of persons, whose records have weights that add up to 1.
     n_records: int
     budget: PrivacyBudget
+    #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     #: What one record moves the exact sums by at most, and where that is proven.
@@ -150,14 +143,9 @@ class MeanScorePlan(ScorePlan):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledScoresPlan(ScorePlan):
-    """The mean of scores in [0, 1] over the records of each label: of a class, or of a group.
+    """The mean of scores in [0, 1] over the records of each label: of a class, or of a group."""
 
-    Parameters
-    ----------
-    n_labels : int
-        Labels are 0, ..., n_labels - 1.
-    """
-
+    #: Labels are 0, ..., n_labels - 1.
     n_labels: int
 
     sensitivity, statement = math.sqrt(2.0), "Lemma 2"
@@ -183,14 +171,9 @@ class LabelledScoresPlan(ScorePlan):
 
 @dataclass(frozen=True, kw_only=True)
 class F1ScorePlan(ScorePlan):
-    """F1 scores of classes, from the number of records of a class that are found and of errors.
+    """F1 scores of classes, from the number of records of a class that are found and of errors."""
 
-    Parameters
-    ----------
-    n_labels : int
-        1: F1 of class 1 of the two classes 0 and 1. More: F1 of each of as many classes.
-    """
-
+    #: 1: F1 of class 1 of the two classes 0 and 1. More: F1 of each of as many classes.
     n_labels: int
 
     sensitivity, statement = math.sqrt(2.0), "Lemma 3"

@@ -59,28 +59,18 @@ class RanksOfGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilesPlan(Plan):
-    """Draw quantiles of each column.
+    """Draw quantiles of each column."""
 
-    Parameters
-    ----------
-    n_records : int
-        Or the number of persons.
-    n_features : int
-    quantiles : tuple of float
-        In [0, 1].
-    budget : PrivacyBudget
-        For all draws together.
-    n_candidates : int
-        Points of the grid on [-1, 1].
-    neighbouring : Neighbouring
-        A record or a person is replaced.
-    """
-
+    #: Or the number of persons.
     n_records: int
     n_features: int
+    #: In [0, 1].
     quantiles: tuple[float, ...]
+    #: For all draws together.
     budget: PrivacyBudget
+    #: Points of the grid on [-1, 1].
     n_candidates: int = 1001
+    #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:
