@@ -15,18 +15,12 @@ from benchmarks.linear_protocol import (
     REPLACE_ONE,
     SIGNIFICANT,
 )
-from benchmarks.linear_report import ABOVE, BELOW, LEVEL, OURS, tally
+from benchmarks.linear_report import BELOW, OURS, tally
 from benchmarks.tables import markdown
 
-#: Peers whose best in a cell stands beside ours.
-LINEAR = (linear_peers.DP_SGD_BEST, linear_peers.ADASSP)
+#: What stands beside ours in every cell.
+BEST = linear_peers.DP_SGD_BEST
 RELATION_NAMES = {REPLACE_ONE: "replace-one", ADD_REMOVE: "add/remove"}
-#: Data sets on which constants of the default were chosen, or looked at.
-SEEN = {
-    *("breast_cancer", "digits", "digits >= 5", "adult", "diabetes", "california", "wine"),
-    *("logistic, d = 20", "logistic, d = 100", "linear, d = 20", "linear, d = 100"),
-    *("5 % positives", "85:15 clusters", "friedman1"),
-}
 
 HEAD = """\
 # Comparison with other private linear models
@@ -63,9 +57,9 @@ methods, settings and standard errors: {{download}}`linear_table.csv
 """
 
 SEEN_TEXT = """\
-Data sets with an asterisk were used to choose constants of the default, or looked at afterwards:
-[which, and for what](audits.md#what-data-the-constants-have-seen). Figures on these are no
-independent check.
+All data sets were used to choose constants of the default, or looked at afterwards:
+[which, and for what](audits.md#what-data-the-constants-have-seen). The figures are no independent
+check. In tables losses are bold; the constant is the shares of the classes, or the mean.
 """
 
 
@@ -87,14 +81,13 @@ def page(table: pd.DataFrame) -> str:
         ("Log loss", ("log loss",)),
         ("ROC AUC", ("ROC AUC",)),
     ):
-        parts.append(f"## {title}: ours / the best linear peer\n")
-        parts.append("Losses in bold. The constant is the shares of the classes, or the mean.\n")
+        parts.append(f"## {title}: ours / DP-SGD, best setting\n")
         for relation, name in RELATION_NAMES.items():
-            parts.append(folded(name, cells(table, relation, metrics, LINEAR, levels=True)))
+            parts.append(folded(name, cells(table, relation, metrics, BEST, levels=True)))
     parts += ["## DP-EBM (add/remove): ours / DP-EBM\n"]
-    parts += [folded("all cells", cells(table, ADD_REMOVE, METRICS, ("DP-EBM",)))]
+    parts += [folded("all cells", cells(table, ADD_REMOVE, METRICS, "DP-EBM"))]
     parts += ["## diffprivlib (delta = 0, replace-one): ours with delta = 0 / diffprivlib\n"]
-    parts += [folded("all cells", cells(table, REPLACE_ONE, METRICS, ("diffprivlib",)))]
+    parts += [folded("all cells", cells(table, REPLACE_ONE, METRICS, "diffprivlib"))]
     parts.append(worse_than_constant(table))
     return "\n".join(parts)
 
@@ -106,11 +99,8 @@ def folded(title: str, text: str) -> str:
 
 def summary(table: pd.DataFrame) -> str:
     """Cells above / level / below, per peer, score and relation."""
-    judged = [(f"best linear peer ({' or '.join(LINEAR)})", best_peers(table, LINEAR))]
-    for method in table.loc[table["verdict"] != "", "method"].drop_duplicates():
-        judged.append((method, table[(table["method"] == method) & (table["verdict"] != "")]))
     lines = []
-    for name, rows in judged:
+    for name, rows in table[table["verdict"] != ""].groupby("method", sort=False):
         for metric in METRICS:
             of_metric = rows[rows["metric"] == metric]
             if len(of_metric):
@@ -138,35 +128,21 @@ def choices(table: pd.DataFrame) -> str:
     )
 
 
-def best_peers(table: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
-    """The rows of the best of the methods in each cell, with the verdict on all of them.
-
-    A cell is below if any of the methods is better by more than two standard errors, above if none
-    is level.
-    """
-    rows = table[table["method"].isin(methods) & (table["verdict"] != "")]
-    found = []
-    for (_, _, _, metric), cell in rows.groupby(
-        ["dataset", "relation", "epsilon", "metric"], sort=False
-    ):
-        best = cell["mean"].idxmin() if metric == "log loss" else cell["mean"].idxmax()
-        verdicts = set(cell["verdict"])
-        verdict = next(v for v in (BELOW, LEVEL, ABOVE) if v in verdicts)
-        found.append(cell.loc[best].to_dict() | {"verdict": verdict})
-    return pd.DataFrame(found)
+def judged(table: pd.DataFrame, method: str) -> pd.DataFrame:
+    return table[(table["method"] == method) & (table["verdict"] != "")]
 
 
 def losses(table: pd.DataFrame) -> str:
-    rows = best_peers(table, LINEAR)
+    rows = judged(table, BEST)
     rows = rows[rows["verdict"] == BELOW].sort_values(["metric", "difference"])
     free = table[table["method"] == linear_peers.NO_PRIVACY]
     exact = free.set_index(["dataset", "metric"])["mean"].to_dict()
     rows["exact"] = [exact.get((row.dataset, row.metric), math.nan) for row in rows.itertuples()]
     gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign).astype(float)
     text = (
-        "Cells below the best linear peer: the four largest differences of each score; the tables "
-        f"below have all in bold. In {(gain > 0.0).sum()} of these {len(rows)} cells the peer also "
-        "beats scikit-learn without privacy: with gradients clipped to 0.1, for example, DP-SGD "
+        "Cells below the best setting of DP-SGD: the two largest differences of each score; the "
+        f"tables below have all in bold. In {(gain > 0.0).sum()} of these {len(rows)} cells the "
+        "peer also beats scikit-learn without privacy: with gradients clipped to 0.1, say, DP-SGD "
         "has a different optimum from the log loss, and on some data that optimum classifies more "
         "records correctly.\n"
     )
@@ -176,71 +152,50 @@ def losses(table: pd.DataFrame) -> str:
             *(row["metric"], row["dataset"], RELATION_NAMES[row["relation"]]),
             *(f"{row['epsilon']:g}", f"{row['ours_mean']:.3f}", f"{row['mean']:.3f}"),
             f"{row['difference']:+.3f} ± {SIGNIFICANT * row['difference_se']:.3f}",
-            *(f"{row['exact']:.3f}", row["method"]),
+            f"{row['exact']:.3f}",
         ]
-        for row in rows.groupby("metric").head(4).to_dict("records")
+        for row in rows.groupby("metric").head(2).to_dict("records")
     ]
-    return "\n".join([text, *markdown([*head, "of"], cells)]) + "\n"
+    return "\n".join([text, *markdown(head, cells)]) + "\n"
 
 
 def cells(
     table: pd.DataFrame,
     relation: str,
     metrics: tuple[str, ...],
-    methods: tuple[str, ...],
+    method: str,
     levels: bool = False,
 ) -> str:
     """One line per data set and score, `ours / theirs` in each cell."""
-    given = best_peers(table[table["relation"] == relation], methods)
+    given = judged(table[table["relation"] == relation], method)
     if not len(given):
         return "Not measured.\n"
-    given = given[given["metric"].isin(metrics)]
-    others = [linear_peers.NO_PRIVACY, linear_peers.CONSTANT] if levels else ["seeds"]
-    head = ["data set (n, d)", "score", *(f"{e:g}" for e in EPSILONS), *others]
+    others = [linear_peers.NO_PRIVACY, linear_peers.CONSTANT] if levels else []
+    means = table[table["method"].isin(others)].set_index(["dataset", "metric", "method"])["mean"]
+    head = ["data set (n, d)", "score", *(f"{e:g}" for e in EPSILONS), *(others or ["seeds"])]
     lines = []
-    for (name, metric), rows in given.groupby(["dataset", "metric"], sort=False):
+    for key, rows in given[given["metric"].isin(metrics)].groupby(
+        ["dataset", "metric"], sort=False
+    ):
         first = rows.iloc[0]
-        star = r"\*" if name in SEEN else ""
-        line = [f"{name}{star} ({first['n_train']}, {first['n_features']})", metric]
-        by_epsilon = {row["epsilon"]: row for row in rows.to_dict("records")}
-        line += [cell(by_epsilon.get(epsilon)) for epsilon in EPSILONS]
-        if levels:
-            line += [number(table, name, method, metric) for method in others]
-        else:
-            line.append(str(first["n_seeds"]))
-        lines.append(line)
+        texts = rows.set_index("epsilon").apply(cell, axis=1).reindex(EPSILONS, fill_value="")
+        line = [f"{key[0]} ({first['n_train']}, {first['n_features']})", key[1], *texts]
+        line += [f"{means[(*key, other)]:.3f}" for other in others]
+        lines.append(line if levels else [*line, first["n_seeds"]])
     return "\n".join(markdown(head, lines)) + "\n"
 
 
-def cell(row: dict | None) -> str:
-    if row is None:
-        return ""
+def cell(row: pd.Series) -> str:
     text = f"{row['ours_mean']:.3f} / {row['mean']:.3f}"
     return f"**{text}**" if row["verdict"] == BELOW else text
-
-
-def number(table: pd.DataFrame, dataset: str, method: str, metric: str) -> str:
-    rows = table[
-        (table["dataset"] == dataset) & (table["method"] == method) & (table["metric"] == metric)
-    ]
-    return f"{rows['mean'].iloc[0]:.3f}" if len(rows) else ""
 
 
 def worse_than_constant(table: pd.DataFrame) -> str:
     ours = table[(table["method"] == OURS) & table["over_constant"].notna()]
     lost = ours[ours["over_constant"] < -SIGNIFICANT * ours["over_constant_se"]]
-    lines = [
-        "## The constant model\n",
-        "The default is below the constant, which is not private here, in "
-        f"{len(lost)} of {len(ours)} cells.\n",
-    ]
-    cells = [
-        [
-            *(row["dataset"], RELATION_NAMES[row["relation"]], f"{row['epsilon']:g}"),
-            *(row["metric"], f"{row['mean']:.3f}"),
-            f"{row['over_constant']:+.3f} ± {SIGNIFICANT * row['over_constant_se']:.3f}",
-        ]
-        for row in lost.to_dict("records")
-    ]
-    head = ["data set", "relation", "epsilon", "score", "ours", "difference"]
-    return "\n".join(lines + (markdown(head, cells) if cells else [])) + "\n"
+    keys = ["dataset", "relation", "epsilon", "metric"]
+    cells = [", ".join(map(str, cell)) for cell in lost[keys].itertuples(index=False)]
+    return (
+        "## The constant model\n\nThe default is below the constant, which is not private here, in "
+        f"{len(lost)} of {len(ours)} cells{': ' if cells else ''}{'; '.join(cells)}.\n"
+    )

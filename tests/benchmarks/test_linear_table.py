@@ -201,7 +201,7 @@ def test_differences_are_paired(modules, tmp_path):
     assert row["difference_se"] == pytest.approx(0.001 / math.sqrt(3))
     assert row["se"] > 0.2
     page = modules["linear_page"]
-    assert page.tally(page.best_peers(table, page.LINEAR)["verdict"]) == "0 / 0 / 1"
+    assert page.tally(page.judged(table, page.BEST)["verdict"]) == "0 / 0 / 1"
     assert "wine" in page.losses(table)
     (tmp_path / "more").mkdir()
     # a small log loss is good; more seeds of one side do not count
