@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -208,14 +207,12 @@ def cells(
         for epsilon in (*epsilons, NO_NOISE):
             fits = estimators(data, epsilon, seed)
             for method in (OURS,) if epsilon == NO_NOISE else (PLAIN, OURS, DECLARED):
-                start = time.perf_counter()
                 scores = data.scores(fits[method]().decision_function(data.X_test))
-                seconds = time.perf_counter() - start
-                found.setdefault((method, epsilon), []).append(scores | {"seconds": seconds})
+                found.setdefault((method, epsilon), []).append(scores)
             if epsilon == NO_NOISE:
                 point = minimax(problem_of(data))
                 scores = data.scores(predicted(point, data.X_test))
-                found.setdefault((MINIMAX, epsilon), []).append(scores | {"seconds": math.nan})
+                found.setdefault((MINIMAX, epsilon), []).append(scores)
                 continue
             if epsilon not in settings:
                 settings[epsilon] = min(
@@ -237,8 +234,7 @@ def cells(
                     row[key], row[f"{key}_error"] = mean_and_error(table[score] - other[score])
         if method == SGDA:
             row["setting"] = f"learning rates {settings[epsilon][0]:g}, {settings[epsilon][1]:g}"
-        row["worst_group"] = table["worst_group"].mode().iloc[0]
-        yield row | {"seconds": float(table["seconds"].median())}
+        yield row | {"worst_group": table["worst_group"].mode().iloc[0]}
 
 
 def mean_and_error(values: pd.Series) -> tuple[float, float]:
@@ -285,11 +281,9 @@ def predicted(point: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 
 def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
-    start = time.perf_counter()
     rng = np.random.default_rng([seed, 99])
     x = dp_sgda(problem_of(data), (epsilon, DELTA), rates, N_STEPS, rng)
-    seconds = time.perf_counter() - start
-    return data.scores(predicted(x, data.X_test)) | {"seconds": seconds}
+    return data.scores(predicted(x, data.X_test))
 
 
 # ---------------------------------------------------------------------------------- results
