@@ -21,7 +21,8 @@ class Dataset:
     """Records of unit norm (without the intercept), public labels or range of y, and columns.
 
     The first `n_numbers` columns are numbers, in [-1, 1] before rows are scaled; `blocks` has the
-    widths of the blocks of one-hot columns behind them, where both kinds occur.
+    widths of the blocks of one-hot columns behind them, where both kinds occur. `names` of one-hot
+    columns are such as "sex=Female"; the values of the columns `groups` are groups of records.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Dataset:
     target_range: tuple[float, float] | None = None
     n_numbers: int = 0
     blocks: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def is_classification(self) -> bool:
@@ -249,6 +252,7 @@ def _adult(
     blocks = [_to_unit_interval(numbers, np.array(list(ranges.values())))]
     for column, values in categories.items():
         blocks.append(table[column].to_numpy()[:, None] == np.array(values.split()))
+    names = [f"{name}={value}" for name, of in categories.items() for value in of.split()]
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
     X = np.hstack(blocks).astype(np.float64)
     return Dataset(
@@ -258,6 +262,8 @@ def _adult(
         (0, 1),
         n_numbers=len(ranges),
         blocks=tuple(block.shape[1] for block in blocks[1:]),
+        names=(*ranges, *names),
+        groups=("sex", "race"),
     )
 
 
@@ -283,7 +289,8 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
     X = np.hstack([np.nan_to_num(scaled, nan=0.0), places.astype(np.float64)])
     y = table["median_house_value"].to_numpy(dtype=np.float64)
     X = _unit_rows(X) if unit_rows else X
+    names = (*_CALIFORNIA_RANGES, *(f"ocean_proximity={place}" for place in _CALIFORNIA_PLACES))
     return Dataset(
         "california", X, y, target_range=(15_000.0, 500_000.0), n_numbers=len(_CALIFORNIA_RANGES),
-        blocks=(len(_CALIFORNIA_PLACES),),
+        blocks=(len(_CALIFORNIA_PLACES),), names=names, groups=("ocean_proximity",),
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """One fit of DP-EBM and its predictions: ``python dp_ebm.py IN.npz OUT.npy EPSILON DELTA SEED``.
 
-The output of a classifier is the probability of its second class.
+The output of a classifier is its probabilities.
 
 It runs in an environment of its own with ``interpret-core`` and imports nothing of skdp. `IN.npz`
 holds ``numbers`` and ``numbers_test`` (in [-1, 1]), ``codes`` and ``codes_test`` (categories, -1
@@ -28,10 +28,8 @@ def main() -> None:
         warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
         model.fit(columns(given["numbers"], given["codes"]), given["y"])
     X_test = columns(given["numbers_test"], given["codes_test"])
-    if hasattr(model, "predict_proba"):
-        np.save(path, model.predict_proba(X_test)[:, 1])
-    else:
-        np.save(path, model.predict(X_test))
+    predict = getattr(model, "predict_proba", model.predict)
+    np.save(path, predict(X_test))
 
 
 def unfitted(

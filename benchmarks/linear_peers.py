@@ -205,17 +205,16 @@ def dp_sgd_scores(
     seeds: int,
     settings: tuple[Setting, ...],
     epsilons: tuple[float, ...],
-    relations: tuple[str, ...] = RELATIONS,
 ) -> dict[str, np.ndarray]:
     """Scores of shape (relation, epsilon, setting, seed) by metric."""
-    shape = (len(relations), len(epsilons), len(settings), seeds)
+    shape = (len(RELATIONS), len(epsilons), len(settings), seeds)
     found = {metric: np.full(shape, np.nan) for metric in metrics_of(dataset)}
     for split in splits(dataset, seeds):
         for indices in by_schedule(settings):
             group = [settings[i] for i in indices]
             q, n_steps, _ = group[0].schedule
             scales = np.array(
-                [[noise_scale(r, e, q, n_steps) for e in epsilons] for r in relations]
+                [[noise_scale(r, e, q, n_steps) for e in epsilons] for r in RELATIONS]
             )
             models = tuple(group) * scales.size
             rng = np.random.default_rng([split.seed, n_steps, int(1000 * q)])

@@ -53,18 +53,10 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
     parser.add_argument("--california", metavar="PATH", help="California housing as CSV")
-    parser.add_argument(
-        "--rdatasets", metavar="DIR", help="tables of pydataset (linear_real, tabular)"
-    )
-    parser.add_argument(
-        "--only",
-        choices=["skdp", "peers"],
-        help="linear_table: fit this side alone, and keep the results of the other",
-    )
+    parser.add_argument("--rdatasets", metavar="DIR", help="R's tables (costs, tabular, suite)")
+    parser.add_argument("--only", choices=["skdp", "peers"], help="linear_table: fit these alone")
     parser.add_argument("--ebm-python", metavar="PATH", help="with interpret-core (tabular)")
-    parser.add_argument(
-        "--side", action="append", metavar="LABEL:KEY=VALUE,...", help="suite: what is compared"
-    )
+    parser.add_argument("--side", action="append", metavar="LABEL:KEY=VALUE,...", help="suite")
     parser.add_argument("--sets", metavar="NAMES", help="suite, ablation: these alone, between ';'")
     parser.add_argument("--first-seed", type=int, default=0, help="suite, ablation")
     parser.add_argument("--jobs", type=int, help="suite, ablation, intervals: processes")

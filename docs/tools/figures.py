@@ -129,9 +129,37 @@ def intervals() -> None:
         plt.close(figure)
 
 
+def costs() -> None:
+    """What is left of the gain over a constant, against records times epsilon, on real tables."""
+    rows = table("costs", part="all")
+    rows = rows[rows["metric"].isin(["ROC AUC", "R2"])]
+    private = rows[rows["method"] == "planned"]
+    others = rows.drop(private.index).pivot(index="dataset", columns="method", values="score")
+    private = private.join(others, on="dataset")
+    free = private[["no privacy, boosting", "no privacy, linear"]].max(axis=1)
+    kept = (private["score"] - private["constant"]) / (free - private["constant"])
+    with plt.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "skdp"}):
+        figure, axis = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+        for metric, (colour, marker) in zip(("ROC AUC", "R2"), STYLES, strict=False):
+            of = private["metric"] == metric
+            size = private["n_train"][of] * private["epsilon"][of]
+            axis.plot(size, kept[of], marker, color=colour, markersize=5, alpha=0.8, label=metric)
+        axis.axhline(1.0, color="0.6", linewidth=1)
+        axis.axhline(0.0, color="0.6", linewidth=1)
+        axis.set(xscale="log", ylim=(min(-0.05, 1.1 * kept.min()), max(1.1, 1.05 * kept.max())))
+        ticks = 10 ** np.arange(2, 6)
+        axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axis.minorticks_off()
+        axis.set(xlabel="training records times epsilon", ylabel="part of the gain that is kept")
+        axis.legend(loc="lower right", frameon=False)
+        figure.savefig(ROOT / "docs" / "images" / "costs.svg", metadata={"Date": None})
+        plt.close(figure)
+
+
 if __name__ == "__main__":
     comparison()
     intervals()
+    costs()
     groups = {
         "plain": "DPLogisticRegression",
         "private sizes": "DPMaxGroupLossClassifier",
