@@ -7,13 +7,12 @@ import signal
 import sys
 
 import pytest
-from interruptions import ends
+from interruptions import ends, pure
 
 from skdp.privacy import (
     BudgetAccountant,
     BudgetExceededError,
     LedgerError,
-    PureEvent,
     blocks,
     budget_accountant,
     charges,
@@ -25,15 +24,6 @@ from skdp.privacy import (
 without_windows = pytest.mark.skipif(
     sys.platform == "win32", reason="an open file is neither replaced nor renamed there"
 )
-
-
-def pure(epsilon=0.25):
-    return PureEvent(epsilon, "replace_one")
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "ledger")
 
 
 def before_the_lock(monkeypatch, action, count=1):

@@ -9,13 +9,12 @@ import signal
 import socket
 
 import pytest
-from interruptions import ends
+from interruptions import ends, pure
 
 from skdp.privacy import (
     BudgetAccountant,
     ComposedEvent,
     LedgerError,
-    PureEvent,
     ledger_files,
 )
 
@@ -24,18 +23,13 @@ HEADER = {
 }  # fmt: skip
 
 
-def pure(epsilon=0.25, relation="replace_one"):
-    return PureEvent(epsilon, relation)
-
-
 def spent(event):
     return {"spent": event.to_dict(), "label": "", "time": "", "id": ""}
 
 
-@pytest.fixture
-def path(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def without_patience(monkeypatch):
     monkeypatch.setattr(ledger_files, "_PATIENCE", 0.0)
-    return str(tmp_path / "ledger.jsonl")
 
 
 def write(path, *lines, header=HEADER, end=True):

@@ -54,31 +54,20 @@ FRACTIONS = st.builds(lambda x, y, n: Fraction(x) ** 2 / Fraction(y) * n, SIZES,
 @given(FRACTIONS)
 @example(Fraction(0))
 @example(Fraction(9, 4))
-def test_a_float_is_the_next_one_above(value):
-    rounded = ceil_float(value)
+def test_floats_and_roots_are_the_next_ones_above(value):
+    rounded, root = ceil_float(value), ceil_sqrt(value)
     assert rounded >= value
     assert value == 0 or math.nextafter(rounded, 0.0) < value
-
-
-@given(FRACTIONS)
-@example(Fraction(0))
-@example(Fraction(9, 4))
-def test_a_root_is_the_next_float_above(value):
-    root = ceil_sqrt(value)
     assert root == math.inf or Fraction(root) ** 2 >= value
     assert value == 0 or Fraction(math.nextafter(root, 0.0)) ** 2 < value
     assert ceil_sqrt(Fraction(9, 4)) == 1.5
 
 
-@given(SIZES)
-def test_a_reciprocal_is_above_by_a_rounding_error_at_most(value):
+@given(SIZES, FRACTIONS)
+def test_reciprocals_are_above_and_quotients_rounded_down(value, divisor):
     product = ceil_reciprocal(value) * Fraction(value)
     assert 1 <= product <= 1 + Fraction(1, 2**51)
     assert ceil_reciprocal(2.0**-1074) == 2**1074
-
-
-@given(SIZES, FRACTIONS)
-def test_a_number_is_rounded_down_to_the_next_float_below(value, divisor):
     exact = Fraction(value) / divisor
     rounded = floor_float(exact)
     assert 0.0 <= rounded <= exact < math.nextafter(rounded, math.inf)

@@ -15,9 +15,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import skdp
+from skdp.privacy import PureEvent
 
 _CALLS = ("open", "read", "write", "fsync", "close", "link", "replace", "unlink", "ftruncate")
 _LEDGER = str(Path(skdp.__file__).parent / "privacy" / "ledger")
+
+
+def pure(epsilon: float = 0.25, relation: str = "replace_one") -> PureEvent:
+    """Return the event of a payment."""
+    return PureEvent(epsilon, relation)
 
 
 def kills_at_calls(
