@@ -1,4 +1,4 @@
-"""Tables of docs/guide/persons_and_weights.md and methods.md are those of the code."""
+"""The table of docs/guide/persons_and_weights.md is that of the code."""
 
 import re
 from pathlib import Path
@@ -10,17 +10,10 @@ from sklearn.base import is_classifier
 
 import skdp
 from skdp import preprocessing, robust, synthetic
-from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
+from skdp.methods.choice import SYNTHETIC_METHODS, TUNING_METHODS
 from skdp.privacy.events import Neighbouring
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
-#: Replaced persons, persons added or removed, weights.
-COVERED = {"all": (True, True, True), "R": (True, False, True), "rows": (False, False, False)}
-#: Methods in sentences: those of models that tune are for all, those of synthetic records are not.
-OTHERS = {
-    "synthetic": {"adaptive": COVERED["R"], "mirror_descent": (True, False, False)},
-    "tuned": dict.fromkeys(TUNING_METHODS, COVERED["all"]),
-}
 DECLARED = {
     "data_norm": 1.0, "classes": [0, 1], "target_range": (-1, 1), "columns": (-1, 1),
     "ranges": (-1, 1), "categories": [[0, 1], [0, 1]], "weight_bound": 1.0,
@@ -43,19 +36,6 @@ MODELS = [
     for named, *cells in table
     for name in re.findall(r"`(\w+)`", named)
 ]
-LINEAR, GROUPS = (
-    {name.strip('"'): COVERED[re.match(r"\w+", cell)[0]] for _, name, _, cell in table}
-    for table in tables("methods.md", "| object | name | source | covers |")
-)
-METHOD_ROWS = {
-    "linear": (LINEAR, METHODS),
-    "worst group": (
-        {name: LINEAR[name] for name in ("gradient", "output")} | GROUPS,
-        GROUP_METHODS,
-    ),
-    "tuned": (OTHERS["tuned"], TUNING_METHODS),
-    "synthetic": (OTHERS["synthetic"], SYNTHETIC_METHODS),
-}
 
 
 def test_every_model_has_a_row():
@@ -101,14 +81,12 @@ def test_models_take_what_the_page_says(name, persons, weights, costs):
         assert says_yes(costs) == ("class_weight" in own)
 
 
-@pytest.mark.parametrize("model", METHOD_ROWS)
-def test_methods_have_the_proofs_of_the_page(model):
-    said, methods = METHOD_ROWS[model]
+def test_methods_that_have_no_table_have_the_proofs_that_are_said():
+    """Of replaced persons, persons added or removed, and weights; others: test_coverage_page.py."""
+    users = Neighbouring.REPLACE_USER, Neighbouring.ADD_REMOVE_USER
+    said = dict.fromkeys(TUNING_METHODS, (True, True, True))
+    said |= {"adaptive": (True, False, True), "mirror_descent": (True, False, False)}
     assert said == {
-        name: (
-            Neighbouring.REPLACE_USER in row.relations,
-            Neighbouring.ADD_REMOVE_USER in row.relations,
-            row.is_weighted,
-        )
-        for name, row in methods.items()
+        name: (*(relation in row.relations for relation in users), row.is_weighted)
+        for name, row in (TUNING_METHODS | SYNTHETIC_METHODS).items()
     }

@@ -1,8 +1,4 @@
-"""Losses under attack: closed form, derivatives, and attacks on every constant.
-
-Gradients of single records are written down here a second time, for many points at once, and
-searched for the largest violation of the stated bounds.
-"""
+"""Losses under attack: closed form, derivatives, and attacks on every constant."""
 
 import math
 
@@ -167,12 +163,11 @@ def test_surrogate_stays_below_by_no_more_than_the_bias(kind, norm):
     problem = made(kind, norm, 0.3, bias=0.05)
     a, d = 0.2, 3
     rng = np.random.default_rng(2)
-    dual = {1: math.inf, 2: 2, math.inf: 1}[norm]
+    dual, worst = {1: math.inf, 2: 2, math.inf: 1}[norm], 0.0
 
     def exact(w):
         return np.linalg.norm(w, dual)
 
-    worst = 0.0
     for scale in (1e-6, 1e-3, 0.1, 1.0, 10.0, 1e4):
         w = scale * rng.normal(size=4)
         nu = problem.attack.surrogate(w[:d], problem.width)[0]
@@ -294,13 +289,9 @@ def test_lipschitz_and_diameter(kind, norm, a, R, intercept):
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("kind", "norm", "a", "R", "bias"),
-    [
-        ("log_loss", 1, 0.1, 1.0, 0.1),
-        ("smoothed_hinge", 2, 1.0, 0.3, 0.03),
-        ("squared_hinge", math.inf, 1.0, 3.0, 1e-3),
-        ("squared_error", 1, 1.0, 3.0, 1e-3),
-    ],
-)
+    [("log_loss", 1, 0.1, 1.0, 0.1), ("smoothed_hinge", 2, 1.0, 0.3, 0.03),
+     ("squared_hinge", math.inf, 1.0, 3.0, 1e-3), ("squared_error", 1, 1.0, 3.0, 1e-3)],
+)  # fmt: skip
 def test_smoothness(kind, norm, a, R, bias):
     """No difference quotient on three times the ball exceeds it, however near to 0."""
     d, intercept = 2, 0.3
@@ -341,16 +332,12 @@ def test_no_attack_is_the_mean(kind):
     weak = AdversarialRisk(LOSSES[kind], Attack(2, 1e-9, 0.3), 1e-3)
     near, exact = weak.constants(design, 0.1, 2.0), plain.constants(design, 0.1, 2.0)
     assert near.gradient_diameter == pytest.approx(exact.gradient_diameter, rel=1e-6)
-
-
-@pytest.mark.parametrize("intercept", [0.0, 0.1, 1e6])
-def test_norm_of_attacked_rows(intercept):
-    """The features' part of the norm bound is found even beside a large intercept feature."""
-    exact = math.hypot(1 + 0.2 * math.sqrt(3), intercept)
-    computed = Attack(math.inf, 0.2, intercept).feature_norm(
-        math.hypot(1.0, intercept), 3 + bool(intercept)
-    )
-    assert exact * (1 - 1e-15) <= computed <= exact * (1 + 1e-9)
+    # the features' part of the norm bound is found even beside a large intercept feature
+    for intercept in (0.0, 0.1, 1e6):
+        norm, width = math.hypot(1.0, intercept), 3 + bool(intercept)
+        computed = Attack(math.inf, 0.2, intercept).feature_norm(norm, width)
+        known = math.hypot(1 + 0.2 * math.sqrt(3), intercept)
+        assert known * (1 - 1e-15) <= computed <= known * (1 + 1e-9)
 
 
 # ---------------------------------------------------------------------------------------- solutions
@@ -370,13 +357,9 @@ def solved(kind, attack, X, t, alpha, *, bias, ball=1.0, tau=1e-5, n_public=None
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize(
     ("kind", "norm", "relation"),
-    [
-        ("log_loss", 1, "replace_one"),
-        ("smoothed_hinge", 2, "add_remove"),
-        ("squared_hinge", math.inf, "replace_one"),
-        ("squared_error", 2, "replace_one"),
-    ],
-)
+    [("log_loss", 1, "replace_one"), ("smoothed_hinge", 2, "add_remove"),
+     ("squared_hinge", math.inf, "replace_one"), ("squared_error", 2, "replace_one")],
+)  # fmt: skip
 def test_neighbours_solutions_are_near(kind, norm, relation):
     """Random search with hill climbing for neighbours whose solutions are far apart."""
     rng = np.random.default_rng(5)
@@ -426,13 +409,9 @@ def test_neighbours_solutions_are_near(kind, norm, relation):
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize(
     ("kind", "norm", "alpha"),
-    [
-        ("log_loss", 1, 50.0),
-        ("smoothed_hinge", 2, 1.0),
-        ("squared_hinge", math.inf, 0.05),
-        ("squared_error", 1, 50.0),
-    ],
-)
+    [("log_loss", 1, 50.0), ("smoothed_hinge", 2, 1.0), ("squared_hinge", math.inf, 0.05),
+     ("squared_error", 1, 50.0)],
+)  # fmt: skip
 def test_solution_radius(kind, norm, alpha):
     """Solutions in a ball of twice the radius lie in that of the unattacked loss."""
     rng = np.random.default_rng(6)

@@ -38,15 +38,8 @@ def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, sparse=False):
     groups, relative = (0, 1, 0, 1)[:d], (1.0,) * d
     if intercept:
         groups, relative = (*groups, groups[0]), (*relative, 0.09)
-    return (
-        PenaltyProblem(
-            rows.with_targets(t),
-            loss,
-            PenaltyGroups(groups, relative, 1e-3, 10.0),
-        ),
-        rows,
-        t,
-    )
+    penalties = PenaltyGroups(groups, relative, 1e-3, 10.0)
+    return PenaltyProblem(rows.with_targets(t), loss, penalties), rows, t
 
 
 def moments(rows, t, part):
@@ -84,24 +77,6 @@ def test_ridge_identities(sparse):
     np.testing.assert_allclose(P, expected, rtol=1e-9)
     R = problem.lower_gradient_x(x, theta_lam) - problem.lower_gradient_x(x, theta)
     np.testing.assert_allclose(P, lam * R, rtol=1e-9)
-
-
-def test_sign():
-    """In one dimension: the alpha must increase."""
-    rows = Records(np.array([[0.5], [0.5]]), 1.0)
-    problem = PenaltyProblem(
-        rows.with_targets(np.array([0.4, 0.1])),
-        HalfSquaredLoss(1.0),
-        PenaltyGroups((0,), (1.0,), 1e-3, 1.0),
-    )
-    x = np.log([0.25])
-    theta, theta_lam = solve(problem.lower(x)), solve(problem.penalised(x, 10.0))
-    assert theta == pytest.approx(0.4)
-    assert theta_lam == pytest.approx(0.390476, abs=1e-6)
-    P = problem.hypergradient(x, theta, theta_lam, 10.0) / 0.25
-    assert pytest.approx(-0.037642, abs=1e-6) == P
-    far = problem.hypergradient(x, theta, solve(problem.penalised(x, 1e4), 1e-12), 1e4) / 0.25
-    assert far == pytest.approx(-0.04, abs=1e-5)
 
 
 @pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=["ridge", "logistic"])
@@ -155,15 +130,9 @@ def test_weighted_loss():
 
 
 def largest_move(loss, sizes, bounds, relative, u, seed, role):
-    """Search for neighbours whose solutions are far apart, relative to the bound.
-
-    All training records are one, all validation records another, but for the replaced one.
-    """
-    R, alpha = bounds
-    d = len(relative)
-    n = sizes
-    rng = np.random.default_rng(seed)
-    groups = tuple(range(d))
+    """Search for neighbours far apart; but for one, records of one role are alike."""
+    (R, alpha), d, n = bounds, len(relative), sizes
+    rng, groups = np.random.default_rng(seed), tuple(range(d))
     x = np.log(alpha * np.array(relative))
 
     def data(z, swap):
@@ -182,11 +151,8 @@ def largest_move(loss, sizes, bounds, relative, u, seed, role):
         points, bound = [], 0.0
         for swap in (0, 1):
             rows, t = data(z, swap)
-            problem = PenaltyProblem(
-                rows.with_targets(t),
-                loss,
-                PenaltyGroups(groups, (1.0,) * d, 1e-6, 1e6),
-            )
+            penalties = PenaltyGroups(groups, (1.0,) * d, 1e-6, 1e6)
+            problem = PenaltyProblem(rows.with_targets(t), loss, penalties)
             lower = problem.lower(x) if u is None else problem.penalised(x, 1.0 / u)
             points.append(solve(lower, 1e-10 / alpha))
             bound = lower.constants.argmin_sensitivity(ONE)
@@ -203,12 +169,10 @@ def largest_move(loss, sizes, bounds, relative, u, seed, role):
 @pytest.mark.parametrize(
     ("loss", "relative", "u"),
     [
-        (HalfSquaredLoss(1.0), (1.0,), None),
-        (HalfSquaredLoss(1.0), (1.0, 8.0), 0.3),
-        (LogisticLoss(), (1.0, 8.0), 20.0),
-        (LogisticLoss(), (1.0,), 0.3),
+        (HalfSquaredLoss(1.0), (1.0,), None), (HalfSquaredLoss(1.0), (1.0, 8.0), 0.3),
+        (LogisticLoss(), (1.0, 8.0), 20.0), (LogisticLoss(), (1.0,), 0.3),
     ],
-)
+)  # fmt: skip
 def test_no_search_exceeds_the_sensitivity(loss, relative, u):
     worst = 0.0
     for seed, (n, R) in enumerate([(2, 0.1), (2, 1.0), (4, 5.0)]):
@@ -242,12 +206,9 @@ def test_radius_of_penalised_ridge():
 
 def test_norm_bound_counts_the_intercept():
     """Review F-K4: omega_b = .01, feature .5, R = intercept = 1: R'^2 is 102, not 101 or 2."""
-    rows = Records(np.eye(2), 1.0, 1.0)
-    problem = PenaltyProblem(
-        rows.with_targets(np.zeros(2)),
-        HalfSquaredLoss(1.0),
-        PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0),
-    )
+    rows = Records(np.eye(2), 1.0, 1.0).with_targets(np.zeros(2))
+    penalties = PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0)
+    problem = PenaltyProblem(rows, HalfSquaredLoss(1.0), penalties)
     x = np.log([0.5])
     in_units = problem.lower(x).records.norm_bound ** 2 / problem.diagonal(x).min()
     assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)

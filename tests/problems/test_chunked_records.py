@@ -100,10 +100,7 @@ class Depths:
 
 @pytest.mark.parametrize("piece", [8, 1 << 22])
 def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
-    """With blocks of one record, a long chunk and 240 short ones: chunks have a tree of their own.
-
-    The last term of the chain is for it.
-    """
+    """With blocks of one record, a long chunk and 240 short ones, which have their own tree."""
     monkeypatch.setattr(chunked_records, "_PIECE", piece)
     for name in ("_BLOCK_BYTES", "LEAST_ROWS"):
         monkeypatch.setattr(records_module, name, 1)

@@ -272,11 +272,14 @@ def test_solvers_that_need_no_hessian(domain, solver):
         assert len(ScipySolver("BFGS").solve(problem, 1e-6).attempts) >= 1
 
 
-@pytest.mark.parametrize("solver", ["newton", "svrg"])
-def test_solvers_that_need_more_refuse(solver):
+def test_solvers_that_need_more_and_add_remove_are_refused():
     problem = maximum_problem(np.eye(2))
-    with pytest.raises(ValueError, match=r"needs (hessian|records), which a DeclaredProblem"):
-        output_perturbation(problem, BUDGET, run=Run(solver))
+    for solver in ("newton", "svrg"):
+        with pytest.raises(ValueError, match=r"needs (hessian|records), which a DeclaredProblem"):
+            output_perturbation(problem, BUDGET, run=Run(solver))
+    assert not DeclaredProblem.has_nominal_size
+    with pytest.raises(ValueError, match="add/remove"):
+        output_perturbation(problem, BUDGET, neighbouring=Neighbouring.ADD_REMOVE)
 
 
 def test_newton_with_a_declared_hessian():
@@ -289,18 +292,6 @@ def test_newton_with_a_declared_hessian():
     )  # fmt: skip
     with pytest.raises(ValueError, match="Hessian has shape"):
         short.hessian(np.zeros(3))
-
-
-def test_functions_that_write_into_their_argument():
-    def writes(w):
-        answer = smooth_maximum(np.eye(2))(w)
-        w[:] = 0.0
-        return answer
-
-    problem = DeclaredProblem(writes, dimension=2, lipschitz=1.0, smoothness=20.0, alpha=0.5)
-    point = np.array([1.0, -1.0])
-    certify(problem, point)
-    assert (point == [1.0, -1.0]).all()
 
 
 def test_declared_errors_of_the_gradient_are_in_the_accuracy():
@@ -326,14 +317,6 @@ def test_rounding_of_gradients_is_bounded_everywhere():
     assert shifted.gradient_rounding(np.zeros(2)) >= 4.0 * unit * 0.5 * 1e9
 
 
-def test_add_remove_is_refused():
-    assert not DeclaredProblem.has_nominal_size
-    with pytest.raises(ValueError, match="add/remove"):
-        output_perturbation(
-            maximum_problem(np.eye(2)), BUDGET, neighbouring=Neighbouring.ADD_REMOVE
-        )
-
-
 REFUSED = [
     *one_at_a_time(
         lipschitz=[0.0, math.inf], smoothness=[math.inf, math.nan], gradient_diameter=[0.0],
@@ -356,7 +339,16 @@ def test_invalid_declarations(changes, message):
         maximum_problem(np.eye(2), **changes)
 
 
-def test_invalid_functions():
+def test_functions_that_write_into_their_argument_or_are_invalid():
+    def writes(w):
+        answer = smooth_maximum(np.eye(2))(w)
+        w[:] = 0.0
+        return answer
+
+    problem = DeclaredProblem(writes, dimension=2, lipschitz=1.0, smoothness=20.0, alpha=0.5)
+    point = np.array([1.0, -1.0])
+    certify(problem, point)
+    assert (point == [1.0, -1.0]).all()
     given = {"dimension": 2, "lipschitz": 1.0, "smoothness": 1.0, "alpha": 1.0}
     with pytest.raises(ValueError, match="pair"):
         DeclaredProblem(lambda w: w, **given)

@@ -69,18 +69,6 @@ def test_rounding_of_the_simplex_projection(dimension, scale, seed):
     assert float(np.sqrt(error @ error)) <= Simplex(dimension).projection_rounding(dimension)
 
 
-def test_invalid_domains():
-    for radius in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="radius"):
-            Ball(radius)
-    with pytest.raises(ValueError, match="lower must not exceed"):
-        Box(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
-    with pytest.raises(ValueError, match="shape"):
-        Box(0.0, 1.0)
-    with pytest.raises(ValueError, match="dimension"):
-        Simplex(0)
-
-
 def exact_projection(point, shares, bound):
     """In rational numbers: the sum is piecewise linear in the multiple that is subtracted."""
     v, p = [Fraction(float(x)) for x in point], [Fraction(x) for x in shares]
@@ -131,6 +119,18 @@ def test_capped_simplex_of_one_point():
     found = domain.project(np.array([-3.0, 1e9]))
     np.testing.assert_allclose(found, [1.0, 1.0], atol=domain.projection_rounding(2))
     assert domain.circumradius == 0.0 and domain.radius == pytest.approx(math.sqrt(2))
-    for shares, bound in (((0.75, 0.2), 2.0), ((0.75, 0.25), 0.5), ((0.1, 0.9), 2.0), ((), 1.0)):
-        with pytest.raises(ValueError, match=r"shares|bound"):
-            CappedSimplex(shares, bound)
+
+
+def test_invalid_domains():
+    assert WholeSpace().radius == math.inf
+    for message, kind, *options in (
+        ("radius", Ball, (0.0,), (-1.0,), (np.inf,), (np.nan,)),
+        ("lower must not exceed", Box, (np.array([0.0, 1.0]), np.array([1.0, 0.0]))),
+        ("shape", Box, (0.0, 1.0)),
+        ("dimension", Simplex, (0,)),
+        (r"shares|bound", CappedSimplex, ((0.75, 0.2), 2.0), ((0.75, 0.25), 0.5),
+         ((0.1, 0.9), 2.0), ((), 1.0)),
+    ):  # fmt: skip
+        for numbers in options:
+            with pytest.raises(ValueError, match=message):
+                kind(*numbers)

@@ -1,7 +1,5 @@
 """Problems: derivatives, constants, thinning."""
 
-import math
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -102,13 +100,6 @@ def test_prox_minimises_its_definition():
             assert objective(prox) <= objective(other) + 1e-12
 
 
-def test_thinned_problem_keeps_each_kth_record():
-    problem = make(SoftmaxLoss(3))
-    thin = problem.subsample(4)
-    assert thin.n_records == 10 and thin.n_public == 10
-    np.testing.assert_array_equal(thin.records.targets, problem.records.targets[::4])
-
-
 def test_constants_of_the_worked_example():
     """Section 9: n = 1e4, d = 20, X = 1, lambda = 0.01: Delta(2L) = 0.02, kappa = 26."""
     rows = Records(np.zeros((10_000, 20)), 1.0)
@@ -123,20 +114,12 @@ def test_constants_of_the_worked_example():
     inside = ball_problem(rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01).constants
     assert inside.radius == pytest.approx(5.27697, abs=5e-6)
     assert inside.argmin_sensitivity(Neighbouring.REPLACE_ONE) < 0.017
-
-
-def test_sensitivity_is_never_above_the_diameter_of_the_ball():
-    rows = Records(np.zeros((1, 2)), 1.0)
-    problem = ball_problem(rows.with_targets(np.zeros(1)), LogisticLoss(), 1e-6, coef_norm=0.1)
-    assert problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
-
-
-def test_invalid():
+    # and no sensitivity is above the diameter of the ball
+    one = Records(np.zeros((1, 2)), 1.0, targets=np.zeros(1))
+    small = ball_problem(one, LogisticLoss(), 1e-6, coef_norm=0.1).constants
+    assert small.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
     with pytest.raises(ValueError, match="alpha"):
         make(LogisticLoss(), alpha=0.0)
-    with pytest.raises(ValueError, match="radius"):
-        Ball(0.0)
-    assert WholeSpace().radius == math.inf
 
 
 def test_nominal_size():
@@ -145,6 +128,10 @@ def test_nominal_size():
     assert small.constants == large.constants
     assert large.smoothness > small.smoothness
     assert make(LogisticLoss(), n=301, n_public=30).constants == small.constants
+    problem = make(SoftmaxLoss(3))  # a thinned one keeps each k-th record
+    thin = problem.subsample(4)
+    assert thin.n_records == 10 and thin.n_public == 10
+    np.testing.assert_array_equal(thin.records.targets, problem.records.targets[::4])
 
 
 @pytest.mark.parametrize(

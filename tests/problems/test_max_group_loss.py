@@ -147,16 +147,6 @@ def test_batches_average_to_the_whole(kind):
     assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_operator_is_monotone(name):
-    """On the ball and the simplex: convex in w only because no weight is negative."""
-    problem, rng = random_problem(name, "intercept"), np.random.default_rng(0)
-    for _ in range(50):
-        (x, y), (u, v) = point(problem, rng), point(problem, rng)
-        (a, b), (c, d) = problem.data_operator(x, y), problem.data_operator(u, v)
-        assert (a - c) @ (x - u) + (b - d) @ (y - v) >= -1e-14
-
-
 # --------------------------------------------------------------------- records and regularisers
 
 
@@ -225,6 +215,13 @@ def test_group_weights():
     assert GroupWeights.of_proportions([0.75, 0.25], 1.0).ranges(L, D, B) == ((D, 0.0), (2 * L, 0))
     assert GroupWeights((2.0,)).ranges(L, D, B) == ((D, 0.0),)
     assert GroupWeights((1.0, 2.0)).domain.shares == (0.5, 0.5)
+    # of absent and odd groups: nobody is in the third
+    public = GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0, public_groups=True)
+    assert public.largest == (3.0, 3.0, 3.0)
+    largest = GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0).largest
+    assert largest == pytest.approx((2.0, 2.0, 10.0), rel=1e-4)
+    assert GroupWeights(np.array([2, 3])).largest == (2.0, 3.0)
+    hash(GroupWeights([1.0, 2.0]))
 
 
 # ------------------------------------------------------------------------- public constants
@@ -301,12 +298,3 @@ def test_constants_hold_for_every_record(name):
             attained[5] = max(attained[5], *found)
     assert (attained <= 1 + 1e-9).all(), attained
     assert (attained > 0.9).all(), attained  # it is able to find what it looks for
-
-
-def test_weights_of_absent_and_odd_groups():
-    public = GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0, public_groups=True)
-    assert public.largest == (3.0, 3.0, 3.0)  # nobody is in the third
-    largest = GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0).largest
-    assert largest == pytest.approx((2.0, 2.0, 10.0), rel=1e-4)
-    assert GroupWeights(np.array([2, 3])).largest == (2.0, 3.0)
-    hash(GroupWeights([1.0, 2.0]))

@@ -140,10 +140,11 @@ def test_scores_of_a_row_do_not_depend_on_longer_rows(make, size):
 
 def test_duplicate_entries_do_not_hide_a_long_row():
     """A CSR row may store an entry in parts; its norm is that of the sum."""
-    parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
-    rows = Records(parts, 1.0)
-    np.testing.assert_allclose(materialised(rows), [[1.0, 0.0]])
-    assert parts.nnz == 100  # the caller's matrix is left alone
+    for is_canonical in (False, True):  # as a stale flag says
+        parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
+        parts.has_canonical_format = is_canonical
+        np.testing.assert_allclose(materialised(Records(parts, 1.0)), [[1.0, 0.0]])
+        assert parts.nnz == 100  # the caller's matrix is left alone
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -154,12 +155,6 @@ def test_duplicate_entries_whose_sum_overflows_make_a_finite_row(dtype):
     parts = sp.csr_matrix((entries, [0, 0, 1, 1, 0], [0, 4, 5]), shape=(2, 2))
     rows = materialised(Records(parts, 1.0))
     np.testing.assert_allclose(rows, [[0.5**0.5, -(0.5**0.5)], [0.5, 0.0]], rtol=1e-6)
-
-
-def test_a_stale_flag_does_not_hide_a_long_row():
-    parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
-    parts.has_canonical_format = True
-    np.testing.assert_allclose(materialised(Records(parts, 1.0)), [[1.0, 0.0]])
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
@@ -226,22 +221,13 @@ def test_norms_are_computed_once(layout):
     np.testing.assert_allclose(records.take(slice(3, 90)).lengths, bounded[3:90], rtol=1e-14)
     block = records.block(np.array([4, 9, 600]))
     np.testing.assert_allclose(block.lengths, bounded[[4, 9, 600]], rtol=1e-14)
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
-def test_norms_of_single_precision_are_never_kept(layout):
-    """Those of rows that seem short are not computed: a single row would decide."""
-    X = np.random.default_rng(0).uniform(1.0, 2.0, size=(50, 4)).astype(np.float32)
-    assert Records(layout(X), 1.0).lengths is None
-    X[7] = 0.01
-    assert Records(layout(X), 1.0).lengths is None
-
-
-def test_norms_of_shortened_huge_rows_are_those_of_the_copy():
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 3))
-    X[7] *= 1e200
-    records = Records(X, 1.0, 0.5)
-    assert records.lengths.max() <= 1.0 + 1e-12
+    # never of single precision: only rows that seem long are measured, a single one would decide
+    single = np.full((50, 4), 1.5, dtype=np.float32)
+    assert Records(layout(single), 1.0).lengths is None
+    single[7] = 0.01
+    assert Records(layout(single), 1.0).lengths is None
+    X[7] *= 1e200  # those of the shortened copy
+    assert Records(layout(X), 1.0, 0.5).lengths.max() <= 1.0 + 1e-12
 
 
 LAYOUTS = {

@@ -45,6 +45,7 @@ def targets(risk, n=50):
 def test_constants_are_those_of_the_problem(risk, center_norm):
     some = rows()
     design = Design.of(some)
+    assert design.n_records == 50 and Design.of(some, 70).n_records == 70  # a nominal size
     radius = risk.radius(design, 0.1, 2.0)
     center = np.zeros(risk.dimension(design))
     center[0] = center_norm
@@ -52,11 +53,6 @@ def test_constants_are_those_of_the_problem(risk, center_norm):
     planned = risk.constants(design, 0.1, radius, center_norm=min(center_norm, radius))
     assert problem.constants == planned
     assert problem.dimension == planned.dimension
-
-
-def test_a_nominal_size_stands_for_the_number_of_rows():
-    assert Design.of(rows(50), 70).n_records == 70
-    assert Design.of(rows(50)).n_records == 50
 
 
 @pytest.mark.parametrize("loss", [HingeLoss(), AbsoluteLoss(1.0), OneVsRestLoss(HingeLoss(), 3)])

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.problems import (
-    Ball,
-    BilinearProblem,
-    Box,
-    Simplex,
-    WholeSpace,
-)
+from skdp.problems import Ball, BilinearProblem, Box, Simplex, WholeSpace
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 

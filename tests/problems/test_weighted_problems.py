@@ -152,11 +152,8 @@ def test_a_person_is_in_a_batch_with_all_records_or_with_none(monkeypatch):
 def test_roles_of_a_bilevel_problem_are_those_of_persons():
     """Persons at even places train, and all of their records weigh alike: as one record each."""
     rng = np.random.default_rng(5)
-    X, t, penalties = (
-        rng.normal(size=(9, 3)),
-        rng.integers(0, 2, 9) + 0.0,
-        PenaltyGroups((0,) * 3, (1.0,) * 3, 0.1, 10.0),
-    )
+    X, t = rng.normal(size=(9, 3)), rng.integers(0, 2, 9) + 0.0
+    penalties = PenaltyGroups((0,) * 3, (1.0,) * 3, 0.1, 10.0)
     times = rng.integers(1, 4, 9)
     repeated = Records(np.repeat(X, times, axis=0), 1.0, targets=np.repeat(t, times))
     ends = Records(X, 1.0, targets=t), repeated.of_persons(np.repeat(np.arange(9), times))

@@ -63,13 +63,9 @@ def test_every_scipy_method_comes_near(method):
 
 @pytest.mark.parametrize(
     ("method", "domain"),
-    [
-        ("SLSQP", Ball(0.3)),
-        ("trust-constr", Ball(30.0)),
-        ("trust-constr", Simplex(4)),
-        ("SLSQP", Box(np.full(4, -0.1), np.full(4, 0.2))),
-    ],
-)
+    [("SLSQP", Ball(0.3)), ("trust-constr", Ball(30.0)), ("trust-constr", Simplex(4)),
+     ("SLSQP", Box(np.full(4, -0.1), np.full(4, 0.2)))],
+)  # fmt: skip
 def test_scipy_methods_with_constraints(method, domain):
     """Their own answers are certified, whether or not a constraint is active."""
     problem = problem_of(LogisticLoss(), BINARY, domain)

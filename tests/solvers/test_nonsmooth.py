@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from kinked_problems import exact_solution
 
-from skdp.problems import (
-    AbsoluteLoss,
-    Ball,
-    FiniteSumProblem,
-    HingeLoss,
-    Records,
-)
+from skdp.problems import AbsoluteLoss, Ball, FiniteSumProblem, HingeLoss, Records
 from skdp.solvers import SOLVERS, solve_certified
 
 LOSSES = {"hinge": HingeLoss(), "absolute": AbsoluteLoss(1.0)}

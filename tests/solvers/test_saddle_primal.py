@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from saddle_problems import ConcaveRecords, GroupLogistic, chosen, distance
 
-from skdp.problems import (
-    GroupWeights,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    Records,
-)
+from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.solvers import (
     LSVRE,
     BestResponse,
@@ -25,13 +20,9 @@ from skdp.solvers import (
 from skdp.solvers.saddle.best_response import _Found, _PrimalProblem
 
 ALL = [
-    LSVRE(),
-    Extragradient(),
-    BestResponse("newton"),
-    BestResponse("lbfgs"),
-    BestResponse("accelerated_gradient"),
-    resolve_solver("auto", saddle=True),
-]
+    LSVRE(), Extragradient(), BestResponse("newton"), BestResponse("lbfgs"),
+    BestResponse("accelerated_gradient"), resolve_solver("auto", saddle=True),
+]  # fmt: skip
 MU = [(1.0, 1.0), (0.125, 0.5), (0.5, 1.0 / 16)]
 
 

@@ -66,12 +66,6 @@ def test_certificate_without_constraints():
     assert solve_certified(problem, 1e-9).distance <= 1e-9
 
 
-def test_certificate_of_what_is_not_finite():
-    problem, _ = chosen(("sphere", "vertex"))
-    with np.errstate(all="ignore"):
-        assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
-
-
 def attempts(solver, problem, exact):
     """The solvers that a solution took, which is certified and as close as it says."""
     accuracy = max(1e-5 * problem.constants.localisation,
@@ -167,20 +161,14 @@ def test_broken_solvers_are_repaired(broken):
         assert found.attempts[0].error == "SystemExit: secret"
 
 
-def test_a_right_answer_is_taken():
+def test_right_answers_coarse_accuracies_and_what_cannot_be_certified():
     problem, exact = chosen(("sphere", "vertex"), 0.25, 0.25)
     found = solve_certified(problem, 1e-8, lambda problem, accuracy: exact)
     assert len(found.attempts) == 1 and found.distance <= 1e-8
-
-
-def test_a_coarse_accuracy_is_a_public_decision():
-    problem, _ = chosen(("sphere", "sphere"))
-    found = solve_certified(problem, problem.constants.diameter, raises)
-    assert found.attempts == () and not found.x.any() and not found.y.any()
-
-
-def test_what_cannot_be_certified():
-    problem, _ = chosen(("sphere", "vertex"))
+    coarse = solve_certified(problem, problem.constants.diameter, raises)  # a public decision
+    assert coarse.attempts == () and not coarse.x.any()
+    with np.errstate(all="ignore"):
+        assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
     with pytest.raises(RuntimeError, match="double precision"):
         solve_certified(problem, 1e-18)
     with pytest.raises(ValueError, match="accuracy"):

@@ -109,14 +109,11 @@ def true_distance(problem, point):
 @pytest.mark.parametrize(
     ("loss", "domain", "kappa", "sparse"),
     [
-        ("logistic", "free", 1e4, False),
-        ("softmax", "ball active", 1e2, True),
-        ("squared", "box", 1e6, False),
-        ("logistic", "ball inactive", 1.0, True),
-        ("softmax", "simplex", 1e4, False),
-        ("squared", "ball active", 1e2, True),
+        ("logistic", "free", 1e4, False), ("softmax", "ball active", 1e2, True),
+        ("squared", "box", 1e6, False), ("logistic", "ball inactive", 1.0, True),
+        ("softmax", "simplex", 1e4, False), ("squared", "ball active", 1e2, True),
     ],
-)
+)  # fmt: skip
 def test_every_solver_is_certified_and_the_certificate_is_true(loss, domain, kappa, sparse):
     """Accuracy a millionth of the scale of the solution; the gate may finish the job."""
     problem, scale = problem_of(loss, kappa, domain, sparse)
@@ -141,10 +138,7 @@ TURNS = [
 @pytest.mark.mostly("slow", 8)
 @pytest.mark.parametrize(("name", "loss", "domain"), TURNS)
 def test_every_solver_manages_alone(name, loss, domain):
-    """Without the gate: what returns has the accuracy because the method is right.
-
-    Whatever the last bits: the same on rows that differ by 1e-15, as other CPUs round otherwise.
-    """
+    """Without the gate, because the method is right; also on rows that differ by 1e-15."""
     for nudge in range(2):
         problem, scale = problem_of(loss, ALONE[name], domain, nudge=nudge)
         accuracy = 1e-6 * scale
@@ -159,14 +153,10 @@ def test_every_solver_manages_alone(name, loss, domain):
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("loss", "sparse", "case"),
-    [
-        ("logistic", False, "one class"),
-        ("softmax", True, "duplicates"),
-        ("squared", False, "zero rows"),
-        ("logistic", True, "float32"),
-        ("softmax", False, "one record"),
-    ],
-)
+    [("logistic", False, "one class"), ("softmax", True, "duplicates"),
+     ("squared", False, "zero rows"), ("logistic", True, "float32"),
+     ("softmax", False, "one record")],
+)  # fmt: skip
 def test_degenerate_records(loss, sparse, case):
     n = 1 if case == "one record" else N_RECORDS
     X, targets = records(loss, case, n=n)
@@ -257,18 +247,14 @@ def test_a_step_that_is_too_long_is_halved(monkeypatch):
 # --- one contract -----------------------------------------------------------------------------
 
 
-def test_a_solver_of_the_other_kind_is_refused_in_words():
+def test_a_solver_or_a_domain_of_another_kind_is_refused_in_words():
     problem, _ = problem_of("logistic", 10.0, "free")
+    for domain in (Simplex(7), Box(np.zeros(7), np.ones(7))):
+        with pytest.raises(ValueError, match="7 dimensions, the problem has 4"):
+            FiniteSumProblem(problem.records, LogisticLoss(), 1.0, domain)
     for solver in (Extragradient(), "extragradient"):
         with pytest.raises(ValueError, match=r"must be one of .*'newton'.*skdp\.solvers\.Solver"):
             solve_certified(problem, 1e-3, solver)
-
-
-def test_a_domain_of_another_dimension_is_refused():
-    X, targets = records("logistic")
-    for domain in (Simplex(7), Box(np.zeros(7), np.ones(7))):
-        with pytest.raises(ValueError, match="7 dimensions, the problem has 4"):
-            FiniteSumProblem(Records(X, 1.0, 0.1, targets=targets), LogisticLoss(), 1.0, domain)
 
 
 def sloppy(direction):
