@@ -1,7 +1,4 @@
-"""Kinds of tests, the examples of property-based tests, and plans that are made once.
-
-Those try the same examples in every run; see HYPOTHESIS_PROFILE=search.
-"""
+"""Kinds of tests, examples of hypothesis (HYPOTHESIS_PROFILE=search), and plans made once."""
 
 import copy
 import functools

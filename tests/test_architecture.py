@@ -148,11 +148,7 @@ def test_names_are_loaded_when_they_are_asked_for(statement, most):
 
 
 def test_the_package_lists_its_names_and_packages():
-    """Before and after they are loaded, nothing else; editors see the same names.
-
-    No private method of pipelines is needed, and no heavy package is loaded: scikit-learn itself
-    loads pandas, which loads pyarrow.
-    """
+    """Before and after they are loaded, no heavy package with them; scikit-learn loads pandas."""
     heavy = [*(OPTIONAL - {"pyarrow"}), "polars", "skdp.data.parquet", "torch"]
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     packages |= {name for name in TOP if not name.startswith("_")}

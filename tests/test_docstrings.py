@@ -149,12 +149,7 @@ def test_one_text_for_what_the_scores_of_groups_share():
 
 
 #: Values of parameters that may select another private algorithm than the default one.
-CHANGES = {
-    "delta": 0.0,
-    "alpha": 0.01,
-    "solver": "auto",
-    "loss": None,
-}
+CHANGES = {"delta": 0.0, "alpha": 0.01, "solver": "auto", "loss": None}
 
 
 @pytest.mark.parametrize(

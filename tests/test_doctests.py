@@ -20,8 +20,7 @@ AUDITED = "skdp.audit.distinguishing"
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.audit] * (name == AUDITED)) for name in MODULES],
+    "name", [pytest.param(name, marks=[pytest.mark.audit] * (name == AUDITED)) for name in MODULES]
 )
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0

@@ -1,10 +1,4 @@
-"""Whatever finite records there are: every algorithm ends without an error and without a warning.
-
-Those of estimators: contract/test_search.py.
-
-With ``numpy.seterr(all="raise")`` and warnings as errors, what a computation on records would warn
-of becomes an exception.
-"""
+"""Every algorithm on any finite records ends without error, warning or floating-point exception."""
 
 import os
 import signal

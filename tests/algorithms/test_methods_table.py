@@ -2,58 +2,14 @@
 
 import json
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from toy_method import Toy
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp.algorithms import Plan, Result
-from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
-from skdp.methods import Method
 from skdp.methods.choice import METHODS
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
-from skdp.problems import Objective
-
-
-@dataclass(frozen=True)
-class ToyPlan(Plan):
-    """The mean gradient at zero, with noise: replacing a record moves it by 2 L / n."""
-
-    objective: Objective
-    mechanism: AdditiveMechanism
-    scale: float = 1.0
-
-    @property
-    def releases(self):
-        n, size = self.objective.design.n_records, self.objective.dimension
-        relation = self.objective.neighbouring
-        return (self.mechanism.describe("coefficients", size, n, "toy", relation),)
-
-    def to_dict(self):
-        return {"alpha": self.objective.alpha, "scale": self.scale}
-
-    def run(self, data, run):
-        loss, n = self.objective.risk.loss, self.objective.design.n_records
-        start = np.zeros((loss.n_outputs, data.width))
-        gradient = data.total(
-            lambda block: block.pull_back(loss.derivative(block.margins(start), block.targets))
-        )
-        point = self.mechanism.release(-gradient.ravel() / n, run.noise)
-        return Result(point=self.scale * point, plan=self)
-
-
-class Toy(Method):
-    """Of a user; its parameter is a step length."""
-
-    def __init__(self, scale=1.0):
-        self.scale = scale
-
-    def plan(self, objective, budget):
-        design = objective.design
-        moved = 2.0 * objective.risk.loss.lipschitz(design.feature_norm, 0.0) / design.n_records
-        mechanism = calibrated_mechanism(budget, moved * (1 + 1e-9))
-        return ToyPlan(objective, mechanism, self.scale)
 
 
 class Bounded(Toy):
@@ -130,16 +86,8 @@ def test_the_solution_is_that_of_the_plan(estimator):
     ("method", "parameters", "message"),
     [
         (Toy(), {"neighbouring": "add_remove"}, r"method=Toy\(\) is proven for .*'replace_one'"),
-        (
-            Toy(),
-            {"alpha": 0.1},
-            r"method=Toy\(\) has no penalty",
-        ),
-        (
-            Toy(),
-            {"solver": "newton"},
-            r"method=Toy\(\) has no solver",
-        ),
+        (Toy(), {"alpha": 0.1}, r"method=Toy\(\) has no penalty"),
+        (Toy(), {"solver": "newton"}, r"method=Toy\(\) has no solver"),
         (Bounded(), {"solver": "newton"}, "has no solver"),
         (Bounded(solver="simplex"), {}, "solver == 'simplex'"),
         (Pure(), {}, r"method=Pure\(\) gives pure privacy: delta must be 0"),

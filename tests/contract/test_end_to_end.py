@@ -57,10 +57,7 @@ def weights_of(fitted):
     [pytest.param(name, marks=[pytest.mark.slow] * CASES[name].is_slow) for name in ADDITIVE],
 )
 def test_coefficients_move_with_the_last_noise(name):
-    """The last draw is changed along its first coordinate; the weights follow, at its stated scale.
-
-    In the interior of the domain, so that the projection is the identity.
-    """
+    """The first coordinate of the last draw moves the weights in the ball's interior as stated."""
     case = CASES[name]
 
     def fit(numbers):

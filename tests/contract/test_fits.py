@@ -10,7 +10,7 @@ import os
 import pickle
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -20,12 +20,12 @@ from fit_cases import CASES, Case, Ranges
 from kept_order import modules_with_orders
 from laboratory import Laboratory
 from recorded_fits import every_case, first_cases, record, recorded
+from toy_method import Toy
 
-from skdp.algorithms import Plan, Result, dp_localized_gd
+from skdp.algorithms import dp_localized_gd
 from skdp.algorithms.worst_group import margin_fits
 from skdp.linear_model import DPLogisticRegression
-from skdp.mechanisms import GaussianMechanism, NoiseSource, calibrated_mechanism, random_order
-from skdp.methods import Method
+from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
@@ -36,15 +36,7 @@ from skdp.privacy.events import (
 from skdp.privacy.events import flatten_event as leaves
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import PrivacyReport
-from skdp.problems import (
-    ROUNDING_SLACK,
-    Ball,
-    FiniteSumProblem,
-    LogisticLoss,
-    Objective,
-    Records,
-)
-from skdp.problems.loss_sums import GradientSum
+from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
 from skdp.synthetic import DPSyntheticData
 
 SEED = 0
@@ -205,10 +197,7 @@ def is_linear_term(release):
 
 
 def has_two_draws(report, release):
-    """Whether each event of a release stands for two draws, of which the second follows the first.
-
-    The queries of DP-RGDA: the losses of the groups, and then the gradient.
-    """
+    """Whether an event stands for two draws, as in DP-RGDA: of losses, then of a gradient."""
     return report.method == "rgda" and is_descent(release)
 
 
@@ -473,10 +462,7 @@ def check_costs(case, fitted, laboratory):
 
 
 def check_order(case, first, monkeypatch):
-    """Every record one place further, and with it its secret place: no exact value moves.
-
-    Values may move by the accuracy of a solve, and by rounding.
-    """
+    """Every record and its secret place one further: no exact value moves but by rounding."""
     if case.place == "chunks":
         return
     turn_orders(monkeypatch, case.n)
@@ -500,10 +486,7 @@ def turn_orders(patch, n):
 @pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("vertices")])
 def test_no_record_moves_scores_further_than_charged(name):
-    """Scores of all draws of vertices, against half the range that each draw is charged with.
-
-    That the draws follow these scores: tests/algorithms/mirror/test_plain.py enumerates them.
-    """
+    """Than half the range that is charged; mirror/test_plain.py enumerates the draws' laws."""
     case = CASES[name]
     fitted, laboratory = recorded(name).model, recorded(name).laboratory
     plain, ratios = case.records(SEED), [0.0]
@@ -546,10 +529,7 @@ def may_be_chunked(case):
 
 
 def check_place(case, fit):
-    """With the same releases: sums differ in their last bits, solutions by their accuracy.
-
-    The other fit shows no progress, which changes nothing.
-    """
+    """With the same releases and no progress shown: but for last bits and a solution's accuracy."""
     place = "chunks" if case.place == "dense" else "dense"
     records, releases = case.records(SEED), fit.laboratory.releases
     other = record(replace(case, place=place), records, releases, is_told=False)
@@ -574,53 +554,16 @@ def test_what_needs_all_records_says_so(name):
 # -------------------------------------------------------------- methods from outside of the package
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepPlan(Plan):
-    """One noisy gradient step from zero, by other noise than the stated one."""
-
-    objective: Objective
-    stated: GaussianMechanism
-    drawn: GaussianMechanism
-
-    @property
-    def releases(self):
-        size, n = self.objective.dimension, self.objective.design.n_records
-        return (self.stated.describe("coefficients", size, n, "a test"),)
-
-    def to_dict(self):
-        return {"alpha": 0.0}
-
-    def run(self, data, run):
-        loss = self.objective.risk.loss
-        gradient = data.total(GradientSum(loss, np.zeros((loss.n_outputs, data.width))))
-        step = -gradient.ravel() / data.n_records
-        return Result(point=self.drawn.release(step, run.noise), plan=self)
-
-
-class NoisyStep(Method):
-    """Draws a `part` of the noise that it states."""
-
-    def __init__(self, part=1.0):
-        self.part = part
-
-    def plan(self, objective, budget):
-        design, loss = objective.design, objective.risk.loss
-        moved = loss.gradient_diameter(design.feature_norm, 0.0) / design.n_records
-        stated = calibrated_mechanism(budget, moved * ROUNDING_SLACK)
-        drawn = replace(stated, noise_multiplier=self.part * stated.noise_multiplier)
-        return StepPlan(objective=objective, stated=stated, drawn=drawn)
-
-
 def fit_of(method):
     case = Case("own", DPLogisticRegression, {"method": method, "delta": 0.01}, n_classes=2)
     return case, record(case, case.records(SEED))
 
 
 def test_a_method_of_a_user_is_charged_and_reported():
-    case, fit = fit_of(NoisyStep())
+    case, fit = fit_of(Toy())
     report = fit.model.privacy_
     assert case.row is case.parameters["method"]
-    assert report.method == "NoisyStep" and report.plan["alpha"] == fit.model.alpha_ == 0.0
+    assert report.method == "Toy" and report.plan["alpha"] == fit.model.alpha_ == 0.0
     assert [release.name for release in report.releases] == ["coefficients"]
     assert [leaves(event) for event in fit.paid] == [leaves(report.event)]
     assert tightest_epsilon(report.event, 0.01) == pytest.approx(report.epsilon, rel=1e-6)
@@ -629,7 +572,7 @@ def test_a_method_of_a_user_is_charged_and_reported():
 
 
 def test_a_method_of_a_user_that_costs_more_than_its_budget_is_refused():
-    class Generous(NoisyStep):
+    class Generous(Toy):
         def plan(self, objective, budget):
             return super().plan(objective, PrivacyBudget(8.0 * budget.epsilon, budget.delta))
 
@@ -639,7 +582,7 @@ def test_a_method_of_a_user_that_costs_more_than_its_budget_is_refused():
 
 def test_a_method_of_a_user_that_states_twice_its_noise_is_found():
     """By what is drawn, whatever the method and its releases are called."""
-    case, fit = fit_of(NoisyStep(part=0.5))
+    case, fit = fit_of(Toy(part=0.5))
     with pytest.raises(AssertionError):
         check_draws(fit.model, fit.laboratory)
     with pytest.raises(AssertionError):
@@ -698,10 +641,7 @@ def test_draws_of_noisy_descent_are_those_of_its_events(sampling_rate):
 @pytest.mark.mostly("slow", 15)
 @pytest.mark.parametrize("name", kinds_of_fits())
 def test_no_bits_are_used_twice(name, monkeypatch):
-    """No word of 64 random bits reaches two draws of a seeded fit.
-
-    Words that are drawn independently agree with probability below 1e-9 for 1e5 of them.
-    """
+    """No word of 64 bits reaches two draws; of 1e5 independent ones two agree with chance 1e-9."""
     case, words = CASES[name], []
     create = NoiseSource.__init__
 

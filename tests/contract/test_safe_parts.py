@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from neighbours import PAIRS, TEXT, Classifier, Regressor, differences
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.feature_selection import SelectFromModel, VarianceThreshold

@@ -30,12 +30,7 @@ from skdp import (
     DPTabularClassifier,
     PrivacyLeakWarning,
 )
-from skdp.methods import (
-    Bilevel,
-    MirrorDescent,
-    OutputPerturbation,
-    SaddleOutputPerturbation,
-)
+from skdp.methods import Bilevel, MirrorDescent, OutputPerturbation, SaddleOutputPerturbation
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
 from skdp.privacy.accounted import AccountedMixin
 from skdp.utils import expected_failed_checks

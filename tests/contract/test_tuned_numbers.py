@@ -49,12 +49,10 @@ SPECIAL = {
     "exponential": {"pure hinge": "BOUND_FACTOR FAST_LIMIT"},
     "output": {
         "max-group classifier, proportions, delta 0": "SADDLE_SCHEDULES SADDLE_PATIENCE "
-        "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST",
+        "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST"
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
-    "tuning": {
-        "tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE",
-    },
+    "tuning": {"tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE"},
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
         "several stages": "EARLY_SOLVES",

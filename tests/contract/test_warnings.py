@@ -22,10 +22,7 @@ from skdp.methods import OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.preprocessing import private_ranges
 from skdp.privacy import BudgetAccountant, budget_accountant
-from skdp.robust import (
-    DPMaxGroupLossClassifier,
-    DPMaxGroupLossMLPClassifier,
-)
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossMLPClassifier
 from skdp.solvers import SklearnSolver
 from skdp.synthetic import DPSyntheticData
 
@@ -112,10 +109,7 @@ def fit_noting_payment(fit):
 
 
 def check(fit, state=lambda: None):
-    """Check that no warning costs anything, and return all of them.
-
-    `fit` takes an accountant, `state` tells whether anything has changed.
-    """
+    """Check that no warning of `fit(accountant)` costs or changes the `state`; return all."""
     early, late = fit_noting_payment(lambda: fit(None))
     assert all(text.startswith(LATE) for text in late)
     for text in dict.fromkeys(early):

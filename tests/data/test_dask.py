@@ -179,31 +179,30 @@ def test_records_are_read_from_the_client(client, files, tmp_path):
         pickle.dumps(DaskRecords(files))
 
 
-def test_a_client_is_needed(files, monkeypatch):
+@pytest.mark.parametrize(
+    ("others", "error", "text"),
+    [
+        (da.ones(9, chunks=2), ValueError, "X has 3 partitions, y 5"),
+        (da.ones(9, chunks=((3, 4, 2),)), ValueError, "partition 1 has 3 rows of X and 4 of y"),
+        (np.ones(9), TypeError, "y must be a Dask array"),
+        (da.ones((9, 1), chunks=3), ValueError, r"y must have 1 dimension"),
+    ],
+)
+def test_collections_that_are_refused(client, others, error, text):
+    with pytest.raises(error, match=text):
+        DaskRecords(da.ones((9, 2), chunks=3), others)
+
+
+def test_a_client_is_needed_and_many_partitions_are_warned_of(client, files, monkeypatch):
+    with pytest.warns(UserWarning, match="X has 2001 partitions"):
+        DaskRecords(da.ones((2001, 2), chunks=(1, 2)))
+
     def no_client():
         raise ValueError("No clients found")
 
     monkeypatch.setattr(distributed, "default_client", no_client)
     with pytest.raises(ValueError, match=r"need a client: create one with distributed\.Client"):
         DaskRecords(files)
-
-
-@pytest.mark.parametrize(
-    ("others", "error", "text"),
-    [
-        ((da.ones(9, chunks=2),), ValueError, "X has 3 partitions, y 5"),
-        (
-            (da.ones(9, chunks=((3, 4, 2),)),),
-            ValueError,
-            "partition 1 has 3 rows of X and 4 of y",
-        ),
-        ((np.ones(9),), TypeError, "y must be a Dask array"),
-        ((da.ones((9, 1), chunks=3),), ValueError, r"y must have 1 dimension"),
-    ],
-)
-def test_collections_that_are_refused(client, others, error, text):
-    with pytest.raises(error, match=text):
-        DaskRecords(da.ones((9, 2), chunks=3), *others)
 
 
 def test_copies_and_large_arrays_stay_on_their_machine(client, arrays, tmp_path):
@@ -213,11 +212,6 @@ def test_copies_and_large_arrays_stay_on_their_machine(client, arrays, tmp_path)
         DaskRecords(source.map())
     with pytest.raises(ValueError, match="give paths"):
         DaskRecords(ArrayRecords(np.zeros((1 << 21, 5))))
-
-
-def test_many_partitions_are_warned_of(client):
-    with pytest.warns(UserWarning, match="X has 2001 partitions"):
-        DaskRecords(da.ones((2001, 2), chunks=(1, 2)))
 
 
 def test_a_cluster_without_workers_ends_the_pass(monkeypatch):

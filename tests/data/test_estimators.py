@@ -70,9 +70,10 @@ def test_private_scalers_and_ranges_are_those_in_memory(frame, parquet):
     """With the same draws, of a source that is read twice and has targets that do not matter."""
     scaler = DPStandardScaler(50.0, ranges=WIDE, random_state=0)
     expected = clone(scaler).fit(frame)
-    parquet.read = CountedReads(parquet.read)
+    chunks, read = [], parquet.read
+    parquet.read = lambda k: chunks.append(k) or read(k)
     found = scaler.fit(parquet)
-    assert len(parquet.read.chunks) == 1 + 2 * parquet.n_chunks  # the first rows, validity, sums
+    assert len(chunks) == 1 + 2 * parquet.n_chunks  # the first rows, validity, sums
     for name in ("mean_", "var_", "scale_", "ranges_"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
     assert list(found.feature_names_in_) == list(frame.columns)
@@ -83,15 +84,6 @@ def test_private_scalers_and_ranges_are_those_in_memory(frame, parquet):
     np.testing.assert_array_equal(
         private_ranges(parquet, WIDE, **options), private_ranges(frame, WIDE, **options)
     )
-
-
-class CountedReads:
-    def __init__(self, read):
-        self.read, self.chunks = read, []
-
-    def __call__(self, k):
-        self.chunks.append(k)
-        return self.read(k)
 
 
 def test_private_scalers_take_collections_and_end_pipelines_of_sources(client, frame):
@@ -198,12 +190,8 @@ def test_predictions_on_sources_are_made_chunk_by_chunk(frame):
     for method in (model.predict, LogisticRegression().fit(X, X[:, 0] > 0).predict, np.asarray):
         with pytest.raises(TypeError, match=r"source\.apply\(model\.predict\)"):
             method(source)
-
-
-def test_fitting_takes_the_first_chunk_with_rows(frame):
-    parts = [frame[:0], frame[:7], frame]
+    parts = [frame[:0], frame[:7], frame]  # fitting takes the first chunk with rows
     source = ChunkSource(parts.__getitem__, 3)
-    assert first_rows(source) is parts[1]
-    assert first_rows(frame) is frame
+    assert first_rows(source) is parts[1] and first_rows(frame) is frame
     with pytest.raises(ValueError, match="holds no records"):
         BoundedScaler().fit(ChunkSource(parts.__getitem__, 1))

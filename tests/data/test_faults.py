@@ -185,13 +185,9 @@ def test_a_fault_in_a_pass(name, fault, place, watched):
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [
-        ("logistic", "one bit"),
-        ("solves", "label"),
-        ("tuned", "exchanged rows"),
-        ("groups", "twice for another"),
-    ],
-)
+    [("logistic", "one bit"), ("solves", "label"), ("tuned", "exchanged rows"),
+     ("groups", "twice for another")],
+)  # fmt: skip
 def test_a_first_pass_that_is_wrong_shows_in_the_second(name, fault, watched):
     with pytest.raises(RecordsChangedError, match="pass 2"):
         MODELS[name]().fit(watched(Faulty(fault, 1)))
@@ -302,6 +298,9 @@ INVALID = {
         "chunk 1 has other names",
     ),
     "sizes": (source_of((X, Y), chunk_sizes=[N + 1]), f"chunk 0 has {N} rows"),
+    "no groups": (second(groups=None), "chunk 1: the source has no groups"),
+    "unknown group": (second(groups=np.r_[G[N // 2 + 1 :], 7]), "chunk 1: groups contains labels"),
+    "missing group": (second(groups=np.r_[G[N // 2 + 1 :], np.nan]), "chunk 1: groups .* missing"),
 }
 
 
@@ -311,23 +310,9 @@ def test_invalid_records_are_refused_before_the_payment(name):
     source, message = INVALID[name]
     accountant = BudgetAccountant(50.0, 1e-5)
     with pytest.raises(ValueError, match=message) as caught:
-        MODELS["logistic"](accountant=accountant).fit(source)
+        MODELS["groups" if "group" in name else "logistic"](accountant=accountant).fit(source)
     assert not {str(SECRET), "7"} & set(re.findall(r"[\d.]*\d", str(caught.value)))
     assert accountant.total().epsilon == 0.0
-
-
-@pytest.mark.parametrize(
-    ("groups", "names", "message"),
-    [
-        (None, [0, 1], "chunk 1: the source has no groups"),
-        (np.r_[G[N // 2 + 1 :], 7], [0, 1], "chunk 1: groups contains labels"),
-        (np.r_[G[N // 2 + 1 :].astype(float), np.nan], [0, 1], "chunk 1: groups contains missing"),
-    ],
-)
-def test_invalid_groups(groups, names, message):
-    model = DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], group_names=names)
-    with pytest.raises(ValueError, match=message):
-        model.fit(second(groups=groups))
 
 
 class Unread(RecordSource):
@@ -343,28 +328,19 @@ LOGISTIC = {"classes": [0, 1], "data_norm": 1.0}
 @pytest.mark.parametrize(  # all cases of the tables: tests/contract/test_fits.py
     ("model", "message"),
     [
-        (
-            DPLogisticRegression(delta=0.0, method="exponential", **LOGISTIC),
-            "for a source: 'gradient', 'output'",
-        ),
+        (DPLogisticRegression(delta=0.0, method="exponential", **LOGISTIC),
+         "for a source: 'gradient', 'output'"),
         (DPLogisticRegression(solver="svrg", **LOGISTIC), "SVRG works on batches of records"),
-        (
-            DPLogisticRegression(
-                method="output_perturbation",
-                solver=SklearnSolver(LogisticRegression()),
-                **LOGISTIC,
-            ),
-            "SklearnSolver .*all records in memory",
-        ),
-        (
-            DPLogisticRegressionCV(method=Bilevel(as_published=True), **LOGISTIC),
-            r"Bilevel\(as_published=True\) needs all",
-        ),
+        (DPLogisticRegression(method="output_perturbation",
+                              solver=SklearnSolver(LogisticRegression()), **LOGISTIC),
+         "SklearnSolver .*all records in memory"),
+        (DPLogisticRegressionCV(method=Bilevel(as_published=True), **LOGISTIC),
+         r"Bilevel\(as_published=True\) needs all"),
         (DPAdversarialClassifier(alpha=0.1, **LOGISTIC), "attacked rows needs all records"),
         (DPSyntheticData(method=QueryMirrorDescent(calibration="paper")), "'paper' needs all"),
         (DPMaxGroupLossMLPClassifier(**LOGISTIC), "needs all records"),
     ],
-)
+)  # fmt: skip
 def test_what_needs_all_records_is_refused_before_reading(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(Unread())

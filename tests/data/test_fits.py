@@ -169,13 +169,9 @@ def test_auto_chooses_among_the_methods_for_sources():
 
 @pytest.mark.parametrize(
     ("name", "others"),
-    [
-        ("logistic", 1 + 1 + 3),
-        ("squares", 1 + 3),
-        ("tuned squares", 1 + 3),
-        ("tuned log loss", 1 + 1 + 3),
-    ],
-)
+    [("logistic", 1 + 1 + 3), ("squares", 1 + 3), ("tuned squares", 1 + 3),
+     ("tuned log loss", 1 + 1 + 3)],
+)  # fmt: skip
 def test_passes(name, others):
     """One for each release, of all records, and one for the survey."""
     source = Counting(chunked(table(name), MANY))

@@ -10,13 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
-from local_cluster import (
-    Signed,
-    Slow,
-    in_another_order,
-    kill_worker,
-    new_client,
-)
+from local_cluster import Signed, Slow, in_another_order, kill_worker, new_client
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 

@@ -3,7 +3,6 @@
 import os
 import pickle
 import stat
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -154,11 +153,6 @@ def test_other_features_become_frames_for_transformers(table, folder, tmp_path, 
     np.testing.assert_array_equal(X, encoder.transform(table.drop(columns="clicked")))
 
 
-def test_the_index_of_pandas_is_no_feature(tmp_path):
-    pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 3]).to_parquet(tmp_path / "one.parquet")
-    assert ParquetRecords(tmp_path).feature_names == ("x",)
-
-
 @pytest.mark.parametrize("end", [None, ValueError, KeyboardInterrupt])
 def test_the_copy_is_private_decoded_once_and_deleted(folder, tmp_path, monkeypatch, end):
     reads = []
@@ -269,12 +263,11 @@ def test_files_that_are_refused(table, folder, tmp_path, monkeypatch, paths, opt
         ParquetRecords(paths, **options)
 
 
-def test_large_row_groups_are_warned_of(folder, monkeypatch):
+def test_large_row_groups_paths_of_the_home_folder_and_indices(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert ParquetRecords("~/events/a.parquet", "clicked").n_chunks == 2
+    pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 3]).to_parquet(tmp_path / "one.parquet")
+    assert ParquetRecords(tmp_path / "one.parquet").feature_names == ("x",)
     monkeypatch.setattr("skdp.data.parquet._LARGE", 7000)
     with pytest.warns(UserWarning, match=r"row groups of .* GB.*row_group_size"):
         ParquetRecords(folder, "clicked")
-
-
-def test_paths_of_the_home_folder(folder, monkeypatch):
-    monkeypatch.setenv("HOME", str(Path(folder).parent))
-    assert ParquetRecords("~/events/a.parquet", "clicked").n_chunks == 2

@@ -231,22 +231,16 @@ def test_features_are_planned_by_persons_in_several_row_groups(tmp_path):
     assert_same(found.model_, expected.model_)
 
 
-REFUSED = {
-    "weights of columns": lambda source: OTHERS["scaler"][0].fit(source),
-    "caps without ids": lambda source: make("squares, caps").fit(
-        ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
-    ),
-    "beside a source": lambda source: make("logistic").fit(source, user_ids=np.arange(2400)),
-}
-MESSAGES = {"caps without ids": "no user_ids", "beside a source": "holds .* itself"}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_ids_and_weights_of_a_source_is_refused(name):
-    records = of_two_each()._replace(X=np.zeros((2400, 4), dtype=int))
-    message = MESSAGES.get(name, "chunk 0: sample_weight need all records in memory here")
-    with pytest.raises(ValueError, match=message):
-        REFUSED[name](second(records))
+def test_what_does_not_fit_ids_and_weights_of_a_source_is_refused():
+    source = second(of_two_each()._replace(X=np.zeros((2400, 4), dtype=int)))
+    of_nobody = ChunkSource(lambda k: source.read(k)._replace(user_ids=None), 2)
+    for message, model, given, ids in (
+        ("sample_weight need all records in memory here", OTHERS["scaler"][0], source, {}),
+        ("no user_ids", make("squares, caps"), of_nobody, {}),
+        ("holds .* itself", make("logistic"), source, {"user_ids": np.arange(2400)}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(given, **ids)
 
 
 def test_chunks_of_arrays_end_with_a_person(tmp_path):

@@ -89,6 +89,13 @@ def test_chunks_are_the_records(source, arrays):
         check(0, opened)
 
 
+def test_ranges_are_consecutive_and_even():
+    for n in (1, 7, 8, 9, 1000):
+        ranges = split_range(n, 8)
+        assert [k for each in ranges for k in each] == list(range(n))
+        assert max(map(len, ranges)) - min(map(len, ranges)) <= 1 and min(map(len, ranges)) > 0
+
+
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 255, 256, 257, 4097])
 def test_a_tree_merges_in_order_and_in_few_levels(n):
     depth, most = {}, 0
@@ -104,13 +111,6 @@ def test_a_tree_merges_in_order_and_in_few_levels(n):
     assert merged == list(range(n))
     assert most <= 16
     assert depth.get(tuple(merged), 0) == (math.ceil(math.log(n, 16) - 1e-9) if n > 1 else 0)
-
-
-def test_ranges_are_consecutive_and_even():
-    for n in (1, 7, 8, 9, 1000):
-        ranges = split_range(n, 8)
-        assert [k for each in ranges for k in each] == list(range(n))
-        assert max(map(len, ranges)) - min(map(len, ranges)) <= 1 and min(map(len, ranges)) > 0
 
 
 def column_sums(k, source):
@@ -278,28 +278,19 @@ def test_memory_of_a_chunk_is_used_again_when_nobody_holds_it(tmp_path, monkeypa
     assert len(made) == 2
 
 
-def test_long_headers_and_empty_arrays(tmp_path):
+def test_large_arrays_do_not_travel_and_long_headers_and_empty_arrays_are_read(tmp_path):
+    large = ArrayRecords(np.zeros((1 << 21, 5)))
+    for message, call in (
+        ("give paths", lambda: pickle.dumps(large)), ("give paths", large.for_workers),
+        ("n_chunks must be at least 1", lambda: ChunkSource(lambda k: None, 0)),
+        ("has 1 entries for 2 chunks", lambda: ChunkSource(lambda k: None, 2, chunk_sizes=[1])),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            call()
     with open(tmp_path / "X.npy", "wb") as file:
         np.lib.format.write_array(file, np.ones((0, 2)), version=(2, 0))
     source = ArrayRecords(tmp_path / "X.npy")
     assert source.chunk_sizes == (0,) and source.read(0).X.shape == (0, 2)
-
-
-def test_large_arrays_do_not_travel():
-    source = ArrayRecords(np.zeros((1 << 21, 5)))
-    for send in (pickle.dumps, ArrayRecords.for_workers):
-        with pytest.raises(ValueError, match="give paths"):
-            send(source)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [((0,), "n_chunks must be at least 1"), ((2, [1]), "chunk_sizes has 1 entries for 2 chunks")],
-)
-def test_functions_without_chunks_are_refused(arguments, text):
-    n_chunks, *sizes = arguments
-    with pytest.raises(ValueError, match=text):
-        ChunkSource(lambda k: None, n_chunks, chunk_sizes=sizes[0] if sizes else None)
 
 
 def test_sources_cannot_be_indexed(arrays):
@@ -314,11 +305,9 @@ def test_sources_cannot_be_indexed(arrays):
 
 @pytest.mark.parametrize(
     ("module", "package", "text"),
-    [
-        ("parquet", "pyarrow", r'ParquetRecords needs pyarrow: pip install "skdp\[parquet\]"'),
-        ("dask", "distributed", r'DaskRecords needs dask: pip install "skdp\[dask\]"'),
-    ],
-)
+    [("parquet", "pyarrow", r'ParquetRecords needs pyarrow: pip install "skdp\[parquet\]"'),
+     ("dask", "distributed", r'DaskRecords needs dask: pip install "skdp\[dask\]"')],
+)  # fmt: skip
 def test_optional_packages_are_named(monkeypatch, module, package, text):
     monkeypatch.delitem(sys.modules, f"skdp.data.{module}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)

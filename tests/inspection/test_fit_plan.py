@@ -19,12 +19,7 @@ from skdp._model import PrivateModel
 from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.mechanisms import GaussianMechanism
-from skdp.methods import (
-    Bilevel,
-    GroupMirrorDescent,
-    MirrorDescent,
-    OutputPerturbation,
-)
+from skdp.methods import Bilevel, GroupMirrorDescent, MirrorDescent, OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import Neighbouring
@@ -102,13 +97,9 @@ def test_a_fit_pays_for_the_plan(kind, method, delta):
 @pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize(
     ("kind", "method", "shares"),
-    [
-        (DPMaxGroupLossClassifier, "auto", "public"),
-        (DPMaxGroupLossClassifier, "phased", "private"),
-        (DPMaxGroupLossRegressor, "auto", [0.25] * 4),
-        (DPMaxGroupLossRegressor, "phased", "public"),
-    ],
-)
+    [(DPMaxGroupLossClassifier, "auto", "public"), (DPMaxGroupLossClassifier, "phased", "private"),
+     (DPMaxGroupLossRegressor, "auto", [0.25] * 4), (DPMaxGroupLossRegressor, "phased", "public")],
+)  # fmt: skip
 def test_groups(kind, method, shares):
     names = ["a", "b", "c", "d"]
     model = declared(kind, group_names=names, method=method, group_proportions=shares)
@@ -205,22 +196,18 @@ def test_readable_and_json():
         (DPLogisticRegression(delta=0, method="exponential"), {"n_classes": 3}, "two only"),
         (DPLogisticRegression(), {"n_classes": 1}, "n_classes == 1"),
         (DPMaxGroupLossRegressor(), {"n_groups": 0}, "n_groups == 0"),
+        *(  # sizes that no double holds
+            (DPMaxGroupLossRegressor() if name == "n_groups" else DPLogisticRegression(),
+             {name: 10**exponent}, rf"{name} == .*, must be at most 2\^53")
+            for name, exponent in (("n_samples", 400), ("n_features", 5000), ("n_classes", 400),
+                                   ("n_groups", 5000))
+        ),
     ],
-    ids=lambda value: str(value)[:40],
-)
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
 def test_clear_errors(model, sizes, message):
     with pytest.raises((TypeError, ValueError), match=message):
         plan_fit(model, **{"n_samples": N, "n_features": D, **sizes})
-
-
-@pytest.mark.parametrize(
-    ("name", "exponent"),
-    [("n_samples", 400), ("n_features", 5000), ("n_classes", 400), ("n_groups", 5000)],
-)
-def test_sizes_that_no_double_holds(name, exponent):
-    model = DPLogisticRegression() if name != "n_groups" else DPMaxGroupLossRegressor()
-    with pytest.raises(ValueError, match=rf"{name} == .*, must be at most 2\^53"):
-        plan_fit(model, **{"n_samples": N, "n_features": D, name: 10**exponent})
 
 
 NOISE_KNOWN = {

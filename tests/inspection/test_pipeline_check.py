@@ -83,9 +83,7 @@ def test_what_fits_has_no_findings():
     )
     check = check_pipeline(make_pipeline(columns, Normalizer(), model()), FRAME, Y)
     assert check.findings == () and "no findings" in str(check)
-
-
-def test_without_records_nothing_about_them_is_said():
+    # without records nothing about them is said
     check = check_pipeline(make_pipeline(StandardScaler(), model()))
     assert kinds(check) == [("standardscaler", "learns")]
     assert not check.has_records and "NOT PRIVATE" not in str(check)
@@ -111,12 +109,8 @@ def test_columns_that_are_text():
     assert ("boundedscaler", "not numeric") in kinds(found)
     assert ("boundedscaler", "error") in kinds(found)  # and its fit fails
     assert kinds(check_pipeline(model(), FRAME[["code"]], Y)) == [("", "not numeric")]
-
-
-def test_categories_of_a_table():
     made = DPSyntheticData(categories={"code": ["a", "b"], "level": [1, 2]})
-    check = check_pipeline(made, FRAME[["code", "level"]])
-    assert kinds(check) == [("", "categories")] * 2
+    assert kinds(check_pipeline(made, FRAME[["code", "level"]])) == [("", "categories")] * 2
 
 
 def test_no_budget_is_spent_and_nothing_is_changed():
@@ -161,10 +155,7 @@ def test_members_are_compared_with_the_targets_that_they_get():
     failing = TransformedTargetRegressor(ridge, func=np.linalg.inv, inverse_func=np.linalg.inv)
     assert ("", "error") in kinds(check_pipeline(failing, X, y))
     names = np.array(["no", "perhaps", "yes"])[RNG.integers(0, 3, N)]
-    for meta in (
-        OneVsRestClassifier(model()),
-        VotingClassifier([("a", model(classes=[0, 1, 2]))]),
-    ):
+    for meta in (OneVsRestClassifier(model()), VotingClassifier([("a", model(classes=[0, 1, 2]))])):
         assert kinds(check_pipeline(meta, X, names)) == [("", "learns")]
     both = np.column_stack([Y, 1 - Y])
     assert kinds(check_pipeline(MultiOutputClassifier(model()), X, both)) == []

@@ -1,7 +1,9 @@
 """What users meet: results, labels, errors, workflows."""
 
 import pickle
+from functools import partial
 
+import linear_models
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,11 +18,7 @@ HUGE = {"epsilon": 1e9, "random_state": 0}  # next to no noise
 PENALISED = {"method": OutputPerturbation(alpha=0.01)}
 
 
-def classification(n=400, d=3, k=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, d)) / np.sqrt(d)
-    scores = X @ rng.standard_normal((d, k)) * 6 + rng.gumbel(size=(n, k))
-    return X, scores.argmax(axis=1)
+classification = partial(linear_models.classification, 400)
 
 
 def regression(n=400, d=3, seed=0):
@@ -90,12 +88,6 @@ def test_constrained_ridge_lies_on_the_sphere_and_is_optimal():
     np.testing.assert_allclose(model.coef_, penalised.coef_, atol=1e-3)
 
 
-# --- privacy report ------------------------------------------------------------------------
-
-
-# --- alpha, labels, ranges -----------------------------------------------------------------
-
-
 # --- errors --------------------------------------------------------------------------------
 
 
@@ -117,6 +109,3 @@ def test_a_failed_fit_leaves_the_model_as_it_was(estimator):
     # and a good refit forgets the old names
     model.set_params(epsilon=1.0).fit(X[:, :2], y)
     assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == 2
-
-
-# --- workflows -----------------------------------------------------------------------------

@@ -16,12 +16,7 @@ from linear_models import (
 )
 from sklearn.svm import LinearSVC
 
-from skdp import (
-    DPLinearClassifier,
-    DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-)
+from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import ExponentialMechanism, OutputPerturbation, PhasedOutputPerturbation
 
 # --- the same as others ----------------------------------------------------------------------

@@ -177,42 +177,28 @@ def test_many_inferred_labels_say_nothing_about_the_records():
     assert not [warning for warning in caught if "unique classes" in str(warning.message)]
 
 
-@pytest.mark.parametrize(
-    ("model", "limit"),
-    [
-        (
-            DPLogisticRegressionCV(classes=range(3), method=Bilevel(as_published=True)),
-            "method=Bilevel(as_published=True) supports two only",
-        ),
-        (
-            DPAdversarialClassifier(classes=range(3), method="output"),
-            "adversarially robust training of several",
-        ),
-        (
-            DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),
-            "method='exponential' supports two only",
-        ),
-    ],
-)
-def test_too_many_declared_classes_are_not_blamed_on_the_labels(model, limit):
-    X, y = records(DPLogisticRegression, n=10)
-    message = message_of(model, X, y)
-    assert message.startswith("classes declares 3 labels, but ")
-    assert limit in message
+def test_too_many_declared_classes_are_not_blamed_on_the_labels():
+    (X, y), three = records(DPLogisticRegression, n=10), {"classes": range(3)}
+    bilevel = Bilevel(as_published=True)
+    for model, limit in (
+        (DPLogisticRegressionCV(method=bilevel, **three), "(as_published=True) supports two only"),
+        (DPAdversarialClassifier(method="output", **three), "robust training of several"),
+        (DPLogisticRegression(method="exponential", delta=0.0, **three),
+         "method='exponential' supports two only"),
+    ):  # fmt: skip
+        message = message_of(model, X, y)
+        assert message.startswith("classes declares 3 labels, but ") and limit in message
 
 
-def test_more_records_than_bounds_hold_for():
+def test_more_records_than_bounds_hold_for_and_a_relation_that_is_an_array():
+    with pytest.raises(ValueError, match="neighbouring =="):
+        DPStandardScaler(neighbouring=np.array([1.0, 2.0])).fit(np.zeros((4, 1)))
     assert most_records(200_000) == 2_000_000
     with pytest.raises(ValueError) as caught:
         check_nominal_size(10, 2**20 + 1)
     assert str(caught.value) == (
         "X has more records (or persons, with user_ids) than 1048576, the most for n_public == 10."
     )
-
-
-def test_a_relation_that_is_an_array():
-    with pytest.raises(ValueError, match="neighbouring =="):
-        DPStandardScaler(neighbouring=np.array([1.0, 2.0])).fit(np.zeros((4, 1)))
 
 
 def frames(rows, names):

@@ -58,11 +58,7 @@ def ratios(model, X, y, n_fits):
 
 CASES = {
     "ridge, plain steps": (DPRidge(**NUMBERS), "numbers", {"n": 3000, "d": 60}),
-    "ridge, alpha": (
-        DPRidge(alpha=0.01, neighbouring="add_remove", **NUMBERS),
-        "numbers",
-        {},
-    ),
+    "ridge, alpha": (DPRidge(alpha=0.01, neighbouring="add_remove", **NUMBERS), "numbers", {}),
     "ridge, no intercept": (DPRidge(fit_intercept=False, **NUMBERS), "numbers", {}),
     "median": (DPLinearRegressor(loss="absolute_error", **NUMBERS), "numbers", {}),
     "logistic": (DPLogisticRegression(data_norm=1.0), 2, {}),
@@ -71,11 +67,7 @@ CASES = {
     "output, printed": (DPRidge(method="output_perturbation", **NUMBERS), "numbers", {}),
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
     "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
-    "bilevel, published": (
-        DPRidgeCV(method=Bilevel(as_published=True), **NUMBERS),
-        "numbers",
-        {},
-    ),
+    "bilevel, published": (DPRidgeCV(method=Bilevel(as_published=True), **NUMBERS), "numbers", {}),
     # without a release of moments, rows are taken to be of the largest norm
     "logistic, objective": (
         DPLogisticRegression(data_norm=1.0, method="objective"),

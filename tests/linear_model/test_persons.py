@@ -28,12 +28,7 @@ from skdp.methods import (
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy.events import Neighbouring
-from skdp.problems import (
-    Ball,
-    Design,
-    FiniteSumProblem,
-    Records,
-)
+from skdp.problems import Ball, Design, FiniteSumProblem, Records
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -46,7 +41,7 @@ D, N_PERSONS = 3, 400
 RELATIONS = {"replace_one": Neighbouring.REPLACE_USER, "add_remove": Neighbouring.ADD_REMOVE_USER}
 
 
-class GroupedClassifier(DPMaxGroupLossClassifier):
+class Grouped:
     """The group of a record follows from its row: persons may be in both."""
 
     def fit(self, X, y=None, **units):
@@ -55,13 +50,12 @@ class GroupedClassifier(DPMaxGroupLossClassifier):
         return super().fit(X, y, **groups, **units)
 
 
-class GroupedRegressor(DPMaxGroupLossRegressor):
-    """The same for numbers."""
+class GroupedClassifier(Grouped, DPMaxGroupLossClassifier):
+    """Of labels."""
 
-    def fit(self, X, y=None, **units):
-        """As of its base, with groups; a source has them."""
-        groups = {} if y is None else {"groups": (X[:, 1] > 0).astype(int)}
-        return super().fit(X, y, **groups, **units)
+
+class GroupedRegressor(Grouped, DPMaxGroupLossRegressor):
+    """Of numbers."""
 
 
 MODELS = {
@@ -116,7 +110,7 @@ METHODS_IF_REPLACED = {
 METHODS_OF_FULL_PERSONS = {
     "tilted": DPLogisticRegression(
         classes=[0, 1], method=OutputPerturbation(alpha=10.0, tilt=0.5, coef_norm=1.0)
-    ),
+    )
 }
 MODELS |= METHODS | METHODS_IF_REPLACED
 WEIGHTED = [
@@ -173,10 +167,7 @@ ADDED = {
 BOTH_COVERED = ADDED - {"squares", "groups, two classes", "solved"}
 
 #: Modules that draw orders of units.
-ORDERED = [
-    "tuning.bilevel",
-    "output.blocks",
-]
+ORDERED = ["tuning.bilevel", "output.blocks"]
 
 
 def declared(model, relation="replace_one", epsilon=20.0):
@@ -221,11 +212,7 @@ def in_memory(model, X, y, user_ids, **weights):
 
 
 def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
-    """Changes of the exact values of all releases, in units of the sensitivities.
-
-    Places in secret orders `follow` the persons, or stay. At one history all that a fit
-    leaves behind is the same, to the last bit: attributes, plan, report, warnings.
-    """
+    """Moves of all exact values in units of the sensitivities; places may `follow` the persons."""
     seen, left, releases = [], [], None
     is_slack = min(table[3].min() for table in tables) < 1.0
     for is_second, (X, y, ids, weights) in enumerate(tables):
@@ -248,7 +235,7 @@ def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
         seen.append(laboratory.draws)
         messages = [str(each.message) for each in caught]
         left.append((contents(model), len(pickle.dumps(model)), messages))
-    assert left[0] == left[1]
+    assert left[0] == left[1]  # all that a fit leaves behind, to the last bit
     return [moved(model, *draws) for draws in zip(*seen, strict=True)]
 
 

@@ -1,7 +1,4 @@
-"""Bounding of any records in silence, a size that does not show, and what a fit leaves behind.
-
-That the whole state of a fit follows from its releases: tests/contract/test_fits.py.
-"""
+"""Bounding of any records in silence, a size that does not show, and what a fit leaves behind."""
 
 import itertools
 import re
@@ -118,10 +115,7 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
 @pytest.mark.parametrize("n_rows", [1_000, 30_000])
 @every_model
 def test_more_rows_than_declared_never_raise(model, n_rows, alpha, coef_norm):
-    """add_remove: the planned accuracy can be certified for every number of rows allowed.
-
-    An error that appears when records are added would be an output that depends on them.
-    """
+    """add_remove: the accuracy is certified for any number of rows; an error would tell it."""
     params = {"alpha": alpha, "coef_norm": coef_norm, "neighbouring": "add_remove", "n_public": 100}
     fitted_on("one class", np.asarray, model, n_rows, 1, 0, params)
 

@@ -134,11 +134,7 @@ def pushed(distance):
 
 @pytest.mark.parametrize("distance", [0.99, 1.5, 1e6])
 def test_solver_error_is_inside_the_released_sensitivity(distance):
-    """``Delta + 2 tau``: opposite errors of the size that the gate lets through are covered.
-
-    A distance just below tau passes the gate and makes the points move by more than Delta, so
-    the term is needed; larger distances are corrected before they reach the release.
-    """
+    """``Delta + 2 tau``: a distance just below tau passes the gate, larger ones are corrected."""
     alpha, rest = 1000.0, [[0.0]] * 3
     points = []
     for x in (1.0, -1.0):
@@ -178,10 +174,7 @@ class _LinearLoss(Loss):
 
 
 def test_solver_error_is_covered_on_the_whole_space():
-    """The cap 2 R of the sensitivity needs points inside the ball of radius R.
-
-    On the whole space no projection puts them there, so it must not cut the term 2 tau.
-    """
+    """No projection puts points inside the ball: the cap 2 R must not cut the term 2 tau."""
     points = []
     for x in (1.0, -1.0):
         rows = Records(np.array([[x]]), 1.0)

@@ -1,10 +1,10 @@
 """Searches for neighbours whose exact solutions move further than the plan says.
 
 The attacked number is ``plan.exact_sensitivity``, from which the noise of the estimators is made.
-The solver is this module's own, for many data sets at a time, with losses written down anew. An
-answer W carries its proof: with t >= 0 (0 inside of the ball) ``||gradient + t W|| / alpha`` bounds
-its distance to the solution. The bounds of both answers are subtracted from each movement, so no
-assertion has a tolerance that a violation could hide behind, and no unfinished solve can fake one.
+The solver is this module's own, for many data sets at a time. An answer W carries its proof: with
+t >= 0 (0 inside of the ball) ``||gradient + t W|| / alpha`` bounds its distance to the solution.
+The bounds of both answers are subtracted from each movement, so no assertion has a tolerance that
+a violation could hide behind, and no unfinished solve can fake one.
 """
 
 import itertools
@@ -13,7 +13,6 @@ import math
 import numpy as np
 import pytest
 from linear_models import made
-from scipy.special import expit, log_softmax, softmax
 
 from skdp.algorithms import plan_regularized_risk
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor
@@ -55,63 +54,27 @@ def estimator(model, **kwargs):
 def plan_for(
     model, alpha, *, n, d, coef_norm=None, tilt=0.0, epsilon=1.0, relation=REPLACE, intercept=0.0
 ):
-    """The plan of the estimator for rows of norm 1, and the width of the envelope (or 0)."""
+    """The plan of the estimator for rows of norm 1, and its risk, whose loss is smooth."""
     n_classes = MODELS[model][2]
     loss = estimator(model)._loss(n_classes or Y)
     risk = TiltedRisk(loss, tilt) if tilt else EmpiricalRisk(loss)
     design = Design(math.hypot(1.0, intercept), d + bool(intercept), n)
     goal = Objective(risk, design, alpha, coef_norm, relation)
     plan = plan_regularized_risk(goal, PrivacyBudget(epsilon, 1e-6))
-    return plan.step, plan.risk.smoothing
+    return plan.step, plan.risk
 
 
 # ------------------------------------------------------------------------------ exact solutions
 
 
-def bent(offset, low, high, width):
-    """Envelope of slopes from `low` to `high`: value, slope, curvature."""
-    slope = np.clip(offset / width, low, high)
-    value = slope * offset - width * slope**2 / 2
-    return value, slope, np.where((offset / width > low) & (offset / width < high), 1 / width, 0.0)
-
-
-def two_class(name, z, sign, width):
-    """Loss of a margin for a sign: value, slope and curvature in the margin."""
-    short = 1 - sign * z
-    if name == "squared_hinge":
-        up = np.maximum(short, 0)
-        return up**2, -2 * sign * up, 2.0 * (short > 0)
-    value, slope, curvature = bent(short, 0.0, 1.0, width)
-    return value, -sign * slope, curvature
-
-
-def link(model, z, targets, width):
+def link(loss, z, targets):
     """Value, slope and curvature of the loss in the margins, shape (batch, n, k)."""
-    name = model.split()[0]
-    if name == "softmax":
-        p, own = softmax(z, axis=-1), np.eye(N_CLASSES)[targets.astype(int)]
-        value = -(own * log_softmax(z, axis=-1)).sum(axis=-1)
-        return value, p - own, p[..., None] * np.eye(N_CLASSES) - p[..., :, None] * p[..., None, :]
-    if model.endswith("3"):
-        sign = 2 * np.eye(N_CLASSES)[targets.astype(int)] - 1
-        value, slope, curvature = two_class(name, z, sign, width or 1.0)
-        return value.sum(axis=-1), slope, curvature[..., None] * np.eye(N_CLASSES)
-    z = z[..., 0]
-    if name == "logistic":
-        p = expit(z)
-        result = np.logaddexp(0, z) - targets * z, p - targets, p * expit(-z)
-    elif "hinge" in name:
-        result = two_class(name, z, 2 * targets - 1, width or 1.0)
-    elif name == "squared":
-        result = (z - targets) ** 2 / 2, z - targets, np.ones_like(z)
-    elif name == "huber":
-        result = bent(z - targets, -0.3, 0.3, 1.0)
-    elif name == "absolute":
-        result = bent(z - targets, -1.0, 1.0, width)
-    else:
-        result = bent(z - targets, -0.8, 0.2, width)
-    value, slope, curvature = result
-    return value, slope[..., None], curvature[..., None, None]
+    k = loss.n_outputs
+    margins, t = (z.ravel(), targets.ravel()) if k == 1 else (z.reshape(-1, k), targets.ravel())
+    t = t if k == 1 else t.astype(int)
+    value, slope = loss.value_and_derivative(margins, t)
+    bend = loss.second_derivative(margins, t)
+    return value.reshape(targets.shape), slope.reshape(z.shape), bend.reshape(*z.shape, k)
 
 
 def norms(weights):
@@ -121,17 +84,17 @@ def norms(weights):
 class Problems:
     """``F(W) + (alpha/2) ||W||^2`` for a batch of data sets (batch, n, d), a mean over `size`."""
 
-    def __init__(self, model, X, targets, width, tilt, size=None):
+    def __init__(self, loss, X, targets, tilt, size=None):
         self.data = X, targets
-        self.model, self.width, self.tilt, self.size = model, width, tilt, size or X.shape[1]
+        self.loss, self.tilt, self.size = loss, tilt, size or X.shape[1]
 
     def __getitem__(self, index):
         X, targets = self.data
-        return Problems(self.model, X[index], targets[index], self.width, self.tilt, self.size)
+        return Problems(self.loss, X[index], targets[index], self.tilt, self.size)
 
     def value(self, alpha, W):
         X, targets = self.data
-        losses = link(self.model, X @ W.transpose(0, 2, 1), targets, self.width)[0]
+        losses = link(self.loss, X @ W.transpose(0, 2, 1), targets)[0]
         return self._combined(losses)[0] + alpha / 2 * norms(W) ** 2
 
     def _combined(self, losses):
@@ -145,7 +108,7 @@ class Problems:
     def derivatives(self, alpha, W, hessian=True):
         X, targets = self.data
         batch, k, d = W.shape
-        losses, slope, bend = link(self.model, X @ W.transpose(0, 2, 1), targets, self.width)
+        losses, slope, bend = link(self.loss, X @ W.transpose(0, 2, 1), targets)
         weights = self._combined(losses)[1]
         slopes = (weights[..., None] * slope).transpose(0, 2, 1) @ X
         gradient = slopes + alpha[:, None, None] * W
@@ -185,10 +148,9 @@ def free_minimisers(problems, alpha, start, steps=40):
     return W
 
 
-def solutions(problems, alpha, radius, k):
+def solutions(problems, alpha, radius):
     """Minimisers over the ball, and bounds on their distances to the exact ones."""
-    X, _ = problems.data
-    batch, _, d = X.shape
+    (batch, _, d), k = problems.data[0].shape, problems.loss.n_outputs
     alphas = np.full(batch, float(alpha))
     W = free_minimisers(problems, alphas, np.zeros((batch, k, d)))
     multiplier, active = np.zeros(batch), np.flatnonzero(norms(W) > radius)
@@ -231,12 +193,11 @@ class Attack:
     """Neighbours with n records of d features each, against one plan."""
 
     def __init__(self, model, alpha, *, n, d, tilt=0.0, relation=REPLACE, intercept=0.0, **public):
-        self.plan, self.width = plan_for(
+        self.plan, self.risk = plan_for(
             model, alpha, n=n, d=d, tilt=tilt, relation=relation, intercept=intercept, **public
         )
         self.model, self.alpha, self.n, self.d, self.tilt = model, alpha, n, d, tilt
         self.relation, self.intercept = relation, intercept
-        self.outputs = N_CLASSES if MODELS[model][2] == N_CLASSES else 1
 
     def ratios(self, genes):
         """Movement over the bound, less what the solutions may be wrong by."""
@@ -246,8 +207,8 @@ class Attack:
         n, moved, errors = self.n, 0.0, 0.0
         last = np.arange(n + 1) if self.relation is ADD else np.r_[: n - 1, n]
         for sign, kept in ((1.0, np.arange(n)), (-1.0, last)):
-            part = Problems(self.model, X[:, kept], targets[:, kept], self.width, self.tilt, n)
-            W, error = solutions(part, self.alpha, self.plan.constants.radius, self.outputs)
+            part = Problems(self.risk.loss, X[:, kept], targets[:, kept], self.tilt, n)
+            W, error = solutions(part, self.alpha, self.plan.constants.radius)
             moved, errors = moved + sign * W, errors + error
         return (norms(moved) - errors) / self.plan.exact_sensitivity
 
@@ -401,20 +362,19 @@ def test_the_estimators_solve_what_is_attacked_by_this_plan(model, tilt):
         fitted = estimator(
             model, alpha=alpha, coef_norm=coef_norm, tilt=tilt, epsilon=1e9, random_state=0
         ).fit(X[0], targets[0].astype(int) if MODELS[model][2] else targets[0])
-        plan, width = plan_for(model, alpha, n=n, d=d, coef_norm=coef_norm, tilt=tilt, epsilon=1e9)
+        plan, risk = plan_for(model, alpha, n=n, d=d, coef_norm=coef_norm, tilt=tilt, epsilon=1e9)
         report = fitted.privacy_.plan
         assert report["exact_sensitivity"] == plan.exact_sensitivity
         assert report["radius"] == plan.constants.radius
-        assert report.get("smoothing", width) == width
+        assert report.get("smoothing", risk.smoothing) == risk.smoothing
         assert fitted.privacy_.releases[0].noise_scale == plan.mechanism.noise_scale
-        k = N_CLASSES if MODELS[model][2] == N_CLASSES else 1
-        problems = Problems(model, X, targets, width, tilt)
-        W, error = solutions(problems, alpha, plan.constants.radius, k)
+        W, error = solutions(Problems(risk.loss, X, targets, tilt), alpha, plan.constants.radius)
         assert error[0] <= 1e-8
         # noise: ten standard deviations
-        slack = plan.accuracy + 1e-8 + 10 * plan.mechanism.noise_scale * math.sqrt(k * d)
+        slack = plan.accuracy + 1e-8 + 10 * plan.mechanism.noise_scale * math.sqrt(W.size)
         assert slack <= 1e-2
-        assert np.linalg.norm(np.atleast_2d(fitted.coef_) - W[0]) <= slack
+        solved = getattr(risk.loss, "basis", np.eye(len(W[0]))) @ W[0]
+        assert np.linalg.norm(np.atleast_2d(fitted.coef_) - solved) <= slack
 
 
 @pytest.mark.search

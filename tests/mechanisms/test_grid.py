@@ -80,10 +80,7 @@ def test_normal_releases_are_the_rounded_exact_sums(scale):
 
 @pytest.mark.parametrize("start", [0, 8192 - 150])
 def test_sums_in_the_middle_are_decided_by_further_bits(start):
-    """Values chosen so that the middle between two steps lies within the first bits of the draw.
-
-    Also behind the first coordinates, as noise is added to 8192 of them at a time.
-    """
+    """Middles between two steps within the first bits of a draw, also beyond 8192 coordinates."""
     scale, size = 1.7, 300
     step = step_of(scale)
     draws, values = draws_of(NORMAL, start + size), start * [0.0]

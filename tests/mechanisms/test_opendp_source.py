@@ -95,10 +95,7 @@ def test_without_opendp(monkeypatch):
 
 
 def test_the_law_is_as_near_as_stated():
-    """Log ratios of the discrete and the rounded law, in integers of 60 digits, for small s.
-
-    The bound of Lemma 6 must hold for every s; here it is large enough to be seen.
-    """
+    """Log ratios of both laws with 60 digits; Lemma 6 holds for every s, a small one shows it."""
     for s in (4, 32):
         reach = 8 * s
         weights = {k: math.exp(-(k * k) / (2 * s * s)) for k in range(-12 * s, 12 * s + 1)}

@@ -88,15 +88,8 @@ def test_the_law_is_exact_for_a_whole_tree_of_short_words():
     ends = np.cumsum(counts)
     total_bits = (int(ends[-1]) - 1).bit_length()
     picked = Counter()
-    for word in [
-        0,
-        int(ends[0]) - 1,
-        int(ends[0]),
-        int(ends[1]) - 1,
-        int(ends[1]),
-        int(ends[2]) - 1,
-    ]:
-        picked[int(draw_softmax(scores, 1, Script([word << (64 - total_bits), 0]))[0])] += 1
+    for word in (0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], ends[2] - 1):
+        picked[int(draw_softmax(scores, 1, Script([int(word) << (64 - total_bits), 0]))[0])] += 1
     assert picked == {0: 2, 1: 2, 2: 2}
     # the first word beyond the total is refused
     beyond = [int(ends[2]) << (64 - total_bits), 0, 0]
@@ -111,18 +104,12 @@ def proposal(scores, index):
     return (int(ends[index]) - 1) << (64 - (int(ends[-1]) - 1).bit_length())
 
 
-def test_an_index_below_all_resolution_is_proposed_and_may_be_kept():
-    scores = np.array([0.0, -100.0])
-    script = Script([proposal(scores, 1), 0, 0])  # U below 2^-128, exp(-100) 2^59 above 2^-86
-    assert draw_softmax(scores, 1, script)[0] == 1
-    assert not script.left
-
-
-def test_a_proposal_is_refused_by_its_probability():
-    """Without the refusal the index would have the probability of its integer weight, 2^-59."""
-    scores = np.array([0.0, -100.0])
-    script = Script([proposal(scores, 1), 1 << 63, 0, 0])
-    assert draw_softmax(scores, 1, script)[0] == 0
+@pytest.mark.parametrize(("words", "drawn"), [([0, 0], 1), ([1 << 63, 0, 0], 0)])
+def test_a_proposal_is_kept_by_its_probability(words, drawn):
+    """Of an index below all resolution, which else had that of its integer weight, 2^-59."""
+    scores = np.array([0.0, -100.0])  # U below 2^-128 is kept: exp(-100) 2^59 is above 2^-86
+    script = Script([proposal(scores, 1), *words])
+    assert draw_softmax(scores, 1, script)[0] == drawn
     assert not script.left
 
 
@@ -145,6 +132,8 @@ def test_undecided_comparisons_are_refined(is_kept):
 def test_scores_are_checked(scores):
     with pytest.raises(ValueError, match="scores"):
         draw_softmax(scores, 1, seeded(0))
+    with pytest.raises(ValueError, match="no draws"):
+        calibrated_draws(PrivacyBudget(1.0, 1e-6), [(1.0, 0)])
 
 
 @pytest.mark.audit
@@ -211,11 +200,6 @@ def test_calibration_leaves_room_for_products_in_another_order():
         event = ComposedEvent([RepeatedEvent(each, 3) for each in events])
         cost = PureAccountant().compose(event).get_epsilon(0.0)
         assert (1 - 3e-9) * budget.epsilon < cost <= budget.epsilon
-
-
-def test_no_draws_cannot_be_calibrated():
-    with pytest.raises(ValueError, match="no draws"):
-        calibrated_draws(PrivacyBudget(1.0, 1e-6), [(1.0, 0)])
 
 
 def test_draws_by_scores_have_their_law():

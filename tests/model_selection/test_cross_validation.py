@@ -11,15 +11,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import metrics
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import (
-    balanced_accuracy_score,
-    f1_score,
-    precision_score,
-    recall_score,
-    roc_auc_score,
-)
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -82,30 +76,12 @@ def test_price_is_one_fit_less_than_there_are_folds():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_overlap_is_the_largest_cost_of_a_record(seed):
-    """Against a sum for each record, in any order of the releases."""
-    rng = np.random.default_rng(seed)
-    members = rng.random((30, 6)) < 0.5
-    parts, accountant = OverlappingParts(members), BudgetAccountant(float("inf"))
-    costs = np.zeros(30)
-    with accountant:
-        for number in rng.integers(6, size=20):
-            with parts.part(number):
-                spend(PureEvent(0.25, ONE))
-            costs += 0.25 * members[:, number]
-            assert accountant.total().epsilon == costs.max()
-
-
-@pytest.mark.parametrize("seed", range(2))
 def test_an_accountant_pays_for_what_it_was_open_for(seed):
-    """One that is opened inside of a part, for a few releases at a time, owes what they cost."""
+    """The largest cost of a record; one that is opened for a few releases owes what they cost."""
     rng = np.random.default_rng(seed)
     members = rng.random((30, 6)) < 0.5
-    parts, always, mine = (
-        OverlappingParts(members),
-        *(BudgetAccountant(float("inf")) for _ in range(2)),
-    )
-    costs = np.zeros(30)
+    parts, (always, mine) = OverlappingParts(members), (BudgetAccountant(math.inf) for _ in "12")
+    costs, of_all = np.zeros((2, 30))
     with always:
         for number in rng.integers(6, size=20):
             with parts.part(number):
@@ -116,6 +92,8 @@ def test_an_accountant_pays_for_what_it_was_open_for(seed):
                         spend(PureEvent(0.25, ONE))
                     costs += 0.25 * members[:, number]
                 assert mine.total().epsilon == costs.max()
+            of_all += 0.25 * members[:, number]
+            assert always.total().epsilon == of_all.max()
     assert always.total().epsilon > mine.total().epsilon > 0
 
 
@@ -272,11 +250,8 @@ def test_accountants_of_the_estimator_pay_for_the_scores_too():
     dp_cross_validate(model, X, Y, cv=3, accountant=other)
     assert mine.total() == other.total()
     assert mine.total().epsilon == pytest.approx(2.1, abs=0.01)
-
-
-def test_private_transformers_are_charged():
     model = make_pipeline(DPStandardScaler(epsilon=0.2, delta=0.0), classifier(delta=0.0))
-    found = dp_cross_validate(model, X, Y, cv=3)
+    found = dp_cross_validate(model, X, Y, cv=3)  # private transformers are charged
     assert tightest_epsilon(found["event"], 0.0) == pytest.approx(2 * 1.2 + 0.1)
 
 
@@ -318,13 +293,13 @@ def test_losses_are_clipped_to_a_public_range(scoring):
 
 
 METRICS = {
-    "balanced_accuracy": balanced_accuracy_score,
-    "f1": f1_score,
-    "f1_macro": partial(f1_score, average="macro"),
-    "precision": precision_score,
-    "precision_macro": partial(precision_score, average="macro", zero_division=0.0),
-    "recall": recall_score,
-    "roc_auc": roc_auc_score,
+    "balanced_accuracy": metrics.balanced_accuracy_score,
+    "f1": metrics.f1_score,
+    "f1_macro": partial(metrics.f1_score, average="macro"),
+    "precision": metrics.precision_score,
+    "precision_macro": partial(metrics.precision_score, average="macro", zero_division=0.0),
+    "recall": metrics.recall_score,
+    "roc_auc": metrics.roc_auc_score,
 }
 
 
@@ -447,33 +422,29 @@ def test_a_score_that_is_refused_is_not_computed():
     """It is paid before it is computed, and so before it is released."""
     budget = BudgetAccountant(0.5 + 1e-6)
     with budget, pytest.raises(BudgetExceededError, match="score of fold 1"):
-        dp_cross_validate(
-            *(classifier(epsilon=0.5, delta=0.0), X, Y),
-            scoring=lambda *_: pytest.fail("a score was computed"),
-            score_range=(0, 1),
-        )
+        own = {"scoring": lambda *_: pytest.fail("a score was computed"), "score_range": (0, 1)}
+        dp_cross_validate(classifier(epsilon=0.5, delta=0.0), X, Y, **own)
     assert [entry.label for entry in budget.entries] == ["DPLogisticRegression"]
 
 
-@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
-def test_ranges_of_targets_in_other_units_are_not_taken(scoring):
+def test_estimators_and_scores_that_are_refused():
+    """A range of targets in other units is not taken."""
+    square, numbers, low = "neg_mean_squared_error", X[:, 0], {"score_range": (-1, 0)}
     inner = DPRidge(data_norm=1.0, target_range=(-1, 1))
     model = TransformedTargetRegressor(inner, func=lambda y: y / 9, inverse_func=lambda y: 9 * y)
-    with pytest.raises(ValueError, match="needs score_range"):
-        dp_cross_validate(model, X, X[:, 0], scoring=scoring)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "y", "scoring", "message"),
-    [
-        (classifier(), Y.astype(str), "neg_mean_squared_error", "numbers as targets"),
-        (DPRidge(), X[:, 0], "balanced_accuracy", "for classifiers"),
-        (DPLinearClassifier(loss="hinge"), Y, "neg_log_loss", "predict_proba"),
-    ],
-)
-def test_scores_that_an_estimator_does_not_have(estimator, y, scoring, message):
-    with pytest.raises(ValueError, match=message):
-        dp_cross_validate(estimator, X, y, scoring=scoring, score_range=(-1, 0))
+    plain = make_pipeline(BoundedScaler(), LogisticRegression())
+    for message, estimator, y, scoring, given in (
+        ("numbers as targets", classifier(), Y.astype(str), square, low),
+        ("for classifiers", DPRidge(), numbers, "balanced_accuracy", low),
+        ("predict_proba", DPLinearClassifier(loss="hinge"), Y, "neg_log_loss", low),
+        ("needs score_range", model, numbers, square, {}),
+        ("needs score_range", model, numbers, "neg_mean_absolute_error", {}),
+        (r"No part of Pipeline(.|\n)* is a private estimator", plain, Y, None, {}),
+        (r"add_remove.*other folds", classifier(neighbouring="add_remove", n_public=800), Y, None,
+         {}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            dp_cross_validate(estimator, X, y, scoring=scoring, **given)
 
 
 def test_probabilities_and_callables():
@@ -482,12 +453,8 @@ def test_probabilities_and_callables():
         model, X, Y, scoring="neg_log_loss", score_range=(-5, 0), epsilon=1e5, cv=2
     )
     assert (found["test_score"] > -0.7).all()
-    found = dp_cross_validate(
-        *(model, X, Y),
-        scoring=lambda model, X, y: np.full(len(y), np.nan),
-        score_range=(-5, 0),
-        epsilon=1e6,
-    )
+    nan = {"scoring": lambda model, X, y: np.full(len(y), np.nan), "score_range": (-5, 0)}
+    found = dp_cross_validate(model, X, Y, **nan, epsilon=1e6)
     np.testing.assert_allclose(found["test_score"], -5.0, atol=1e-3)
     with pytest.raises(ValueError, match="one score per record"):
         dp_cross_validate(model, X, Y, scoring=lambda *_: 1.0, score_range=(0, 1))
@@ -521,10 +488,7 @@ def test_searches_inside_of_folds():
         ({"scoring": "f1", "score_range": (0, 1)}, "takes no score_range"),
         ({"scoring": "balanced_neg_log_loss"}, "needs score_range"),
         ({"scoring": "average_precision"}, "must be callable or one of"),
-        (
-            {"scoring": "balanced_neg_log_loss", "score_groups": np.ones(1000)},
-            "takes no score_groups",
-        ),
+        ({"scoring": "balanced_neg_log_loss", "score_groups": np.ones(1000)}, "no score_groups"),
         ({"scoring": "roc_auc", "cv": [([0, 1], [2])]}, "n_records == 1"),
         ({"score_groups": np.arange(999)}, "inconsistent"),
         ({"score_groups": np.arange(1000) % 3, "group_names": [0, 1]}, "score_groups contains"),
@@ -540,14 +504,3 @@ def test_invalid_parameters(options, message):
     with BudgetAccountant(9.0) as unused, pytest.raises((TypeError, ValueError), match=message):
         dp_cross_validate(classifier(delta=0.0), X, Y, **options)
     assert unused.entries == ()
-
-
-def test_models_without_privacy_are_refused():
-    with pytest.raises(ValueError, match=r"No part of Pipeline(.|\n)* is a private estimator"):
-        dp_cross_validate(make_pipeline(BoundedScaler(), LogisticRegression()), X, Y)
-
-
-def test_add_remove_is_refused():
-    model = classifier(neighbouring="add_remove", n_public=800)
-    with pytest.raises(ValueError, match=r"add_remove.*other folds"):
-        dp_cross_validate(model, X, Y)

@@ -112,19 +112,16 @@ def test_ranges_by_column_name(make):
         splines.get_feature_names_out(["age"])
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+def test_invalid_parameters():
+    for parameters, message in (
         ({"n_knots": 1}, "n_knots == 1, must be >= 2"),
         ({"n_knots": 5.0}, "n_knots must be an integer"),
         ({"degree": -1}, "degree == -1, must be >= 0"),
         ({"degree": True}, "degree must be an integer"),
         ({"sparse_output": 1}, "sparse_output == 1"),
-    ],
-)
-def test_invalid_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BoundedSplineTransformer(**parameters).fit(X)
+    ):
+        with pytest.raises(ValueError, match=message):
+            BoundedSplineTransformer(**parameters).fit(X)
 
 
 def test_beside_one_hot_columns():

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,32 +9,6 @@ from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_
 EPSILONS = st.floats(-6.0, 4.0).map(lambda power: 10.0**power)
 DELTAS = st.floats(-30.0, -0.1).map(lambda power: 10.0**power)
 MUS = st.floats(-8.0, 3.0).map(lambda power: 10.0**power)
-
-
-def exact_delta(epsilon, mu):
-    mpmath = pytest.importorskip("mpmath")
-    with mpmath.workdps(60 + 30):  # the terms agree to 20 digits or less: 60 are left
-        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        near, far = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-        root = mpmath.sqrt(2)
-        return (mpmath.erfc(-near / root) - mpmath.exp(epsilon) * mpmath.erfc(-far / root)) / 2
-
-
-def test_delta_against_high_precision():
-    rng = np.random.default_rng(0)
-    compared = 0
-    for _ in range(150):
-        mu = 10.0 ** rng.uniform(-8.0, 3.0)
-        epsilon = mu * (rng.uniform(-8.0, 37.0) + mu / 2.0)  # from delta near 1 to 1e-300
-        if not 0.0 <= epsilon <= 1e4:
-            continue
-        exact = exact_delta(epsilon, mu)
-        if exact < 1e-300:
-            continue
-        error = float((gaussian_delta(epsilon, mu) - exact) / exact)
-        assert 0.0 <= error <= 1e-9, (epsilon, mu)
-        compared += 1
-    assert compared > 50
 
 
 @pytest.mark.parametrize("mu", [1e-12, 1e-3, 1.0, 10.0, 70.0])
@@ -58,15 +31,6 @@ def test_ends_of_the_ranges():
     assert pure_mu(0.0) == 0.0
     assert pure_mu(1e-300) == pytest.approx(math.sqrt(math.pi / 2.0) * 1e-300)
     assert pure_mu(1e300) == pytest.approx(2.0 * math.sqrt(2e300))
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1e-12, 1e-300), (1e-4, 1e-30), (1.0, 1e-6), (1e3, 0.5), (1e4, 0.999)]
-)
-def test_mu_against_high_precision(epsilon, delta):
-    mu = gaussian_mu(epsilon, delta)
-    assert exact_delta(epsilon, mu) <= delta
-    assert exact_delta(epsilon, mu * (1.0 + 1e-7)) > delta
 
 
 @given(DELTAS, MUS)
@@ -93,13 +57,6 @@ def test_epsilon_is_private_where_its_slack_is_not_enough(delta, mu):
     """Delta hardly depends on epsilon near 1, and has few digits near 0: the answer is checked."""
     epsilon = gaussian_epsilon(delta, mu)
     assert gaussian_delta(epsilon, mu) <= delta
-
-
-@given(st.floats(1e-3, 30.0), st.floats(0.0, 1.0))
-def test_pure_mu_is_above_randomised_response(epsilon, fraction):
-    weaker = fraction * epsilon
-    exact = (math.exp(epsilon) - math.exp(weaker)) / (math.exp(epsilon) + 1.0)
-    assert gaussian_delta(weaker, pure_mu(epsilon)) >= exact * (1.0 - 1e-12)
 
 
 NO_BUDGETS = [(0.0, 0.1), (math.inf, 0.1), (1.0, 0.0), (1.0, 1.0)]

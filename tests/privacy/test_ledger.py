@@ -11,12 +11,7 @@ import socket
 import pytest
 from interruptions import ends, pure
 
-from skdp.privacy import (
-    BudgetAccountant,
-    ComposedEvent,
-    LedgerError,
-    ledger_files,
-)
+from skdp.privacy import BudgetAccountant, ComposedEvent, LedgerError, ledger_files
 
 HEADER = {
     "ledger": "skdp", "version": 2, "id": "a", "epsilon": 1.0, "delta": 0.0, "neighbouring": None,

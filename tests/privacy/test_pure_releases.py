@@ -71,10 +71,7 @@ def _floor(number):
 
 
 def test_rounding_of_losses_is_covered():
-    """Just above the largest loss: one unit in the last place of epsilon is 1e-6 mu or more.
-
-    The search starts where its second point is the epsilon whose delta is given.
-    """
+    """Just above the largest loss: the last place of epsilon is 1e-6 mu, and the start is there."""
     rng = np.random.default_rng(0)
     for _ in range(8):
         mu, small, large = 10.0 ** rng.uniform([-11.0, -4.0, 0.0], [-7.0, -2.0, 1.0])

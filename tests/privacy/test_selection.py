@@ -32,11 +32,7 @@ def of_best(law, chances):
 
 
 def gaussian_pairs(mu, law):
-    """Chances of cells under N(mu, 1) and N(0, 1), in orders of the cells by scores.
-
-    The worst orders turn the likely best outcomes around: those that speak against the first law
-    are on top, and those that speak for it come next.
-    """
+    """Chances of cells under N(mu, 1) and N(0, 1); those that speak against the first on top."""
     edges = np.linspace(-9.0, 9.0 + mu, 1202)
     edges[0], edges[-1] = -math.inf, math.inf
     cells = np.stack([np.diff(ndtr(edges - mu)), np.diff(ndtr(edges))])

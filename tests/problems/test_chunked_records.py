@@ -186,8 +186,7 @@ def test_merges_add_and_leave_their_parts():
 
 
 @pytest.mark.parametrize(
-    ("n", "chunk_rows", "piece"),
-    [(300, 7, 8), (1000, 300, 1000), (3000, 3000, 1 << 22)],
+    ("n", "chunk_rows", "piece"), [(300, 7, 8), (1000, 300, 1000), (3000, 3000, 1 << 22)]
 )
 def test_sums_are_off_by_less_than_the_chain(n, chunk_rows, piece, monkeypatch):
     """Against exact sums of numbers of which most cancel, in any layout."""

@@ -20,13 +20,7 @@ from skdp.problems import (
     Records,
     WholeSpace,
 )
-from skdp.solvers import (
-    AcceleratedGradient,
-    ScipySolver,
-    certify,
-    resolve_solver,
-    solve_certified,
-)
+from skdp.solvers import AcceleratedGradient, ScipySolver, certify, resolve_solver, solve_certified
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 

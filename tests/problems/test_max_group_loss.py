@@ -1,7 +1,4 @@
-"""The worst group's loss: derivatives, parts of the records, and constants of every record.
-
-How far its saddle points move: test_group_sensitivity.py.
-"""
+"""The worst group's loss: derivatives, parts of the records, and constants of every record."""
 
 import itertools
 import math

@@ -80,8 +80,7 @@ def test_a_person_counts_once(name, loss):
 
 
 @pytest.mark.parametrize(
-    ("loss", "container"),
-    [(LogisticLoss(), np.asarray), (HalfSquaredLoss(1.0), sp.csr_matrix)],
+    ("loss", "container"), [(LogisticLoss(), np.asarray), (HalfSquaredLoss(1.0), sp.csr_matrix)]
 )
 def test_solvers_with_batches_need_no_help(loss, container):
     """Of weighted records and of persons; a solver that leaves weights out misses the solution."""

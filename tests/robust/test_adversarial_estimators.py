@@ -33,22 +33,13 @@ def planted(n, seed, d=20):
     return X, y
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"delta": 0},
-        {"method": "output"},
-        {"method": OutputPerturbation(alpha=0.1)},
-        {"alpha": 0.1},
-        {"loss": "hinge"},
-    ],
-)
-def test_several_classes_need_the_log_loss_and_noisy_gradients(given):
-    with pytest.raises(ValueError, match="needs the log loss and noisy gradients"):
-        classifier(classes=[0, 1, 2], **given).fit(np.eye(3), [0, 1, 2])
-
-
-def test_parameters():
+def test_losses_and_several_classes_that_are_refused():
+    method = OutputPerturbation(alpha=0.1)
+    for given in (
+        {"delta": 0}, {"method": "output"}, {"method": method}, {"alpha": 0.1}, {"loss": "hinge"},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="needs the log loss and noisy gradients"):
+            classifier(classes=[0, 1, 2], **given).fit(np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="loss"):
         classifier(loss="softmax").fit(np.eye(2), [0, 1])
     assert not hasattr(classifier(loss="hinge"), "predict_proba")

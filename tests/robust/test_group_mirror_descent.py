@@ -306,13 +306,7 @@ def test_other_records_are_refused_before_anything_is_released(n, value, message
     monkeypatch.setattr(type(plan.sizes), "release", None)
     with pytest.raises(ValueError, match=message):
         plan.run(few_records(np.arange(n) % 2, value), quiet())
-
-
-def test_a_histogram_that_leaves_nothing_is_refused():
     with pytest.raises(ValueError, match="histogram_share is too large"):
         plan_for(2000, LogisticLoss(), (9.0, 9.0), histogram_share=0.9)
-
-
-def test_weights_below_1_are_refused():
     with pytest.raises(ValueError, match="at least 1"):
         plan_for(10, LogisticLoss(), (0.5, 0.5))

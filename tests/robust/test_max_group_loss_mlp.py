@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from refusals import one_at_a_time
 from scipy import sparse
 
 from skdp.algorithms.worst_group.network import plan_group_network
@@ -120,14 +121,10 @@ def reordered(loss, hidden, n=150, d=30, bound=1.0):
 @pytest.mark.parametrize("block", ["x", "y"])
 @pytest.mark.parametrize(
     "loss, hidden",
-    [
-        (LogisticLoss(), 16),
-        (LogisticLoss(), 0),
-        (HalfSquaredLoss(1e-9), 0),
-        (SquaredHingeLoss(), 0),
-    ],
+    [(LogisticLoss(), 16), (LogisticLoss(), 0), (HalfSquaredLoss(1e-9), 0),
+     (SquaredHingeLoss(), 0)],
     ids=repr,
-)
+)  # fmt: skip
 def test_rounding_of_others_is_within_its_bound(loss, hidden, block):
     unit = loss.target_bound or 1.0
     made, n = reordered(loss, hidden, bound=unit), 150
@@ -261,17 +258,9 @@ def test_predictions_are_those_of_the_attributes_and_rows_are_bounded():
 
 @pytest.mark.parametrize(
     "parameters, message",
-    [
-        ({"delta": 0.0}, "delta"),
-        ({"hidden_units": 0}, "hidden_units"),
-        ({"balance": 0.0}, "balance"),
-        ({"max_group_weight": 0.5}, "max_group_weight"),
-        ({"group_proportions": "equal"}, "group_proportions"),
-        ({"group_proportions": None}, "group_proportions"),
-        ({"group_proportions": [1.0]}, "group_proportions"),
-        ({"neighbouring": "add_remove"}, "neighbouring"),
-    ],
-)
+    one_at_a_time(delta=[0.0], hidden_units=[0], balance=[0.0], max_group_weight=[0.5],
+                  group_proportions=["equal", None, [1.0]], neighbouring=["add_remove"]),
+)  # fmt: skip
 def test_invalid_parameters_are_refused(parameters, message):
     X, y, _ = conflict(20)
     with pytest.raises(ValueError, match=message):

@@ -558,8 +558,7 @@ SPOILED_FITS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "layout"),
-    [(name, LAYOUTS[i % len(LAYOUTS)]) for i, name in enumerate(SPOILED_FITS)],
+    ("name", "layout"), [(name, LAYOUTS[i % len(LAYOUTS)]) for i, name in enumerate(SPOILED_FITS)]
 )
 def test_a_solver_that_writes_wherever_it_can_changes_nothing(name, layout):
     kind, options = SPOILED_FITS[name]

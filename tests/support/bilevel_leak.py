@@ -14,10 +14,7 @@ BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
 class Leak(BilevelProblem):
-    """Example 3.1: ``f = ||x + y||^2 / 2`` has no records, ``g = mean of ||y - xi_i||^2 / 2``.
-
-    Bounded, ``||xi_i|| <= 1``, ``||x|| <= 2``.
-    """
+    """Example 3.1: f = |x + y|^2 / 2 without records, g = mean of |y - xi_i|^2 / 2; |xi_i| <= 1."""
 
     domain_x, domain_y = Ball(2.0), Ball(2.0)
     disjoint, is_record_free = False, True

@@ -21,8 +21,5 @@ LOSSES = {
     "huber": huber_loss(1.0, 0.2),
     "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
 }
-SEVERAL = {
-    "classes": SoftmaxLoss(5),
-    "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3),
-}
+SEVERAL = {"classes": SoftmaxLoss(5), "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3)}
 ALL = {**LOSSES, **SEVERAL}

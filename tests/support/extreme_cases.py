@@ -198,11 +198,7 @@ def neighbour(case: Case, records: Records, rng: np.random.Generator) -> Records
 
 
 def outcome(case: Case, records: Records, sparse: bool = False) -> tuple[Any, ...]:
-    """What a fit shows besides its model: an error, if there is one, and warnings.
-
-    But for those that follow from releases, which the report repeats: `test_fits` compares them
-    for equal releases.
-    """
+    """An error, if any, and the warnings of a fit but those that follow from releases."""
     X = sp.csr_matrix(records.X) if sparse else records.X
     error: tuple[Any, ...] = ()
     told: set[str] = set()

@@ -110,51 +110,25 @@ class Records(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """An estimator, its parameters and the public shape of its records.
-
-    Attributes
-    ----------
-    name : str
-    estimator : type
-    parameters : dict
-        Without labels, ranges and the seed, which :meth:`make` adds.
-    n, d : int
-        Records and features.
-    n_classes : int
-        0 for a regressor.
-    n_groups : int
-        0 where no groups are given.
-    n_phases : int
-        Number of phases that the plan must have, so that a case keeps its meaning.
-    whole_budget : bool
-        Whether some record's releases cost exactly the budget.
-    is_slow : bool
-        Whether the plan of the case takes seconds.
-    unit : {"record", "person", "weight"}
-        Whether the fit has ids of persons, or weights of records.
-    place : {"dense", "sparse", "chunks"}
-        Where its records are.
-    """
+    """An estimator, its parameters and the public shape of its records."""
 
     name: str
     estimator: type
+    #: Without labels, ranges and the seed, which :meth:`make` adds.
     parameters: dict[str, Any] = field(default_factory=dict)
     n: int = 8
     d: int = 2
-    n_classes: int = 0
+    n_classes: int = 0  # 0 for a regressor
     n_groups: int = 0
-    n_phases: int = 1
-    whole_budget: bool = True
-    is_slow: bool = False
-    unit: str = "record"
-    place: str = "dense"
+    n_phases: int = 1  # of the plan, so that a case keeps its meaning
+    whole_budget: bool = True  # some record's releases cost exactly the budget
+    is_slow: bool = False  # the plan of the case takes seconds
+    unit: str = "record"  # or "person" (there are ids), or "weight"
+    place: str = "dense"  # or "sparse", or "chunks"
 
     @property
     def row(self) -> Any:
-        """The row of the method in the table of its estimator; None for "auto".
-
-        Of an object that of its class, or itself if it is none of the table or as published.
-        """
+        """The method in the table of its estimator, an object outside of it, or None ("auto")."""
         methods = METHOD_TABLES.get(self.estimator, {})
         method = self.parameters.get("method", FIXED.get(self.estimator))
         if isinstance(method, Bilevel) and method.as_published:
@@ -210,14 +184,9 @@ class Case:
     def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
         """Records of the public shape.
 
-        Parameters
-        ----------
-        seed : int
-        kind : {"plain", "wild"}
-            "wild": rows from 1e-3 to 1e3 times the norm bound, targets far out of their range, one
-            class and one group that hold all records but one; persons with other numbers of
-            records, and weights of 0 and above the bound.
-        n : int, optional
+        "wild": rows from 1e-3 to 1e3 times the norm bound, targets far out of their range, one
+        class and one group that hold all records but one; persons with other numbers of records,
+        and weights of 0 and above the bound.
         """
         rng, n = np.random.default_rng(seed), self.n if n is None else n
         is_plain = kind == "plain"
@@ -766,10 +735,7 @@ def remember_calibrations(patch: pytest.MonkeyPatch) -> None:
 
 
 def remember_schedules(patch: pytest.MonkeyPatch) -> None:
-    """Remember schedules of phases for the largest loss of a group, by all that they follow from.
-
-    A search looks at public numbers alone and takes nearly all the time of a small fit.
-    """
+    """Remember schedules of phases by all that they follow from: public numbers alone."""
     module = importlib.import_module("skdp.algorithms.output.phased_saddle")
     search = module._ScheduleSearch
     patch.setattr(search, "best", functools.cache(search.best))

@@ -96,10 +96,7 @@ def _entries(accountant):
 
 
 def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
-    """Return the numbers of kills, of fits that had begun, of entries, and of torn lines.
-
-    Raises AssertionError as soon as the ledger is below what had begun.
-    """
+    """Numbers of kills, begun fits, entries and torn lines; an error if the ledger is below."""
     rng = random.Random(seed)
     torn = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -135,11 +132,7 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
 
 
 def kill_workers(n_kills, seed, pays_late=False, seconds=0.05):
-    """Kill workers of loky in the middle of fits of a cross-validation.
-
-    Return the numbers of cross-validations that died, of fits that had begun, of fits that had
-    ended, and of entries.
-    """
+    """Kill workers of loky: dead cross-validations, begun and ended fits, and entries."""
     rng = random.Random(seed)
     X = np.linspace(-0.5, 0.5, 200)[:, None]
     with tempfile.TemporaryDirectory() as folder:

@@ -36,33 +36,19 @@ __all__ = ["Draw", "Laboratory", "contents"]
 
 @dataclass
 class Draw:
-    """One draw.
+    """One draw."""
 
-    Attributes
-    ----------
-    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "vertices", "batch"}
-        "exponential": a point of a ball; "choice": one of some candidates; "vertices": some from
-        one softmax; "batch": that of a step.
-    dimension : int
-        Of vertices: how many.
-    mechanism : AdditiveMechanism or None
-        The one that asked for the noise.
-    within : Any
-        What the fit was doing: the argument of the innermost :meth:`Laboratory.inside`.
-    value : ndarray
-        What the noise was added to; for a choice or vertices the scores.
-    factors : ndarray of shape (dimension,)
-        What each standard variable was multiplied with; NaN until it is added to a value.
-    rate : float
-        Of a batch: the threshold; of a choice: its epsilon; of a point: the concentration.
-    """
-
+    #: "gaussian", "spherical_laplace", "exponential" (a point of a ball), "choice" (one of some
+    #: candidates), "vertices" (some from one softmax) or "batch" (that of a step).
     kind: str
-    dimension: int
-    mechanism: Any = None
-    within: Any = None
+    dimension: int  # of vertices: how many
+    mechanism: Any = None  # the one that asked for the noise
+    within: Any = None  # the argument of the innermost :meth:`Laboratory.inside`
+    #: What the noise was added to; for a choice or vertices the scores.
     value: np.ndarray = field(default_factory=lambda: np.empty(0))
+    #: What each standard variable was multiplied with; NaN until it is added to a value.
     factors: np.ndarray = field(default_factory=lambda: np.empty(0))
+    #: Of a batch: the threshold; of a choice: its epsilon; of a point: the concentration.
     rate: float = float("nan")
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -74,22 +60,9 @@ class Draw:
 
 
 class Laboratory:
-    """Record the draws of the fits that run inside.
+    """Record the draws of the fits that run inside, and their releases.
 
-    Parameters
-    ----------
-    seed : int, default=0
-        Of the numbers that are drawn.
-    releases : sequence, optional
-        What each draw releases, whatever the value is: those of another record.
-    numbers : dict, optional
-        Standard variables of some draws, by their numbers in the record.
-
-    Attributes
-    ----------
-    draws : list of Draw
-    releases : list
-        What came out of each draw.
+    Given `releases` are those of another record, `numbers` the standard variables of some draws.
     """
 
     def __init__(
@@ -268,33 +241,17 @@ class Laboratory:
         return np.array(total)
 
 
+@dataclass(eq=False)
 class Symbol:
-    """Some coordinates of a draw, each with a factor.
+    """Some coordinates of a draw: where they are, what was drawn, and a factor of each."""
 
-    Parameters
-    ----------
-    laboratory : Laboratory
-    draw : int
-        Number of the draw.
-    places : ndarray of int
-        The coordinates.
-    numbers : ndarray of the same shape
-        What was drawn.
-    factors : ndarray of the same shape
-    """
+    laboratory: Laboratory
+    draw: int  # its number
+    places: np.ndarray
+    numbers: np.ndarray
+    factors: np.ndarray
 
     __array_priority__ = 1e9
-
-    def __init__(
-        self,
-        laboratory: Laboratory,
-        draw: int,
-        places: np.ndarray,
-        numbers: np.ndarray,
-        factors: np.ndarray,
-    ) -> None:
-        self.laboratory, self.draw = laboratory, draw
-        self.places, self.numbers, self.factors = places, numbers, factors
 
     shape = property(lambda self: self.places.shape)
     size = property(lambda self: self.places.size)

@@ -1,7 +1,4 @@
-"""A Dask cluster of two worker processes, and tasks on sources for it.
-
-Workers import the tasks from here: they are no functions of a test module.
-"""
+"""A Dask cluster of two worker processes, and tasks that workers import from here."""
 
 import os
 import signal

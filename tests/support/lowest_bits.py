@@ -26,10 +26,7 @@ def grid_releases(value, size, random_bytes):
 
 
 def says_zero(released):
-    """Guess by the lowest bits whether small releases come from the value 0, or from 1.
-
-    A sum of 1 and noise near -1 is a multiple of 2^-53; noise near 0 has finer bits.
-    """
+    """Guess 0, not 1, if a small release is no multiple of 2^-53, as sums of 1 and noise are."""
     small = released[np.abs(released) < 2.0**-6]
     return small * 2.0**53 != np.rint(small * 2.0**53)
 

@@ -88,42 +88,21 @@ RESULTS = HERE / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Audited:
-    """An estimator, one of its methods and a claim.
-
-    Attributes
-    ----------
-    estimator : type
-    method : str
-        Empty where there is only one. Its object, if it has parameters, is among those below.
-    epsilon, delta : float
-    parameters : dict
-    kind : str
-        Which neighbours: "classes", "targets", "groups", "features" or "categories".
-    mechanism : str
-        What an audit of a mechanism is about; else empty.
-    n_runs : int
-        Fits on each side; 0: as many as a given time allows.
-    bound_by : {"", "gaussian", "range"}
-        Which claim is audited. "gaussian": the privacy of a Gaussian mechanism, "range": a privacy
-        loss of bounded range; both are what the event of the mechanism states, and imply the
-        pair of epsilon and delta.
-    score : callable, optional
-        For :func:`skdp.audit.audit_estimator`.
-    of_persons : bool, default=False
-        Whether neighbours differ in a person, who has one record or six.
-    """
+    """An estimator, one of its methods and a claim."""
 
     estimator: Any
-    method: str
+    method: str  # empty where there is only one; its object may be among the parameters
     epsilon: float
     delta: float
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
-    kind: str = "targets"
-    mechanism: str = ""
-    n_runs: int = 0
+    kind: str = "targets"  # of neighbours: or "classes", "groups", "features", "categories"
+    mechanism: str = ""  # what an audit of a mechanism is about
+    n_runs: int = 0  # fits on each side; 0: as many as a given time allows
+    #: "gaussian": the privacy of a Gaussian mechanism, "range": a privacy loss of bounded range;
+    #: both are what the event of the mechanism states, and imply the pair of epsilon and delta.
     bound_by: str = ""
-    score: Any = None
-    of_persons: bool = False
+    score: Any = None  # for :func:`skdp.audit.audit_estimator`
+    of_persons: bool = False  # neighbours differ in a person, who has one record or six
 
     @property
     def name(self) -> str:
@@ -494,16 +473,9 @@ class Releases:
     """What a fit adds noise to, the noise, and what comes out; or the values under given outputs.
 
     The noise of objective perturbation is beside the gradient at the minimiser, times n.
-
-    Attributes
-    ----------
-    given : list of ndarray or None
-        Outputs of another fit, which are then those of this one.
-    values, noises, outputs : list of ndarray
-    mechanisms : list of AdditiveMechanism
-        With the scales that they state.
     """
 
+    #: Outputs of another fit, which are then those of this one.
     given: list[np.ndarray] | None = None
     values: list[np.ndarray] = field(default_factory=list)
     noises: list[np.ndarray] = field(default_factory=list)
@@ -557,12 +529,8 @@ def replayed(
     Fits of the one data set release numbers; the other one is fitted at the same history. How far
     the values before noise are apart, over the scales that are stated, is a loss if the noise has
     these scales; what all noise really has beside them is estimated from as many standard variables
-    as `n_draws`. The bound is wrong with a probability of ``1 - confidence``.
-
-    Returns
-    -------
-    bound, claim : float
-        mu of Gaussian releases, or epsilon of spherical Laplace ones.
+    as `n_draws`. The bound is wrong with a probability of ``1 - confidence``. Both are mu of
+    Gaussian releases, or epsilon of spherical Laplace ones.
     """
     model, pair = case.make(), case.neighbours()
     power = 2.0 if case.delta else 1.0

@@ -26,24 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defect.
-
-    Attributes
-    ----------
-    name : str
-    path : str
-        Of the file, below ``skdp``.
-    old, new : str
-        What is replaced (its first occurrence), and by what.
-    tests : str
-        Arguments of pytest: tests of which one at least must fail.
-    """
+    """A defect."""
 
     name: str
-    path: str
-    old: str
+    path: str  # of the file, below ``skdp``
+    old: str  # what is replaced (its first occurrence)
     new: str
-    tests: str
+    tests: str  # arguments of pytest: tests of which one at least must fail
 
 
 def read_mutants(text: str) -> tuple[Mutant, ...]:
@@ -63,13 +52,7 @@ MUTANTS = read_mutants(Path(__file__).with_suffix(".txt").read_text())
 
 
 def plant(mutant: Mutant, package: Path) -> None:
-    """Plant a mutant in a copy of the package.
-
-    Raises
-    ------
-    ValueError
-        If the text is not there.
-    """
+    """Plant a mutant in a copy of the package."""
     path = package / mutant.path
     text = path.read_text()
     if mutant.old not in text:

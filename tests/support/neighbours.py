@@ -29,10 +29,7 @@ _FITTED = []
 
 
 class Member(BaseEstimator):
-    """Stands for a private model: keeps the shape of what it gets and what is declared.
-
-    It refuses what private models refuse. The rows that it gets are listed elsewhere.
-    """
+    """Stands for a private model: refuses what those do, keeps the shape of what it gets."""
 
     __module__ = "skdp.stub"
 

@@ -19,10 +19,7 @@ def make_plan(loss, epsilon=1.0, delta=1e-5, relation=REPLACE, n=1000, width=3, 
 
 
 def log_density(loss, X, y, penalty, scale, points, pure=False, shares=None):
-    """Log density of the exact minimiser at points of shape (m, k d), and the linear term there.
-
-    Records have the weights `shares`; default: 1.
-    """
+    """Log density of the exact minimiser at points of shape (m, k d), and the linear term there."""
     shares = np.ones(len(y)) if shares is None else shares
     k, d = loss.n_outputs, X.shape[1]
     m = len(points)

@@ -57,30 +57,15 @@ def first_cases(has: Callable[[Case], bool] = lambda case: True) -> list[str]:
 
 @dataclass
 class Recorded:
-    """A fit that was watched.
-
-    Attributes
-    ----------
-    model : estimator
-    laboratory : Laboratory
-        The draws, and what they released.
-    warned : list of tuple
-        Categories and texts of all warnings.
-    n_early : int
-        How many of them came before the payment.
-    printed : str
-    paid : list of PrivacyEvent
-    steps : list of tuple
-        Planned steps that were told of.
-    """
+    """A fit that was watched."""
 
     model: Any
     laboratory: Laboratory
-    warned: list[tuple[type, str]]
-    n_early: int
+    warned: list[tuple[type, str]]  # categories and texts
+    n_early: int  # warnings before the payment
     printed: str
     paid: list[Any]
-    steps: list[Any]
+    steps: list[Any]  # planned ones that were told of
 
 
 def record(case: Case, records: Records, releases: Any = None, is_told: bool = True) -> Recorded:

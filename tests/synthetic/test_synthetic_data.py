@@ -48,7 +48,11 @@ def lists():
     return list(CATEGORIES.values())
 
 
-def test_pandas_frames_keep_names_and_types():
+def test_frames_keep_names_and_types():
+    out = declared().fit(polars_table()).sample(50, random_state=1)
+    assert isinstance(out, pl.DataFrame)
+    types = {"job": pl.Enum(CATEGORIES["job"]), "ill": pl.Boolean, "age": pl.Int16}
+    assert dict(out.schema) == types
     model = declared().fit(pandas_table())
     out = model.sample(50, random_state=1)
     assert isinstance(out, pd.DataFrame)
@@ -59,13 +63,6 @@ def test_pandas_frames_keep_names_and_types():
     assert list(out["job"].dtype.categories) == CATEGORIES["job"]
     assert set(out["age"]) <= {20, 40, 60}
     assert list(model.feature_names_in_) == ["job", "ill", "age"]
-
-
-def test_polars_frames_keep_names_and_types():
-    out = declared().fit(polars_table()).sample(50, random_state=1)
-    assert isinstance(out, pl.DataFrame)
-    types = {"job": pl.Enum(CATEGORIES["job"]), "ill": pl.Boolean, "age": pl.Int16}
-    assert dict(out.schema) == types
 
 
 @pytest.mark.parametrize("dtype", ["<U1", "S1", "int8", "float32", "bool"])
@@ -115,6 +112,11 @@ def test_answers_and_samples_are_near_the_records():
     np.testing.assert_allclose(model.distribution_.sum(axis=2), found, atol=1e-9)
 
 
+def cells_of(frame):
+    codes = frame["job"].cat.codes, frame["ill"].astype(int), frame["age"] // 20 - 1
+    return np.ravel_multi_index(codes, (4, 2, 3))
+
+
 @pytest.mark.parametrize("method", ["adaptive", "mirror_descent"])
 def test_queries_of_three_columns(method):
     """n = 2000, epsilon 10: total variation of the whole table, seeded."""
@@ -122,10 +124,7 @@ def test_queries_of_three_columns(method):
     model = declared(epsilon=10.0, queries="3-way", method=method).fit(frame)
     (key, found), *others = model.answer().items()
     assert key == ("job", "ill", "age") and not others
-    cells = np.ravel_multi_index(
-        (frame["job"].cat.codes, frame["ill"].astype(int), frame["age"] // 20 - 1), (4, 2, 3)
-    )
-    exact = np.bincount(cells, minlength=24).reshape(4, 2, 3) / N
+    exact = np.bincount(cells_of(frame), minlength=24).reshape(4, 2, 3) / N
     assert 0.5 * np.abs(found - exact).sum() < (0.03 if method == "adaptive" else 0.06)
 
 
@@ -133,9 +132,7 @@ def test_queries_of_a_matrix():
     rng = np.random.default_rng(0)
     matrix = rng.integers(0, 2, (20, 24)).astype(float)
     frame = pandas_table()
-    cells = np.ravel_multi_index(
-        (frame["job"].cat.codes, frame["ill"].astype(int), frame["age"] // 20 - 1), (4, 2, 3)
-    )
+    cells = cells_of(frame)
     for method in ("adaptive", "mirror_descent"):
         model = declared(epsilon=10.0, queries=matrix, method=method).fit(frame)
         error = np.abs(model.answer() - matrix[:, cells].mean(axis=1))
@@ -212,11 +209,8 @@ def test_the_first_step_of_a_pipeline():
     assert not seen[0].equals(frame)
     # the pipeline's own transform passes real records on
     pd.testing.assert_frame_equal(pipeline[0].transform(frame), frame)
-
-
-def test_a_target_beside_the_table_is_warned_of():
-    with pytest.warns(PrivacyLeakWarning, match="column of X"):
-        declared().fit_transform(pandas_table(50), np.zeros(50))
+    with pytest.warns(PrivacyLeakWarning, match="column of X"):  # a target beside the table
+        declared().fit_transform(frame, np.zeros(300))
 
 
 def test_reports():

@@ -71,13 +71,7 @@ def in_memory(frame):
     return {target: make().fit(X, frame[target]) for target, make in MODELS.items()}
 
 
-@pytest.mark.parametrize(
-    ("kind", "target"),
-    [
-        ("chunks", "left"),
-        ("scratch", "paid"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "target"), [("chunks", "left"), ("scratch", "paid")])
 def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path):
     X = frame[list(frame)[:4]]
     given = {

@@ -210,11 +210,7 @@ def test_sampling_with_replacement_is_not_amplified_as_printed():
 
 
 def test_printed_outer_noise_does_not_allow_any_batch_size():
-    """Erratum K9: Theorem 5.1 keeps sigma, of order sqrt(T log) / (eps n), for one-record batches.
-
-    One record drawn once is exposed: the exact delta of a single step is of order 1 / n, that
-    claimed for all T is 1e-6. With draws of probability 1 / n the accountant says the same.
-    """
+    """Erratum K9: Theorem 5.1 keeps sigma for batches of one: a step's delta is of order 1/n."""
     n, T, delta = 1000, 100, 1e-6
     # Theorem 4.1 with an outer sensitivity of 1 / n: sigma^2 = T log(T / delta) / (eps^2 n^2)
     sigma = math.sqrt(T * math.log(T / delta)) / n

@@ -1,7 +1,4 @@
-"""Mirror descent with draws of vertices: accounting by enumeration, errata, invariants.
-
-More errata: ``test_errata_gonzalez2024.py``.
-"""
+"""Mirror descent with draws of vertices: accounting by enumeration, errata, invariants."""
 
 import itertools
 import math

@@ -9,9 +9,7 @@ from plain_noise import seeded
 from scipy.optimize import minimize
 
 from skdp.algorithms import Run
-from skdp.algorithms.output.phased import (
-    plan_phased_output_perturbation,
-)
+from skdp.algorithms.output.phased import plan_phased_output_perturbation
 from skdp.algorithms.output.published import zhang_minimisation_noise, zhang_schedule
 from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget

@@ -1,7 +1,4 @@
-"""Phased saddle output perturbation: moduli, solutions, and what is refused.
-
-Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
-"""
+"""Phased saddle output perturbation ("Phases", Lemmas 6 and 7): moduli, solutions, refusals."""
 
 import math
 
@@ -9,19 +6,10 @@ import numpy as np
 import pytest
 from phased_saddle import group_problem, plan_of, problem_of, run, spying
 
-from skdp.algorithms import (
-    SaddleUtilityBound,
-    plan_phased_saddle_output_perturbation,
-)
+from skdp.algorithms import SaddleUtilityBound, plan_phased_saddle_output_perturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    Ball,
-    BlockConstants,
-    SaddleConstants,
-    Simplex,
-    WholeSpace,
-)
+from skdp.problems import Ball, BlockConstants, SaddleConstants, Simplex, WholeSpace
 from skdp.solvers import BestResponse, solve_certified
 
 

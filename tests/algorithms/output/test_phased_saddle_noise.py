@@ -1,7 +1,4 @@
-"""Noise of phased saddle output perturbation, and what one record can change.
-
-Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
-"""
+"""Noise of phased saddle output perturbation, and what one record can change (Lemmas 6 and 7)."""
 
 import dataclasses
 import math

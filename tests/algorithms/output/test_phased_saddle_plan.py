@@ -1,7 +1,4 @@
-"""Plans of phased saddle output perturbation: published numbers, and the planner.
-
-Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
-"""
+"""Plans of phased saddle output perturbation: published numbers, and the planner."""
 
 import itertools
 import math

@@ -75,10 +75,7 @@ def test_of_one_group_it_is_the_core(name):
 
 @every_loss
 def test_groups_are_shrunk_by_their_own_noise(name, monkeypatch):
-    """Those without an effect nearly to 0, and their noise with them; nothing else is released.
-
-    Beside a fit that takes all features for such that matter.
-    """
+    """Those without an effect nearly to 0, and their noise with them; nothing else is released."""
     monkeypatch.setattr(relevance, "_ALL", 1.0)
     groups = (0,) * 6 + (1,) * 6
     plan, result = fitted(name, groups=groups)

@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from noisy_group_runs import (
-    ADD,
-    REPLACE,
-)
+from noisy_group_runs import ADD, REPLACE
 from plain_noise import Silent
 from scipy.special import expit
 
