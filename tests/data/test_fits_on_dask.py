@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
-from local_cluster import Signed, Slow, in_another_order, kill_worker, new_client
+from local_cluster import Slow, in_another_order, kill_worker, new_client
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -125,26 +125,6 @@ def test_two_threads_of_this_process(table, files):
     with Client(**local, dashboard_address=None, set_as_default=False) as threads:
         found = MODELS["tuned"]().fit(DaskRecords(files, client=threads))
     assert_same(found, in_memory("tuned", table))
-
-
-class OnOneWorker(DaskRecords):
-    """All tasks of the second pass are given to one worker."""
-
-    def reduce(self, task, merge):
-        if task.pass_number != 2:
-            return super().reduce(task, merge)
-        first = min(self.client.scheduler_info()["workers"])
-        with dask.annotate(workers=[first], allow_other_workers=False):
-            self.task = Signed(self.folder, task)
-            return super().reduce(self.task, merge)
-
-
-def test_moved_tasks_change_nothing(client, table, files, tmp_path):
-    """Blocks that the other worker has read before are read by one for a pass."""
-    source = OnOneWorker(files, client=client, tasks_per_thread=8)
-    source.folder = tmp_path
-    assert_same(MODELS["tuned"]().fit(source), in_memory("tuned", table))
-    assert len(source.task.workers()) == 1
 
 
 @pytest.mark.slow

@@ -53,31 +53,12 @@ def test_targets_that_are_no_numbers_are_not_quoted(kind, dtype):
     assert "must be numeric" in message_of(declared(kind), X, y)
 
 
-@every_estimator
-def test_features_that_are_no_numbers_are_not_quoted(kind):
-    X, y = records(kind, n=10)
-    strings = X.astype(object)
-    strings[3, 1] = "top secret"
-    assert "must be numeric" in message_of(declared(kind), strings, y)
-    assert "Complex data" in message_of(declared(kind), X + SECRET * 1j, y)
-
-
-@every_estimator
-def test_one_row_is_not_quoted(kind):
-    """In `fit` and in predictions."""
-    X, y = records(kind, n=10)
-    row = np.full(3, SECRET)
-    assert "Reshape your data" in message_of(declared(kind), row, y)
-    model = declared(kind).fit(X, y)
-    with pytest.raises(ValueError, match="Reshape your data") as caught:
-        model.predict(row)
-    assert "123456789" not in str(caught.value)
-
-
-@pytest.mark.parametrize("lone", [np.array(SECRET), SECRET, np.array("top secret", dtype=object)])
+@pytest.mark.parametrize(
+    "lone", [np.array(SECRET), SECRET, np.array("top secret", dtype=object), np.full(3, SECRET)]
+)
 @every_estimator
 def test_a_lone_value_is_not_quoted(kind, lone):
-    """As X or y of `fit`, with groups, and of cross-validation."""
+    """Nor a row: as X or y of `fit`, with groups, of cross-validation, and of predictions."""
     X, y = records(kind, n=10)
     model = declared(kind)
     for first, second in ((lone, y), (X, lone)):
@@ -88,6 +69,9 @@ def test_a_lone_value_is_not_quoted(kind, lone):
     if hasattr(kind, "group_scores"):
         message_of(model, lone, y, groups=np.zeros(10, int))
         message_of(model, X, y, groups=lone)
+    with pytest.raises(ValueError, match="Reshape your data") as caught:
+        model.fit(X, y).predict(np.full(3, SECRET))
+    assert "123456789" not in str(caught.value)
 
 
 def test_the_scaler_quotes_nothing():
@@ -229,6 +213,8 @@ def test_errors_name_the_column(kind, problem):
         assert f"Column 'TotalCharges' {problem}" in message_of(model, table, y, error)
     array = np.array(rows, dtype=object)
     assert f"Column 1 {problem}" in message_of(model, array, y, error)
+    if problem == "is not numeric":
+        assert "Complex data" in message_of(model, X + SECRET * 1j, y)
     if problem == "holds dates or times":
         assert f"Column 0 {problem}" in message_of(model, np.zeros((10, 3), "M8[s]"), y)
     if isinstance(bad, float):

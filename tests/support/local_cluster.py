@@ -75,21 +75,6 @@ class Slow:
         return self.task(k, source)
 
 
-class Signed:
-    """A task that leaves a file for each worker that has done it."""
-
-    def __init__(self, folder, task):
-        self.folder, self.task = Path(folder), task
-
-    def __call__(self, k, source):
-        (self.folder / f"worker-{os.getpid()}").touch()
-        return self.task(k, source)
-
-    def workers(self):
-        """Return what the workers left."""
-        return list(self.folder.glob("worker-*"))
-
-
 class FailingOnce:
     """A reader of a source that fails at the first attempt at some chunks."""
 
