@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from skdp.algorithms import (
     Run,
@@ -133,21 +134,12 @@ def plans(rng):
         "bias reduced": VertexPlan(
             design=one,
             rounds=tuple(
-                Round(
-                    requests=((t, 2 ** (k + 1)),),
-                    point=t,
-                    batch=1,
-                    level=k,
-                    correction=correction(1),
-                )
+                Round(requests=((t, 2 ** (k + 1)),), point=t, batch=1, level=k, correction=1.5)
                 for t, k in enumerate((0, 1, 0))
             ),
-            steps=(0.05,),
-            full_batch=False,
-            average=True,
-            algorithm="Algorithm 3",
+            steps=(0.05,), full_batch=False, average=True, algorithm="Algorithm 3",
         ),
-    }
+    }  # fmt: skip
 
 
 NAMES = tuple(plans(np.random.default_rng(0)))
@@ -254,10 +246,8 @@ def expected(level, c, probability):
     cube = FunctionProblem(
         design, lambda points, batch: [np.array([[points[0][0] ** 2, points[0][1] ** 4]])]
     )
-    each, mean = (
-        Round(requests=((0, 2 ** (level + 1)),), point=0, batch=1, level=level, correction=c),
-        np.zeros(2),
-    )
+    requests, mean = ((0, 2 ** (level + 1)),), np.zeros(2)
+    each = Round(requests=requests, point=0, batch=1, level=level, correction=c)
     for choices in itertools.product(range(2), repeat=2 ** (level + 1)):
         drawn = np.array(choices)
         chance = np.prod(np.where(drawn == 0, probability, 1.0 - probability))
@@ -342,13 +332,7 @@ def test_mixtures_need_their_normalisers():
     for _ in range(500):
         g = rng.normal(scale=8.0, size=(2, 4))
         shift = 0.5 * eta * rng.choice([-1.0, 1.0], size=4)
-        p, q = (
-            (
-                np.exp(s - s.max(1, keepdims=True))
-                / np.exp(s - s.max(1, keepdims=True)).sum(1, keepdims=True)
-            ).mean(0)
-            for s in (g, g + shift)
-        )
+        p, q = (softmax(scores, axis=1).mean(axis=0) for scores in (g, g + shift))
         largest = max(largest, np.ptp(np.log(p / q)))
         renyi = max(renyi, math.log((p**2 / q).sum()) / (2.0 * eta**2 / 8.0))
         assert np.abs(np.log(p / q)).max() <= eta + 1e-9
@@ -394,14 +378,8 @@ def test_draws_and_records_are_as_planned(name, monkeypatch):
         ),
     }[name]()
     plan.run(problem, quiet())
-    assert (
-        sum(counts)
-        == plan.n_draws
-        == sum(
-            event_count
-            for _, event_count in score_sensitivities(plan.design, plan.rounds, plan.full_batch)[0]
-        )
-    )
+    charged = score_sensitivities(plan.design, plan.rounds, plan.full_batch)[0]
+    assert sum(counts) == plan.n_draws == sum(count for _, count in charged)
     if name == "practical":
         assert touched == [(0, 60)] * 6
         return
@@ -488,9 +466,7 @@ def test_clipping_of_entries():
     X = np.array([[2.0, 0.0], [-3.0, 0.5]])
     assert clipped_entries(X, 1.0).tolist() == [[1.0, 0.0], [-1.0, 0.5]]
     assert clipped_entries(X, 5.0) is X
-    twice = sp.csr_matrix(
-        (np.array([0.8, 0.8]), np.array([0, 0]), np.array([0, 2, 2])), shape=(2, 2)
-    )
+    twice = sp.csr_matrix(([0.8, 0.8], [0, 0], [0, 2, 2]), shape=(2, 2))
     assert clipped_entries(twice, 1.0).toarray().tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert twice.nnz == 2
     assert clipped_entries(sp.csr_matrix(X), 1.0).toarray().tolist() == [[1.0, 0.0], [-1.0, 0.5]]

@@ -120,10 +120,6 @@ def test_closed_form():
     moved = 2 * 1.5**2 * (2.0 + 1.5 * 0.7) / (5000 * mu)
     rule = public_alpha(rows_of(), LOSSES["squared"], wide(3), budget, coef_norm=0.7)
     assert rule == pytest.approx((2 * moved**2 / 0.7**2) ** (1 / 3))
-
-
-def test_bounds_and_intercept():
-    budget = PrivacyBudget(1.0, 1e-6)
     loss = LOSSES["squared"]
     narrow = PenaltyGroups((0,) * 3, (1.0,) * 3, 1.0, 2.0)
     assert public_alpha(rows_of(), loss, narrow, budget, coef_norm=1.0) == 1.0
