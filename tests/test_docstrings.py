@@ -154,16 +154,10 @@ CHANGES = {"delta": 0.0, "alpha": 0.01, "solver": "auto", "loss": None}
 
 @pytest.mark.parametrize(
     "names",
-    [
-        LINEAR_CLASSIFIERS,
-        LINEAR_REGRESSORS,
-        GROUPED[:1],
-        GROUPED[1:],
-        ADVERSARIAL[:1],
-        ADVERSARIAL[1:],
-    ],
+    [LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, GROUPED[:1], GROUPED[1:], ADVERSARIAL[:1],
+     ADVERSARIAL[1:]],
     ids=" ".join,
-)
+)  # fmt: skip
 def test_docstrings_name_what_selects_another_algorithm(names):
     """The paragraphs before the parameters name each such parameter, and no other."""
     name, models = names[0], {model.__name__: model for model in ESTIMATORS}

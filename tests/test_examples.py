@@ -195,16 +195,9 @@ def test_readme_example(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "CODE_OF_CONDUCT.md",
-        "changelog.d/README.md",
-        "docs/index.md",
-    ],
-)
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md",
+     "changelog.d/README.md", "docs/index.md"],
+)  # fmt: skip
 def test_links_lead_somewhere(name):
     page = ROOT / name
     links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))

@@ -51,22 +51,13 @@ LATE = ("The noise is of the size of the margins",)
 #: Parameters that provoke them; those that an estimator lacks or refuses are left out. As they are,
 #: cases have no other late warnings either: test_fits.py.
 SITUATIONS = {
-    "nothing declared": {
-        "data_norm": None,
-        "target_range": None,
-        "classes": None,
-        "group_names": None,
-        "categories": "auto",
-    },
+    "nothing declared": dict.fromkeys(["data_norm", "target_range", "classes", "group_names"])
+    | {"categories": "auto"},
     "mostly noise": {"epsilon": 1e-6},
-    "extreme numbers": {
-        "epsilon": 1e-15,
-        "data_norm": 1e-20,
-        "target_range": (-1e30, 1e30),
-        "ranges": (0.0, 1e-307),
-    },
+    "extreme numbers": {"epsilon": 1e-15, "data_norm": 1e-20, "target_range": (-1e30, 1e30),
+                        "ranges": (0.0, 1e-307)},
     "a large delta": {"delta": 0.5},
-}
+}  # fmt: skip
 
 
 def in_situation(name, situation):
@@ -202,44 +193,29 @@ SINGLE = {
     "target_range was not declared": (DPRidge, {}, {}),
     "The class labels were inferred": (DPLogisticRegression, {}, {}),
     "The noise has a length": (
-        DPRidge,
-        {"method": OutputPerturbation(population=True), "epsilon": 1e-3},
-        {},
+        DPRidge, {"method": OutputPerturbation(population=True), "epsilon": 1e-3}, {}
     ),
     "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
-    "feature_bound was not declared": (
-        DPLogisticRegression,
-        {"method": "mirror_descent", "delta": 1e-6},
-        {},
-    ),
+    "feature_bound was not declared": (DPLogisticRegression, {"method": "mirror_descent"}, {}),
     "The groups were inferred": (DPMaxGroupLossClassifier, {}, {"groups": np.arange(60) % 2}),
     "The solver holds a fitted estimator": (
-        DPLogisticRegression,
-        {
-            "method": "output",
-            "solver": SklearnSolver(
-                LogisticRegression(fit_intercept=False).fit(
-                    np.column_stack([classification()[0], np.ones(60)]), classification()[1]
-                )
-            ),
-        },
-        {},
+        DPLogisticRegression, {"method": "output", "solver": SklearnSolver(
+            LogisticRegression(fit_intercept=False).fit(
+                np.column_stack([classification()[0], np.ones(60)]), classification()[1]
+            )
+        )}, {},
     ),
     "The categories were inferred": (DPSyntheticData, {}, None),
     "The noise in the mean of the": (
-        DPMaxGroupLossMLPClassifier,
-        {"epsilon": 1e-3, "hidden_units": 2, "n_steps": 3},
-        {},
+        DPMaxGroupLossMLPClassifier, {"epsilon": 1e-3, "hidden_units": 2, "n_steps": 3}, {}
     ),
     "The noise of a draw of": (DPRidge, {"method": "exponential", "delta": 0.0}, {}),
     "The noise of draws is large": (
-        DPLogisticRegression,
-        {"method": "mirror_descent", "epsilon": 1e-2},
-        {},
+        DPLogisticRegression, {"method": "mirror_descent", "epsilon": 1e-2}, {}
     ),
     "tilt == ": (DPLogisticRegression, {"method": OutputPerturbation(tilt=100.0)}, {}),
     "delta == ": (DPLogisticRegression, {"delta": 0.1}, {}),
-}
+}  # fmt: skip
 
 
 def test_every_warning_is_given_by_some_fit():

@@ -76,16 +76,11 @@ def test_names_and_sizes_come_from_the_footers(folder, monkeypatch):
 
 @pytest.mark.parametrize(
     "paths",
-    [
-        lambda folder: folder,
-        lambda folder: str(folder) + "/",
-        lambda folder: f"{folder}/*.parquet",
-        lambda folder: f"{folder.parent}/ev*/[ab].parquet",
-        lambda folder: [folder / "b.parquet", folder / "a.parquet"],
-        lambda folder: f"file://{folder}/*.parquet",
-        lambda folder: f"file://{folder}",
-    ],
-)
+    [lambda folder: folder, lambda folder: str(folder) + "/", lambda folder: f"{folder}/*.parquet",
+     lambda folder: f"{folder.parent}/ev*/[ab].parquet",
+     lambda folder: [folder / "b.parquet", folder / "a.parquet"],
+     lambda folder: f"file://{folder}/*.parquet", lambda folder: f"file://{folder}"],
+)  # fmt: skip
 def test_files_are_found_and_sorted(folder, paths):
     (folder / "_hidden.parquet").write_text("no Parquet")
     (folder / "readme.txt").write_text("no Parquet")

@@ -89,15 +89,10 @@ def test_private_searches_route_ids():
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize(
     "estimator",
-    [
-        DPMaxGroupLossClassifier(),
-        DPTabularRegressor(),
-        DPStandardScaler(),
-        DPSyntheticData(),
-        DPSearchCV(MODEL, {}),
-    ],
+    [DPMaxGroupLossClassifier(), DPTabularRegressor(), DPStandardScaler(), DPSyntheticData(),
+     DPSearchCV(MODEL, {})],
     ids=lambda estimator: type(estimator).__name__,
-)
+)  # fmt: skip
 def test_who_asks_for_ids(estimator):
     estimator.set_fit_request(user_ids=True)
     requests = estimator.get_metadata_routing()

@@ -34,22 +34,12 @@ def test_records_are_transformed_one_at_a_time(kind):
 
 @pytest.mark.parametrize(
     ("ranges", "message"),
-    [
-        ((1, 0), "low < high"),
-        ((1, 1), "low < high"),
-        ((0, np.inf), "finite"),
-        ((np.nan, 1), "finite"),
-        ([(0, 1), (3, 2)], "feature 1"),
-        (3.0, "shape"),
-        ((1, 2, 3), "shape"),
-        ([(0, 1, 2), (0, 1, 2)], r"shape \(2, 3\). Ranges are one .*zip\(lower, upper\)"),
-        ([(0, 1), (0, 1, 2)], "pairs"),
-        (("low", "high"), "pairs"),
-        (None, "low < high|pairs"),
-        ([(0, 1)] * 3, "3 rows, but X has 2 features"),
-        ({"a": (0, 1), "b": (0, 1)}, "data frame"),
-    ],
-)
+    [((1, 0), "low < high"), ((1, 1), "low < high"), ((0, np.inf), "finite"),
+     ((np.nan, 1), "finite"), ([(0, 1), (3, 2)], "feature 1"), (3.0, "shape"), ((1, 2, 3), "shape"),
+     ([(0, 1, 2), (0, 1, 2)], r"shape \(2, 3\). Ranges are one .*zip\(lower, upper\)"),
+     ([(0, 1), (0, 1, 2)], "pairs"), (("low", "high"), "pairs"), (None, "low < high|pairs"),
+     ([(0, 1)] * 3, "3 rows, but X has 2 features"), ({"a": (0, 1), "b": (0, 1)}, "data frame")],
+)  # fmt: skip
 @every_kind
 def test_invalid_ranges(kind, ranges, message):
     with pytest.raises(ValueError, match=message):

@@ -44,14 +44,9 @@ def test_more_budget_has_more_features(size, more, d):
 
 @pytest.mark.parametrize(
     ("size", "frequencies", "products", "n_sketch"),
-    [
-        (40.0, (), False, 0),
-        (100.0, (2,), False, 0),
-        (150.0, (2, 3, 4), False, 0),
-        (300.0, (2, 3, 4, 5, 6), True, 0),
-        (1000.0, (2, 3, 4, 5, 6, 7, 8, 9, 10), True, 48),
-    ],
-)
+    [(40.0, (), False, 0), (100.0, (2,), False, 0), (150.0, (2, 3, 4), False, 0),
+     (300.0, (2, 3, 4, 5, 6), True, 0), (1000.0, (2, 3, 4, 5, 6, 7, 8, 9, 10), True, 48)],
+)  # fmt: skip
 def test_blocks_come_in_a_fixed_order(size, frequencies, products, n_sketch):
     plan = plan_features(size, 5, 7, 12, 1000)
     assert (plan.frequencies, plan.products, plan.n_sketch) == (frequencies, products, n_sketch)

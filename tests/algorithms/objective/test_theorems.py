@@ -191,18 +191,11 @@ def worst_ratio(loss, direction, count, seed, *, with_hessian=True, part=1.0, si
 
 @pytest.mark.parametrize(
     ("loss", "direction", "least"),
-    [
-        (CLIPPED, "add", 0.5),
-        (CLIPPED, "remove", 0.8),
-        (CLIPPED, "replace", 0.3),
-        (ClippedLogisticLoss(0.25), "remove", 0.5),
-        (HingeLoss().smoothed(1.0), "remove", 0.5),
-        (HUBER, "add", 0.3),
-        (HUBER, "remove", 0.3),
-        (HUBER, "replace", 0.2),
-    ],
+    [(CLIPPED, "add", 0.5), (CLIPPED, "remove", 0.8), (CLIPPED, "replace", 0.3),
+     (ClippedLogisticLoss(0.25), "remove", 0.5), (HingeLoss().smoothed(1.0), "remove", 0.5),
+     (HUBER, "add", 0.3), (HUBER, "remove", 0.3), (HUBER, "replace", 0.2)],
     ids=str,
-)
+)  # fmt: skip
 def test_theorems_1_2_and_6_on_exact_densities(loss, direction, least):
     """Hockey-stick divergence of the exact laws over the bound, in one dimension."""
     assert least < worst_ratio(loss, direction, 25, 0) <= 1.0 + 1e-3
@@ -293,14 +286,10 @@ def test_theorem_5_pointwise(loss, relation):
 
 @pytest.mark.parametrize(
     ("loss", "relation", "epsilon"),
-    [
-        (LogisticLoss(), ADD, 0.1),
-        (LogisticLoss(), REPLACE, 1.0),
-        (HUBER, REPLACE, 0.1),
-        (HingeLoss().smoothed(1.0), ADD, 1.0),
-    ],
+    [(LogisticLoss(), ADD, 0.1), (LogisticLoss(), REPLACE, 1.0), (HUBER, REPLACE, 0.1),
+     (HingeLoss().smoothed(1.0), ADD, 1.0)],
     ids=str,
-)
+)  # fmt: skip
 def test_planned_noise_is_enough_and_half_of_it_is_not(loss, relation, epsilon):
     """The plan's penalty and noise against exact densities of the worst neighbours."""
     delta = 0.01
@@ -414,14 +403,10 @@ def test_losses_of_persons_stay_below_lemma_g(loss):
 
 @pytest.mark.parametrize(
     ("loss", "relation", "delta"),
-    [
-        (LogisticLoss(), PERSON_RELATIONS[0], 0.0),
-        (LogisticLoss(), PERSON_RELATIONS[1], 0.01),
-        (HUBER, PERSON_RELATIONS[0], 0.01),
-        (HUBER, PERSON_RELATIONS[1], 0.0),
-    ],
+    [(LogisticLoss(), PERSON_RELATIONS[0], 0.0), (LogisticLoss(), PERSON_RELATIONS[1], 0.01),
+     (HUBER, PERSON_RELATIONS[0], 0.01), (HUBER, PERSON_RELATIONS[1], 0.0)],
     ids=str,
-)
+)  # fmt: skip
 def test_noise_for_persons_on_exact_densities(loss, relation, delta):
     """The plan's penalty and noise, persons of 1 to 4 records at the ends of one feature."""
     plan = make_plan(loss, 1.0, delta, relation, n=2, width=1)
