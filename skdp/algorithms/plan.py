@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.solvers.progress import planned_steps
 
 #: Margins over noise below which a model is hardly better than a constant, and what is said then.
 LEAST_MARGINS = 0.8
@@ -59,9 +57,18 @@ class Run:
         self.noise = secure_noise() if noise is None else noise
         self.verbose = verbose
 
-    def counted(self, name: str) -> Callable[[int], Iterator[int]]:
-        """Return a `range` of planned steps that reports how many of them are done."""
-        return partial(planned_steps, self.verbose, name)
+    def counted(self, name: str, n_steps: int) -> Iterator[int]:
+        """Yield the numbers of planned steps, like `range`, and report how many are done.
+
+        Each step is reported to a function, and each tenth of them is printed. What is reported,
+        and when, depends on nothing but the name and the number of steps.
+        """
+        for step in range(n_steps):
+            yield step
+            if callable(self.verbose):
+                self.verbose(name, step + 1, n_steps)
+            elif self.verbose and 10 * (step + 1) // n_steps > 10 * step // n_steps:
+                print(f"[skdp] {name}: {step + 1} of {n_steps} done", flush=True)
 
 
 #: Most numbers of one release: a fit holds up to about 32 vectors of that length, or 16 GB.
@@ -70,8 +77,9 @@ MOST_NUMBERS = 1 << 26
 
 def check_memory(n_features: int, plan: Plan | None = None) -> None:
     """Refuse records, or a plan for them, whose vectors are too much to hold."""
-    releases = () if plan is None else plan.releases
-    most = max([n_features, *(release.dimension for release in releases)])
+    most = n_features
+    for release in () if plan is None else plan.releases:
+        most = max(most, release.dimension)
     if most > MOST_NUMBERS:
         raise ValueError(
             f"X has {n_features} columns, which are too many: a fit would release up to {most} "
@@ -118,7 +126,7 @@ class Plan(ABC):
     @property
     def event(self) -> PrivacyEvent:
         """All releases as one event; it names the neighbouring relation."""
-        return ComposedEvent(tuple(release.event for release in self.releases))
+        return ComposedEvent([release.event for release in self.releases])
 
     def bound(self) -> float:
         """Public bound on the expected excess loss; ``inf`` where none is known."""

@@ -32,7 +32,6 @@ from skdp.solvers.certificates import (
     certify_saddle,
 )
 from skdp.solvers.copying import private_copy, solver_name
-from skdp.solvers.progress import report_attempt
 
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
@@ -218,3 +217,12 @@ def _finite(vector: Any, length: int) -> np.ndarray:
     if not np.isfinite(vector).all():
         raise ValueError("a number is not finite.")
     return vector
+
+
+def report_attempt(verbose: Verbose, name: str, is_reached: bool, error: str | None) -> None:
+    """Report that a solver has ended; it depends on the records."""
+    if callable(verbose):
+        verbose(name, 1.0, 1.0)
+    elif verbose:
+        ended = "reached" if is_reached else "not reached, a trusted solver goes on"
+        print(f"[skdp] {name}: accuracy {ended}" + f" ({error})" * bool(error), flush=True)

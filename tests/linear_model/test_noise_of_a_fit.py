@@ -16,7 +16,7 @@ from plain_noise import scale_noise
 from scipy.special import softmax
 
 from skdp import DPTabularRegressor
-from skdp.algorithms.core.told_curvature import told_curvature
+from skdp.algorithms.core.spectrum import told_curvature
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
 from skdp.linear_model import DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel

@@ -23,7 +23,7 @@ from skdp.algorithms.core.intervals import Newton, reach_and_clip, release_newto
 from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
-from skdp.algorithms.core.penalty import PENALTY_NOISE, Spectrum, needs_moments, penalised_rows
+from skdp.algorithms.core.penalty import PENALTY_NOISE, needs_moments, penalised_rows
 from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, ROUNDS, PlannedCore
 from skdp.algorithms.core.post import (
     LEAST_RESIDUAL,
@@ -38,7 +38,6 @@ from skdp.algorithms.core.post import (
     step_variances,
     weight_noise,
 )
-from skdp.algorithms.core.relevance import relevant
 from skdp.algorithms.core.second_moments import plan_row_moments
 from skdp.algorithms.core.size import (
     Corrected,
@@ -47,13 +46,14 @@ from skdp.algorithms.core.size import (
     ShortenedSquares,
     Size,
     Square,
+    relevant,
     shrunk,
 )
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.solved_rows import solved
 from skdp.algorithms.core.solves import N_SOLVES, PURE_SOLVES
+from skdp.algorithms.core.spectrum import WIDEST, Spectrum, told_curvature
 from skdp.algorithms.core.steps import Steps
-from skdp.algorithms.core.told_curvature import WIDEST, told_curvature
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -312,7 +312,7 @@ class CorePlan(PlannedCore):
             per_record, factors = per_record * float(factors.max()), factors / factors.max()
         per_record /= found.means.n_records
         run.noise.reserve(steps.n_steps * total.size)
-        for step in run.counted(name)(steps.n_steps):
+        for step in run.counted(name, steps.n_steps):
             at = weights
             if balance is not None:
                 if step % _EVERY == 0:

@@ -18,8 +18,7 @@ from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.steps import TYPICAL, Path
 from skdp.algorithms.plan import LEAST_MARGINS
-from skdp.algorithms.statistics.clipped_curvature import sampling_noise
-from skdp.algorithms.statistics.margins import PRIOR_VARIANCE
+from skdp.algorithms.statistics.margins import PRIOR_VARIANCE, sampling_noise
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.problems import Design, Loss
 

@@ -8,13 +8,13 @@ the solution (docs/theory/core.md, section 11). The intercept has none.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import softmax
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.margin_laws import Balance, basis
+from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
@@ -28,78 +28,6 @@ AFTER_RELEASES = "alpha enters after the releases, as if the solution had had it
 _STEPS, _NO_CHANGE = 100, 1e-9
 #: Least curvature; draws of a normal law in several directions.
 _FLATTEST, _DRAWS = 1e-12, 500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spectrum:
-    """Second moments of centered rows, from a release or public.
-
-    Attributes
-    ----------
-    moments : ndarray of shape (n_features,)
-        In orthonormal directions, > 0.
-    directions : ndarray of shape (n_features, n_features) or None
-        One per column; None: the coordinates.
-    """
-
-    moments: np.ndarray
-    directions: np.ndarray | None = None
-
-    @classmethod
-    def public(cls, n_features: int) -> Spectrum:
-        """Return the same in all directions, for rows whose mean square norm is 1."""
-        return cls(moments=np.full(n_features, 1.0 / n_features))
-
-    @classmethod
-    def released(cls, moments: np.ndarray, directions: np.ndarray, floor: float) -> Spectrum:
-        """Raise released moments to a floor, and all to the mean square norm 1."""
-        moments = np.maximum(moments, floor)
-        return cls(moments=moments * max(1.0, 1.0 / moments.sum()), directions=directions)
-
-    def covariance(self, weights: np.ndarray) -> np.ndarray:
-        """Covariance of the margins of weights, shape (n_outputs, n_outputs)."""
-        turned = self.turned(weights)
-        return np.asarray((turned * self.moments) @ turned.T)
-
-    def penalised(self, functions: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Shrink functions of the features as a penalty has shrunk weights, by direction.
-
-        All of shape (m, n_features).
-        """
-        return self.turned_back(self.turned(functions) * self._left(before, after))
-
-    def _left(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        before, after = self.turned(before), self.turned(after)
-        return np.asarray(
-            (before * after).sum(axis=0) / np.maximum((before**2).sum(axis=0), 1e-300)
-        )
-
-    def penalty_noise(
-        self, before: np.ndarray, after: np.ndarray, deviation: float, error: float
-    ) -> np.ndarray:
-        """Return R with ``R' R`` the covariance of weights by the noise of the moments H.
-
-        With the penalty they are ``v = (C H + alpha)^-1 C H w``, which an error E of H moves by
-        ``(C H + alpha)^-1 C E (w - v)``. Parameters `before` and `after`, of shape (1, n_features),
-        are w and v; a diagonal entry of E has a `deviation`, and all of H the relative `error`.
-        """
-        left, away = self._left(before, after), self.turned(before - after)[0]
-        if not deviation:  # no matrix of all pairs of features
-            return self.turned_back((error * away * left)[None, :])
-        length, d = float(np.linalg.norm(away)), len(away)
-        unit = away / max(length, 1e-300)
-        # a root of the covariance of E (w - v): (deviation^2 / 2) (|u|^2 + u u')
-        root = np.eye(d) + (math.sqrt(2.0) - 1.0) * np.outer(unit, unit)
-        root *= deviation * length / math.sqrt(2.0)
-        rows = np.vstack([root / self.moments, error * away]) * left
-        return self.turned_back(rows)
-
-    def turned(self, weights: np.ndarray) -> np.ndarray:
-        """Turn weights of features, shape (n_outputs, n_features), into those of directions."""
-        return weights if self.directions is None else weights @ self.directions
-
-    def turned_back(self, weights: np.ndarray) -> np.ndarray:
-        return weights if self.directions is None else weights @ self.directions.T
 
 
 def needs_moments(objective: Objective) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -50,10 +50,6 @@ class Shares:
     moments: float
     newton: float
 
-    @property
-    def steps(self) -> float:
-        return 1.0 - self.means - self.size - self.moments - self.newton
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCore(Plan):
@@ -94,76 +90,74 @@ class PlannedCore(Plan):
     has_intervals: bool = False
     found: Found | None = None
 
-    @property
-    def loss(self) -> Loss:
-        return self.objective.risk.loss
+    #: What follows from these: the loss, and the number of classes, 0 for numbers.
+    loss: Loss = field(init=False)
+    n_classes: int = field(init=False)
+    #: Whether steps go by the slopes of any loss: an attack changes those of log odds.
+    is_other: bool = field(init=False)
+    #: Margins of the loss over those in the basis of log odds.
+    unit: float = field(init=False)
+    #: Whether the shares of the classes are known after the first release.
+    has_class_shares: bool = field(init=False)
+    #: Whether the mean square of margins is released before the rounds of size and shift.
+    has_square: bool = field(init=False)
+    #: Parts of the budget, of all steps, and of each release for size and shift.
+    shares: Shares = field(init=False)
+    mu_steps: float = field(init=False)
+    mu_round: float = field(init=False)
+    means: NoisySum = field(init=False)
 
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.objective.risk
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 0 for numbers."""
-        if self.loss.target_bound:
-            return 0
-        return self.loss.n_classes or self.loss.n_outputs + 1
-
-    @property
-    def is_other(self) -> bool:
-        """Whether steps go by the slopes of any loss: an attack changes those of log odds."""
-        if self.loss.link == "logit" and self.attack is not None:
-            return True
-        return not is_covered(self.loss)
-
-    @property
-    def shares(self) -> Shares:
-        has_size = not (self.is_other or self.attack or self.is_pure)
-        return Shares(
+    def __post_init__(self) -> None:
+        """Compute what follows from the inputs."""
+        loss, design = self.objective.risk.loss, self.objective.design
+        n_classes = 0 if loss.target_bound else loss.n_classes or loss.n_outputs + 1
+        is_attacked = loss.link == "logit" and self.attack is not None
+        is_other = is_attacked or not (loss.has_odds or loss.is_quadratic)
+        has_size = not (is_other or self.attack or self.is_pure)
+        shares = Shares(
             means=self.share,
             size=SIZE_SHARE * has_size,
             moments=PENALTY_SHARE * (self.moments is not None),
             newton=INTERVALS_SHARE * self.has_intervals,
         )
+        has_square = bool(HAS_SQUARE and n_classes and shares.size)
+        of_steps = 1.0 - shares.means - shares.size - shares.moments - shares.newton
+        self._set(
+            loss=loss,
+            n_classes=n_classes,
+            is_other=is_other,
+            unit=math.sqrt(2.0) if loss.link == "logit" and not is_other else 1.0,
+            has_class_shares=loss.has_odds and design.intercept > 0,
+            has_square=has_square,
+            shares=shares,
+            mu_steps=self.part(of_steps).mu,
+            mu_round=self.mu * math.sqrt(shares.size / (ROUNDS + has_square)),
+            means=plan_means(
+                n_classes,
+                design,
+                self.objective.neighbouring,
+                self.part(self.share),
+                self.has_rows,
+            ),
+        )
+
+    def _set(self, **numbers: Any) -> None:
+        for name, number in numbers.items():
+            object.__setattr__(self, name, number)
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
 
     def part(self, share: float) -> Level:
         """Return a part of the budget."""
         return Level(self.mu, self.is_pure).part(share)
 
     @property
-    def unit(self) -> float:
-        """Margins of the loss over those in the basis of log odds."""
-        return math.sqrt(2.0) if self.loss.link == "logit" and not self.is_other else 1.0
-
-    @property
-    def means(self) -> NoisySum:
-        design, relation = self.objective.design, self.objective.neighbouring
-        return plan_means(self.n_classes, design, relation, self.part(self.share), self.has_rows)
-
-    @property
-    def mu_steps(self) -> float:
-        return self.part(self.shares.steps).mu
-
-    @property
     def newton(self) -> NoisySum:
         """Sum of scores and curvatures, for intervals."""
         design, relation = self.objective.design, self.objective.neighbouring
         return plan_newton(design, relation, self.part(INTERVALS_SHARE).mu, self.loss.n_outputs)
-
-    @property
-    def has_class_shares(self) -> bool:
-        """Whether the shares of the classes are known after the first release."""
-        return bool(self.loss.has_odds and self.objective.design.intercept > 0)
-
-    @property
-    def has_square(self) -> bool:
-        """Whether the mean square of margins is released before the rounds of size and shift."""
-        return bool(HAS_SQUARE and self.n_classes and self.shares.size)
-
-    @property
-    def mu_round(self) -> float:
-        """Part of each release for size and shift."""
-        return self.mu * math.sqrt(self.shares.size / (ROUNDS + self.has_square))
 
     @cached_property
     def numbers(self) -> Found:
@@ -202,7 +196,7 @@ class PlannedCore(Plan):
             stiffness += _REACH * reach**2
         if self.n_solves is not None:
             pace = partial(paced_solves, self.n_solves, self.is_pure)
-        n = self._n_planned(means)
+        n = means.n_records if design.is_slack else float(design.n_records)
         noise = Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
         noise *= largest_factor * self.objective.neighbouring.n_changes / n
         given = design.n_features, n, noise, largest_factor * stiffness, pace
@@ -214,11 +208,6 @@ class PlannedCore(Plan):
         balance = Balance(means.shares) if self.n_classes else None
         start = np.zeros(1) if balance is None else balance.start
         return Found(means, law, plan_steps(law, self.n_classes, *given), balance, start)
-
-    def _n_planned(self, means: Means) -> float:
-        """Number of records that steps are planned for."""
-        design = self.objective.design
-        return means.n_records if design.is_slack else float(design.n_records)
 
     def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -266,8 +255,9 @@ class PlannedCore(Plan):
         if isinstance(steps, Solves):
             moved = min(steps.lengths) * steps.unit * self.scale(numbers.means)
             moved /= Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
-            # lengths are planned for this number, and penalties are for the released one
-            moved *= self._n_planned(numbers.means) / numbers.means.n_records
+            if not self.objective.design.is_slack:
+                # lengths are planned for this number, and penalties are for the released one
+                moved *= float(self.objective.design.n_records) / numbers.means.n_records
             sums = replace(sums, sensitivity=moved, size=0.0)
         return replace(sums, name=f"{steps.nouns[is_weighted]}, {steps.name} as one").describe()
 
@@ -345,6 +335,6 @@ class PlannedCore(Plan):
         }
 
 
-def is_covered(loss: Loss) -> bool:
-    """Whether a loss is the squared error or a log loss."""
-    return loss.has_odds or loss.is_quadratic
+def inputs_of(plan: PlannedCore) -> dict[str, Any]:
+    """Return the public inputs of a plan, and what it has found, for a plan derived from it."""
+    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}

@@ -14,11 +14,10 @@ from scipy.special import softmax
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.margin_laws import CLASSES, DRAWS, Balance, Law
 from skdp.algorithms.core.means import Means
-from skdp.algorithms.core.penalty import Spectrum
 from skdp.algorithms.core.size import Corrected, Size, shortening
+from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.core.steps import Path
-from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, row_squares
-from skdp.algorithms.statistics.margins import normal_law
+from skdp.algorithms.statistics.margins import clipped_curvature, normal_law, row_squares
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise, spectral_norm
 from skdp.problems import Loss
 

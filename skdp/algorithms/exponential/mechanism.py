@@ -148,7 +148,7 @@ class ExponentialPlan(Plan):
                 concentration=self.concentration,
                 balls=balls,
             )
-            for _ in run.counted("draw")(1):
+            for _ in run.counted("draw", 1):
                 point = draw(density, run.solver, run.rng, run.noise)
             # towards 0, so that it stays in the ball; + 0.0: no sign of zero
             return np.asarray(np.trunc(point / self.step) * self.step) + 0.0

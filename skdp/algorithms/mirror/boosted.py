@@ -130,7 +130,7 @@ class BoostedMirrorDescentPlan(Plan):
         data = data.ordered(random_order(self.design.n_records, run.noise))
         size, gaps, found = self.quarter, [], []
         last = slice(3 * size, 4 * size)
-        counted = run.counted("runs of mirror descent")(len(self.runs))
+        counted = run.counted("runs of mirror descent", len(self.runs))
         run = Run("auto", run.rng, run.noise)  # does not report the rounds of each run
         for i, plan in zip(counted, self.runs, strict=False):
             n = plan.design.n_records

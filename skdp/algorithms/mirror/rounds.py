@@ -180,7 +180,7 @@ class VertexPlan(Plan):
         scores = [GridScores.of_block(self, block) for block in range(len(self.design.sizes))]
         points: dict[int, list[list[np.ndarray]]] = {}
         start = 0
-        for t in run.counted("rounds of mirror descent")(len(self.rounds)):
+        for t in run.counted("rounds of mirror descent", len(self.rounds)):
             each = self.rounds[t]
             for target, count in each.requests:
                 drawn = [block.draw(count, run.noise) for block in scores]

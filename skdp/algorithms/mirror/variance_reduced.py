@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +109,7 @@ class _Steps:
 
     def __init__(self, plan: VarianceReducedPlan, data: VertexProblem, run: Run) -> None:
         self.plan, self.data, self.noise, self.start = plan, data, run.noise, 0
-        self.counted: Iterator[int] = iter(run.counted("steps of Frank-Wolfe")(plan.n_draws))
+        self.counted = run.counted("steps of Frank-Wolfe", plan.n_draws)
         # before anything is known: a vertex from scores of 0
         self.drawn = GridScores(plan.design.sizes[0], 1.0, 1.0).draw(1, run.noise)
 

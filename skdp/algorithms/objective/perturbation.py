@@ -28,7 +28,7 @@ from skdp.algorithms.objective.theorems import (
     rank_curvature,
 )
 from skdp.algorithms.plan import LARGE_NOISE, LEAST_MARGINS, Plan, Result, Run
-from skdp.algorithms.statistics.clipped_curvature import clipped_curvature, sampling_noise
+from skdp.algorithms.statistics.margins import clipped_curvature, sampling_noise
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import (
     AdditiveMechanism,

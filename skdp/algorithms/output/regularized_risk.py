@@ -22,7 +22,7 @@ from skdp.algorithms.output.one_shot import (
 )
 from skdp.algorithms.output.published import lowy_regularisation
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.statistics.clipped_curvature import sampling_noise
+from skdp.algorithms.statistics.margins import sampling_noise
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget

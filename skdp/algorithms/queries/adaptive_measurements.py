@@ -153,8 +153,9 @@ class AdaptiveMeasurementsPlan(Plan):
             data = data.counted(self.groups.marginals([*self.first, *candidates]))
             keys = self.groups.candidates if self.is_complete else self.first
             first = self.first_mechanism if self.first else self.mechanism
-            counted = run.counted("measurements") if self.is_complete else range
-            steps: Iterable[int] = counted(len(keys))
+            steps: Iterable[int] = range(len(keys))
+            if self.is_complete:
+                steps = run.counted("measurements", len(keys))
             noisy = {keys[k]: self._noisy(data, keys[k], first, run) for k in steps}
             total = self._total(noisy.values(), first)
             for key, sums in noisy.items():
@@ -165,7 +166,7 @@ class AdaptiveMeasurementsPlan(Plan):
                 return ModelResult(point=mixture.probabilities.ravel(), plan=self, model=mixture)
             if self.first:
                 found.fit(rules.FIRST_FIT)
-            for _ in run.counted("rounds")(self.n_rounds):
+            for _ in run.counted("rounds", self.n_rounds):
                 key = self._drawn(data, found, total, run)
                 sums = self._noisy(data, key, self.mechanism, run)
                 found.add(key, sums / total, (self.mechanism.noise_scale / total) ** 2)

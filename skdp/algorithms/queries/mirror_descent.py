@@ -131,7 +131,7 @@ class LinearQueriesPlan(Plan):
             # of the records, and of what distributions answer: current ones, or sums over rounds
             secret, public = np.zeros(half), np.zeros(half)
             exponent, mean = np.zeros(workload.sizes), np.zeros(workload.sizes)
-            for done in run.counted("rounds")(last):
+            for done in run.counted("rounds", last):
                 t = done + 1
                 x = np.exp(exponent - exponent.max())
                 x /= x.sum()

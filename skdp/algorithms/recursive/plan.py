@@ -158,7 +158,7 @@ class RGDAPlan(Plan):
         )
         estimate = _Estimate(oracle, data)
         total, first = np.zeros_like(x), settings.n_steps // 2
-        for step in run.counted("noisy steps")(settings.n_steps):
+        for step in run.counted("noisy steps", settings.n_steps):
             refresh = step % settings.period == 0
             y = self._dual(estimate, (outer.x, y), refresh)
             outer.move(y, estimate.v)

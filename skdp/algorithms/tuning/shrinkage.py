@@ -14,9 +14,9 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import CorePlan, Told, plan_core_of
-from skdp.algorithms.core.penalty import Spectrum
-from skdp.algorithms.core.plan import is_covered
+from skdp.algorithms.core.plan import inputs_of
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
+from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
@@ -130,11 +130,11 @@ def plan_shrinkage(objective: TuningObjective, budget: PrivacyBudget) -> Shrinka
 
 def plan_shrinkage_of(objective: TuningObjective, mu: float) -> ShrinkagePlan:
     """Plan the same for a Gaussian differential privacy."""
-    if not is_covered(objective.loss):
+    if not (objective.loss.has_odds or objective.loss.is_quadratic):
         raise ValueError("method='gradient' tunes penalties of the squared error and the log loss.")
     problem = Objective(
         EmpiricalRisk(objective.loss), objective.design, neighbouring=objective.neighbouring
     )
     given, d = objective.penalties, objective.design.n_features
     penalties = PenaltyGroups(given.groups[:d], given.factors[:d], given.low, given.high)
-    return ShrinkagePlan(**vars(plan_core_of(problem, mu)), penalties=penalties)
+    return ShrinkagePlan(**inputs_of(plan_core_of(problem, mu)), penalties=penalties)

@@ -22,6 +22,7 @@ from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.core.forecast import Found
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import penalised_rows
+from skdp.algorithms.core.plan import inputs_of
 from skdp.algorithms.core.post import base_at, root_of
 from skdp.algorithms.core.steps import Path
 from skdp.algorithms.plan import Run
@@ -46,7 +47,6 @@ from skdp.algorithms.worst_group.plain_models import (
     BalancedPlan,
     PlainModelPlan,
     StepsPlan,
-    fields_of,
     relative_noise,
 )
 from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
@@ -460,9 +460,9 @@ def plan_core_stages(
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
     if objective.are_classes and whole.loss.has_odds:
-        return BalancedPlan(**fields_of(whole))
+        return BalancedPlan(**inputs_of(whole))
     if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
-        return PlainModelPlan(**fields_of(whole))
+        return PlainModelPlan(**inputs_of(whole))
     number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
     n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
     spread_price = rules.SPREAD_PRICE
@@ -471,7 +471,7 @@ def plan_core_stages(
     shares = _shares(objective, whole.mu)
     rest = whole.mu * math.sqrt(1.0 - whole.share - whole.shares.moments - sum(shares))
     level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares[2])
-    plain = StepsPlan(**fields_of(whole), level=level, last=last)
+    plain = StepsPlan(**inputs_of(whole), level=level, last=last)
     weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
     # of the last fit by size and shift of the plain model, where that is taken
     left = whole.mu * math.sqrt(max(shares[2] - plain.shares.size, 0.0))

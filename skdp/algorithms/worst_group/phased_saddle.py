@@ -20,6 +20,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.fit import CorePlan, plan_core, plan_core_of
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
+from skdp.algorithms.core.plan import inputs_of
 from skdp.algorithms.output.phased_saddle import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -35,7 +36,7 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_sensitivity,
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.plain_models import PlainModelPlan, StepsPlan, fields_of
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan, StepsPlan
 from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -277,7 +278,7 @@ class LookPlan(SizedGroupPlan):
         if weights.bound > 1.0 or (self.n_phases or 1) > 1:
             return looked._ended(data, run, result.point)
         level = Level.of(self.budget).part(self.share)
-        again = PlainModelPlan(**fields_of(plan_core_of(objective, level.mu)))
+        again = PlainModelPlan(**inputs_of(plan_core_of(objective, level.mu)))
         second = again.run(data, run)
         # both are estimates of one model
         share = level.mu**2 / (level.mu**2 + plain.mu**2)
@@ -293,7 +294,7 @@ class LookPlan(SizedGroupPlan):
         assert self.plain is not None and self.losses is not None
         weights, n = self.objective.weights, self.objective.design.n_records
         level, last = self.plain.mu_steps, self.plain.mu
-        clipped = clipped_losses(StepsPlan(**fields_of(self.plain), level=level, last=last))
+        clipped = clipped_losses(StepsPlan(**inputs_of(self.plain), level=level, last=last))
         flat = point.reshape(self.plain.loss.n_outputs, -1)
         terms = ClippedLossTerms(
             loss=self.plain.loss, clipped=clipped, weights=flat, shift=np.zeros(())
@@ -369,7 +370,7 @@ def plan_max_group_loss(
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
     is_plain = weights.bound == 1.0 and (n_phases or 1) == 1 and calibration == "analytic"
     if is_plain and not budget.is_pure:
-        return PlainModelPlan(**fields_of(plan_core(objective, budget)))
+        return PlainModelPlan(**inputs_of(plan_core(objective, budget)))
     looks = looks and weights.bound > 1.0 and not budget.is_pure
     if not (share or looks):
         return _plan_fit(objective, budget, n_phases, calibration)

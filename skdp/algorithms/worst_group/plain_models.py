@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -88,13 +87,10 @@ class StepsPlan(CorePlan):
     level: float
     last: float
 
-    @property
-    def mu_steps(self) -> float:
-        return self.level
-
-    @property
-    def mu_round(self) -> float:
-        return min(super().mu_round, self.last / math.sqrt(ROUNDS + self.has_square))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        last = self.last / math.sqrt(ROUNDS + self.has_square)
+        self._set(mu_steps=self.level, mu_round=min(self.mu_round, last))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -122,8 +118,3 @@ def relative_noise(plan: CorePlan) -> float:
         n = plan.found.means.n_records
     changes = plan.objective.neighbouring.n_changes
     return changes * math.sqrt(design.n_features) / (n * plan.mu_steps)
-
-
-def fields_of(plan: CorePlan) -> dict[str, Any]:
-    """Return the fields of a plan of the core, for a plan that is derived from it."""
-    return {field.name: getattr(plan, field.name) for field in fields(plan)}

@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 from skdp import DPLogisticRegression, DPRidge
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.fit import plan_core
-from skdp.algorithms.core.penalty import Spectrum, penalised
+from skdp.algorithms.core.penalty import penalised
+from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.algorithms.worst_group.core_stages import CoreStagesPlan, plan_core_stages
 from skdp.privacy import PrivacyBudget, tightest_epsilon

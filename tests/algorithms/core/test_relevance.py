@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from skdp import DPLogisticRegression, DPRidge
-from skdp.algorithms.core import relevance
-from skdp.algorithms.core.relevance import relevant
-from skdp.algorithms.core.size import Size
+from skdp.algorithms.core import size as sizes
+from skdp.algorithms.core.size import Size, relevant
 
 NOISE = 0.01
 
@@ -89,8 +88,8 @@ def records(n_useless, seed, n=4000):
 def test_fits_with_features_that_do_not_matter(model, n_useless, gained, monkeypatch):
     """A fit with the rule and without it, on the same noise; three tables."""
     scores = []
-    for chance in (relevance._ALL, 1.0):
-        monkeypatch.setattr(relevance, "_ALL", chance)
+    for chance in (sizes._ALL, 1.0):
+        monkeypatch.setattr(sizes, "_ALL", chance)
         found = []
         for seed in range(3):
             X, y, labels, n = records(n_useless, seed)
