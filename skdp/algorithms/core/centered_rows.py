@@ -7,7 +7,7 @@ public. Sums of gradients are over records whose gradients are clipped to a norm
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,8 +116,12 @@ class CenteringMap:
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self.constant
         self.amplification = self.norm_bound / self.constant if has_intercept else 1.0
-        #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
-        self.cancellation = self._cancellation()
+        #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``:
+        #: a bound on ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 6).
+        self.cancellation = 1.0
+        if has_intercept:
+            off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / self.constant) ** 2
+            self.cancellation = min(self.amplification**2, off_center)
 
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
@@ -148,13 +152,6 @@ class CenteringMap:
         """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
         return self.sums(self.sums(gram).T)
 
-    def _cancellation(self) -> float:
-        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 6)."""
-        if not self.has_intercept:
-            return 1.0
-        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / self.constant) ** 2
-        return min(self.amplification**2, off_center)
-
 
 class CenteredRecords(CenteringMap, ABC):
     """Records as these rows."""
@@ -183,24 +180,20 @@ class CenteredRows(CenteredRecords):
         super().__init__(records.data_norm, records.intercept > 0.0, centering)
         self.records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._threads = Threads() if records.is_sparse and has_threads else None
-        self._parts = self._kept(self._slices(records.n_records))
+        n, size = records.n_records, LONGER * records.block_size
+        if self._threads is not None and n > records.block_size:
+            size = -(-n // (4 * -(-n // size)))  # four parts in place of one, for threads to share
+        is_double = records.matrix.dtype == np.float64
+        #: Parts of the records, which are made once, but for rows in single precision.
+        self._parts: list[slice | Block] = []
+        for start in range(0, max(n, 1), size):
+            part = slice(start, min(start + size, n))
+            self._parts.append(self.records.block(part) if is_double else part)
 
     @cached_property
     def norms(self) -> list[np.ndarray]:
         """Upper bounds on the norms of A, for each part of the records."""
-        return [self._norms(block) for block in map(self._block, self._parts)]
-
-    def _slices(self, n: int) -> list[slice]:
-        """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
-        size = LONGER * self.records.block_size
-        if self._threads is not None and n > self.records.block_size:
-            size = -(-n // (4 * -(-n // size)))
-        return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
-
-    def _kept(self, parts: Sequence[slice]) -> Sequence[slice | Block]:
-        """Make the parts once, but for rows in single precision."""
-        is_double = self.records.matrix.dtype == np.float64
-        return list(map(self._block, parts)) if is_double else parts
+        return list(map(self._norms, self._parts))
 
     def _block(self, part: slice | Block) -> Block:
         return part if isinstance(part, Block) else self.records.block(part)
@@ -220,8 +213,9 @@ class CenteredRows(CenteredRecords):
 
         return tree_sum(self._threads.map(of_part, parts, norms))
 
-    def _norms(self, block: Block) -> np.ndarray:
-        squares, d = squared_norms(block) / self.unit**2, len(self.shift)
+    def _norms(self, part: slice | Block) -> np.ndarray:
+        block, d = self._block(part), len(self.shift)
+        squares = squared_norms(block) / self.unit**2
         if not self.has_intercept:
             squares *= 1.0 + (d + 8) * EPS
         else:

@@ -150,7 +150,10 @@ class CorePlan(PlannedCore):
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
         typical_size = given.posterior(found.steps.variance)
-        noise = self._noise_of(rows, found, typical_size.deviation)
+        covariance = typical_size.deviation**2 * np.eye(k)
+        offsets, scale = rows.centering.offsets, self.scale(found.means)
+        variances = step_variances(self.loss, found.steps, offsets, covariance, scale, self.unit)
+        noise = float(variances.mean())  # of a mean weight
         size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
@@ -162,12 +165,6 @@ class CorePlan(PlannedCore):
         elif rows.has_intercept:
             theta = posterior_of_steps(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
-
-    def _noise_of(self, rows: CenteredRecords, found: Found, deviation: float) -> float:
-        """Return the variance of the noise of a mean weight where margins have a deviation."""
-        covariance = deviation**2 * np.eye(self.loss.n_outputs)
-        given = rows.centering.offsets, covariance, self.scale(found.means), self.unit
-        return float(step_variances(self.loss, found.steps, *given).mean())
 
     def _square(
         self,
@@ -303,7 +300,7 @@ class CorePlan(PlannedCore):
         size = clip * (rows.amplification + bool(self.attack))
         sums = replace(self.sum_of_steps(found), size=size)
         shape = (loss.n_outputs, self.objective.design.width)
-        weights, change, total = (np.zeros(shape) for _ in range(3))
+        weights, change, total = np.zeros((3, *shape))
         base, reached = found.start, steps.reached(steps.constant**2 * steps.bend)
         followed = 1.0 - min(reached, 1.0) ** _FOLLOWED
         if start is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law
 from skdp.algorithms.core.means import Means
-from skdp.algorithms.core.post import curvature_at, equivalent_penalty, step_variances
+from skdp.algorithms.core.post import equivalent_penalty, step_variances
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.steps import TYPICAL, Path
@@ -129,7 +129,8 @@ class Forecast:
             bend = typical(self.loss, self.spread).bend
         else:
             size = self.true_deviation if theta is None else float(theta.theta[0])
-            bend = curvature_at(found.law, size)
+            bends = found.law.slope / found.law.deviations
+            bend = float(np.interp(size, found.law.deviations, bends))
         return bend * scale**2 / self.design.n_features
 
     @property

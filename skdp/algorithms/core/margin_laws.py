@@ -147,7 +147,8 @@ def _odds(logs: tuple[float, ...]) -> Law:
         at = np.tile(balance.start, (*fitted.shape, 1))
         for _ in range(_CENTERED):  # the constant follows: clipped residuals have the mean 0
             p = softmax(at @ of_classes.T + spread, axis=3)
-            kept = y * _left(p, clip)
+            lengths = (p**2).sum(axis=-1, keepdims=True) - 2.0 * p + 1.0  # of residuals, squared
+            kept = y * np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12)))
             total = kept.sum(axis=3, keepdims=True)
             residuals = total * p - kept
             rate = np.einsum("n,nmsj,ja->msa", weights, residuals, of_classes, optimize=True)
@@ -199,9 +200,3 @@ class Balance:
         p = softmax((base + self._nodes @ root.T) @ self.basis.T, axis=1)
         weighted = self._weights[:, None] * p
         return np.asarray(self.basis.T @ (np.diag(weighted.sum(0)) - weighted.T @ p) @ self.basis)
-
-
-def _left(fitted: np.ndarray, clip: float) -> np.ndarray:
-    """Return what clipping leaves of the residual of each class, the last axis."""
-    lengths = (fitted**2).sum(axis=-1, keepdims=True) - 2.0 * fitted + 1.0
-    return np.asarray(np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12))))

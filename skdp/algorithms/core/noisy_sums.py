@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -96,11 +95,8 @@ class NoisySum:
         `moved` bounds what the computed vector of a record changes by, in its last bits, with the
         place of the record in the table.
         """
-        return self._unmoved + self.design.n_records * self.design.size_ratio * moved
-
-    @cached_property
-    def _unmoved(self) -> float:
-        return self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size)
+        in_place = self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size)
+        return in_place + self.design.n_records * self.design.size_ratio * moved
 
     def mechanism(self, moved: float = 0.0) -> AdditiveMechanism:
         """Return the noise for what one record changes."""

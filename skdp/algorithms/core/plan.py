@@ -320,7 +320,7 @@ class PlannedCore(Plan):
     def remarks(self) -> tuple[str, ...]:
         given = (AFTER_RELEASES,) if self.objective.is_penalised else ()
         told = replace(self, found=None).alarms()
-        return (*given, *(f"the {LARGE_NOISE}" for _ in told), *self.found_alarms())
+        return (*given, *[f"the {LARGE_NOISE}"] * len(told), *self.found_alarms())
 
     def to_dict(self) -> dict[str, Any]:
         objective, shares = self.objective, {}

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skdp.algorithms.core.centered_rows import CenteredRecords
-from skdp.algorithms.core.margin_laws import CLASSES, DRAWS, Balance, Law
+from skdp.algorithms.core.margin_laws import CLASSES, DRAWS, Balance
 from skdp.algorithms.core.means import Means
 from skdp.algorithms.core.size import Corrected, Size, shortening
 from skdp.algorithms.core.spectrum import Spectrum
@@ -173,11 +173,6 @@ def step_variances(
 ) -> np.ndarray:
     """Return variances of the noise of a mean weight, as :func:`step_curvatures` takes rows."""
     return steps.variances(step_curvatures(loss, steps, offsets, covariance, scale, unit)[0])
-
-
-def curvature_at(law: Law, deviation: float) -> float:
-    """Return the mean curvature of the loss at margins of a deviation."""
-    return float(np.interp(deviation, law.deviations, law.slope / law.deviations))
 
 
 def equivalent_penalty(curvature: float, signal: np.ndarray | float) -> np.ndarray:

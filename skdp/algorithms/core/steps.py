@@ -175,9 +175,12 @@ def plan_steps(
     `stiffness` multiplies the largest curvature. `pace` is :func:`paced`, or that of solves.
     """
     if n_classes:
-        odds = _CLIPS_OF_ODDS
-        losses = np.array([_predicted(law, float(each), n_features, noise) for each in odds])
-        clip = float(odds[losses <= losses.min() + _WORTH].max())
+        losses = np.empty(len(_CLIPS_OF_ODDS))  # that noise costs on the way to the end
+        for i, clip in enumerate(_CLIPS_OF_ODDS.tolist()):
+            end, bend = law.end(clip, TYPICAL)
+            losses[i] = (clip * noise * n_features / (bend * end)) ** 2
+        losses *= law.end(1.0, TYPICAL)[1]
+        clip = float(_CLIPS_OF_ODDS[losses <= losses.min() + _WORTH].max())
         bend = law.end(clip, TYPICAL)[1]
     else:
         clips = _CLIPS_OF_SQUARES
@@ -186,7 +189,8 @@ def plan_steps(
         # second moment of a clipped standard normal number
         sampled = bends - z * math.sqrt(2.0 / math.pi) * np.exp(-0.5 * z**2) + z**2 * (1.0 - bends)
         variance = (n_features * (clips * noise) ** 2 + sampled / n_records) / bends**2
-        clip, bend = (float(each[np.argmin(variance)]) for each in (clips, bends))
+        best = int(np.argmin(variance))
+        clip, bend = float(clips[best]), float(bends[best])
     drift = _DRIFT[min(n_classes, 3) - 1 if n_classes else 0]
     path, largest = 2.0 * drift / (clip * noise), (0.5 if n_classes else 1.0) * stiffness
     return (pace or paced)(clip, bend, path, largest, n_features, clip * noise)
@@ -209,9 +213,3 @@ def paced(
         size = _STABLE / largest
         momentum = max(min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps), 0.0)
     return Steps(clip, bend, n_features, unit, constant, n_steps, size, momentum)
-
-
-def _predicted(law: Law, clip: float, n_features: int, noise: float) -> float:
-    """Predict the loss that noise costs on the way to the end of the steps."""
-    end, bend = law.end(clip, TYPICAL)
-    return float(law.end(1.0, TYPICAL)[1] * (clip * noise * n_features / (bend * end)) ** 2)

@@ -6,7 +6,7 @@ from scipy.special import expit
 from tuning_runs import tune
 
 from skdp.algorithms import Run
-from skdp.algorithms.core import relevance
+from skdp.algorithms.core import size as sizes
 from skdp.algorithms.core.fit import plan_core
 from skdp.algorithms.tuning import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
@@ -76,7 +76,7 @@ def test_of_one_group_it_is_the_core(name):
 @every_loss
 def test_groups_are_shrunk_by_their_own_noise(name, monkeypatch):
     """Those without an effect nearly to 0, and their noise with them; nothing else is released."""
-    monkeypatch.setattr(relevance, "_ALL", 1.0)
+    monkeypatch.setattr(sizes, "_ALL", 1.0)
     groups = (0,) * 6 + (1,) * 6
     plan, result = fitted(name, groups=groups)
     one, whole = fitted(name)
