@@ -8,6 +8,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -76,7 +77,7 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
         self, releases: tuple[Release, ...], caveats: tuple[str, ...], **parts: Any
     ) -> None:
         """Set ``privacy_``; `parts` are further parameters of :class:`PrivacyReport`."""
-        events = (release.event for release in releases)
+        events = map(attrgetter("event"), releases)
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
@@ -162,11 +163,12 @@ def warn_inferred(inferred: str, parameter: str) -> None:
     )
 
 
-def noise_alarms(releases: Iterable[Release], radius: float) -> Iterator[str]:
+def noise_alarms(plan: Plan, releases: Iterable[Release]) -> Iterator[str]:
     """Yield a sentence for coefficients whose noise is longer than any solution in a ball."""
     for release in releases:
         if release.name != "coefficients" or release.mechanism == "exponential":
             continue
+        radius = plan.to_dict().get("radius", math.inf)
         # the norm of spherical Laplace noise is Gamma distributed
         pure = release.mechanism == "spherical_laplace"
         norm = release.noise_scale * (release.dimension if pure else math.sqrt(release.dimension))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from skdp._checks import check_unit
 from skdp._estimator import (
     PrivateEstimator,
     declared_labels,
@@ -107,7 +105,8 @@ class PrivateModel(PrivateEstimator):
         """
         sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
-        X, user_ids = take_user_ids(X, user_ids)
+        if column is not None:
+            X, user_ids = take_user_ids(X, column)
         source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._id_column = column
@@ -127,15 +126,15 @@ class PrivateModel(PrivateEstimator):
     ) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
 
-    def _units(self, X: Any, given: tuple[Any, Any]) -> Units:
-        """Check and encode the ids of persons and the weights of records."""
+    def _units(self, X: Any, given: tuple[Any, Any]) -> Units | None:
+        """Check and encode the ids of persons and the weights of records, if there are any."""
         if isinstance(X, RecordSource):
-            return Units()  # it has them itself
+            return None  # it has them itself
         user_ids, sample_weight = given
         if user_ids is None and self.max_records_per_user is not None:
             raise ValueError(_NO_PERSONS)
         if user_ids is None and sample_weight is None:
-            return Units()
+            return None
         persons = weights = None
         if user_ids is not None:
             persons = person_codes(user_ids, X.shape[0])
@@ -196,11 +195,6 @@ class PrivateModel(PrivateEstimator):
             f"What method={self.privacy_.method!r} releases does not tell how far noise moves "
             "predictions: return_std must be False."
         )
-
-    def _warn_undeclared(self) -> None:
-        """Warn of each bound that was not declared, for any records."""
-        for consequence in self._undeclared():
-            warnings.warn(consequence, UserWarning, stacklevel=4)
 
     def _undeclared(self) -> Iterator[str]:
         """Yield the consequence of each bound that was not declared."""
@@ -313,14 +307,7 @@ class PrivateModel(PrivateEstimator):
         """
         releases = plan.releases if is_planned else plan.releases[:1]
         size = self._public_size(records.n_units) or records.n_units
-        radius = math.inf
-        if any(release.name == "coefficients" for release in releases):
-            radius = plan.to_dict().get("radius", math.inf)
-        alarms = (
-            *plan.alarms(),
-            *self._delta_alarms(size),
-            *noise_alarms(releases, radius),
-        )
+        alarms = (*plan.alarms(), *self._delta_alarms(size), *noise_alarms(plan, releases))
         for alarm in alarms:
             warnings.warn(f"{alarm.rstrip('.')}.", UserWarning, stacklevel=5)
 
@@ -336,7 +323,7 @@ class PrivateModel(PrivateEstimator):
     ) -> None:
         """Set ``privacy_``; `public` holds numbers besides those of the plan."""
         releases, n_units = plan.releases, records.n_units
-        alarms = self._delta_alarms(self._public_size(n_units) or n_units)
+        caveats = self._delta_alarms(self._public_size(n_units) or n_units) + caveats
         numbers = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
@@ -347,20 +334,14 @@ class PrivateModel(PrivateEstimator):
         if not risk.is_smooth:
             numbers["smoothing"] = plan.risk.smoothing
         self._found_alarms = plan.found_alarms()
-        radius = numbers.get("radius", math.inf)
         if "feature_bound" not in numbers:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
         is_solved = method in _PHASED and "n_steps" not in numbers
         if is_solved and len(numbers.get("block_sizes", [n_units])) == 1:
             name = f"method={method!r} came to one phase"
             remarks = (f"{name}: output perturbation, one solve on all records", *remarks)
-        self._set_report(
-            releases,
-            alarms + caveats,
-            method=method,
-            plan=numbers,
-            remarks=(*remarks, *noise_alarms(releases, radius)),
-        )
+        remarks = (*remarks, *noise_alarms(plan, releases))
+        self._set_report(releases, caveats, method=method, plan=numbers, remarks=remarks)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         """Make the risk of a loss."""
@@ -383,11 +364,6 @@ class PrivateModel(PrivateEstimator):
     @abstractmethod
     def _intercept_value(self) -> float:
         """Value of the constant feature; 0 without an intercept."""
-
-    def _check_shared(self) -> None:
-        super()._check_shared()
-        if self.data_norm is not None:
-            check_unit("data_norm", self.data_norm)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -427,7 +403,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
         if declared is not None and len(declared) > 2 and self._only_binary is not None:
             raise ValueError(f"classes declares {len(declared)} labels, but {self._only_binary}.")
-        self._warn_undeclared()
+        for consequence in self._undeclared():
+            warnings.warn(consequence, UserWarning, stacklevel=3)
         caveats: tuple[str, ...] = ()
         labels = distinct_labels if declared is None else None
         with self._surveyed(X, ChunkCheck(), labels) as surveyor:
@@ -438,7 +415,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
                 classes = np.zeros(0) if classes is None else classes  # of no records
-                weighed = classes if units.weights is None else np.unique(y[units.weights > 0.0])
+                weighed = classes
+                if units is not None and units.weights is not None:
+                    weighed = np.unique(y[units.weights > 0.0])
                 if len(weighed) < 2:
                     found = "The data hold" if len(classes) < 2 else "sample_weight leaves"
                     raise ValueError(
@@ -453,10 +432,12 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
                 )
             encoder, loss = LabelCodes(classes), self._loss(len(classes))
             self.classes_ = classes
-            if surveyor is None:
-                records: Any = units.of(self._records(X, encoder(y), groups))
-            else:
+            records: Any
+            if surveyor is not None:
                 records = self._chunked(surveyor, encoder)
+            else:
+                records = self._records(X, encoder(y), groups)
+                records = records if units is None else units.of(records)
             records = self._with_costs(records, self._risk(loss))
             weights = self._private_weights(records, self._risk(loss), caveats)
             self._set_coefficients(weights, loss, records.n_features)
@@ -480,11 +461,6 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     @abstractmethod
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
         """Set the fitted weights of d features and of the intercept feature."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._only_binary is None
-        return tags
 
     @over_chunks
     def decision_function(self, X: Any, return_std: bool = False) -> Any:

@@ -89,13 +89,14 @@ class LabelCodes:
 
     def __call__(self, y: Any) -> np.ndarray:
         labels, k = np.asarray(y), len(self.classes)
+        kind: Any = np.float64 if k == 2 else np.intp
         are_whole = labels.dtype.kind in "iu" and self.classes.dtype.kind in "iu"
         if are_whole and np.array_equal(self.classes, np.arange(k)):
             unsigned = labels.view(labels.dtype.str.replace("i", "u"))  # -1 is a large number
             if unsigned.max(initial=0) < k:
-                return labels.astype(self.nothing.dtype)  # they are their codes
+                return labels.astype(kind)  # they are their codes
         codes = encode(labels, self.classes, UNKNOWN_LABELS + _mismatch(labels, self.classes))
-        return codes.astype(self.nothing.dtype, copy=False)
+        return codes.astype(kind, copy=False)
 
     @property
     def nothing(self) -> np.ndarray:

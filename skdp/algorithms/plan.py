@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ class Plan(ABC):
     @property
     def event(self) -> PrivacyEvent:
         """All releases as one event; it names the neighbouring relation."""
-        return ComposedEvent([release.event for release in self.releases])
+        return ComposedEvent(tuple(map(attrgetter("event"), self.releases)))
 
     def bound(self) -> float:
         """Public bound on the expected excess loss; ``inf`` where none is known."""

@@ -285,7 +285,7 @@ def plan_fit(
     numbers = plan.to_dict()
     radius = numbers.get("radius", math.inf)
     releases = tuple(PlannedRelease.of(release, radius) for release in plan.releases)
-    alarms = noise_alarms(plan.releases, radius)
+    alarms = noise_alarms(plan, plan.releases)
     bound, noise = plan.bound(), plan.planned_noise()
     return FitPlan(
         estimator=type(estimator).__name__,

@@ -92,16 +92,6 @@ class DPLinearModel(PrivateModel):
         with without_warnings():
             return self._noise.scores(Records(X, self.data_norm_), slopes)
 
-    def _keep_noise(self, noise: WeightNoise | None) -> None:
-        """Set the noise of the coefficients, where the method tells it."""
-        for name in ("coef_noise_", "intercept_noise_"):
-            self.__dict__.pop(name, None)
-        self._noise = noise
-        if noise is not None:
-            self.privacy_ = replace(self.privacy_, noise=noise.margins.to_dict())
-            intercept = noise.intercept() * bool(self.fit_intercept)
-            self.coef_noise_, self.intercept_noise_ = self._of_scores(noise.coef(), intercept)
-
     def _of_scores(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, Any]:
         """Give arrays of one row per score the shapes of ``coef_`` and ``intercept_``."""
         return coef, intercept
@@ -113,14 +103,32 @@ class DPLinearModel(PrivateModel):
         design = Design.of(records, self._public_size(records.n_units))
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
-        self._warn_of_solver()
+        holds_records = resolve_solver(self._solver).holds_records
+        if holds_records:
+            warnings.warn(
+                "The solver holds a fitted estimator, which stays in this model without noise: do "
+                "not publish or pickle the model with its parameter `solver`.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
         result = self._pay_and_run(choice.plan, records)
         public, remarks = self._found(choice, result), (*result.plan.remarks(), *choice.remarks)
-        caveats += self._caveats()
+        caveats += self._size_caveats()
+        if holds_records:
+            caveats += (
+                "the solver holds a fitted estimator, which is not private: clear the parameter "
+                "`solver` before the model is published",
+            )
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self._set_alpha(result)
-        self._keep_noise(result.noise)
-        self._transcript = result.transcript
+        self._noise, self._transcript = result.noise, result.transcript
+        for name in ("coef_noise_", "intercept_noise_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if self._noise is not None:  # the method tells it
+            self.privacy_ = replace(self.privacy_, noise=vars(self._noise.margins).copy())
+            intercept = self._noise.intercept() * bool(self.fit_intercept)
+            coef = self._noise.coef()
+            self.coef_noise_, self.intercept_noise_ = self._of_scores(coef, intercept)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _found(self, choice: Choice, result: Result) -> dict[str, Any]:
@@ -171,40 +179,18 @@ class DPLinearModel(PrivateModel):
             is_slack=design.is_slack,
         )
 
-    def _warn_of_solver(self) -> None:
-        """Warn of a solver that keeps what it computed from the records."""
-        if resolve_solver(self._solver).holds_records:
-            warnings.warn(
-                "The solver holds a fitted estimator, which stays in this model without noise: do "
-                "not publish or pickle the model with its parameter `solver`.",
-                PrivacyLeakWarning,
-                stacklevel=5,
-            )
-
     def _run(self) -> Run:
         return Run(self._solver, *randomness(self.random_state), self.verbose)
 
     def _objective(self, design: Design, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
+        relation = Neighbouring(self.neighbouring)
         return Objective(
             risk,
             design,
             alpha=0.0 if self.alpha == "auto" else float(self.alpha),
-            neighbouring=self._relation(design),
+            neighbouring=relation.of_persons if design.of_persons else relation,
         )
-
-    def _relation(self, design: Design) -> Neighbouring:
-        """Return the relation of the guarantee, for persons if records are of persons."""
-        relation = Neighbouring(self.neighbouring)
-        return relation.of_persons if design.of_persons else relation
-
-    def _caveats(self) -> tuple[str, ...]:
-        """State the conditions of the guarantee besides the constants."""
-        held = (
-            "the solver holds a fitted estimator, which is not private: clear the parameter "
-            "`solver` before the model is published"
-        )
-        return self._size_caveats() + (held,) * resolve_solver(self._solver).holds_records
 
     def _size_caveats(self) -> tuple[str, ...]:
         if self.neighbouring == "replace_one" or self.n_public is not None:
@@ -250,6 +236,8 @@ class DPLinearModel(PrivateModel):
     def _check_parameters(self) -> None:
         self._check_shared()
         check_bool("fit_intercept", self.fit_intercept)
+        if self.data_norm is not None:
+            check_unit("data_norm", self.data_norm)
         if self.weight_bound is not None:
             check_unit("weight_bound", self.weight_bound)
         if self.max_records_per_user is not None:

@@ -71,6 +71,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._only_binary is None
         # an accuracy of 0.83 from 300 records: methods as published have more noise
         tags.classifier_tags.poor_score = not isinstance(self.method, str)
         return tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -36,16 +37,19 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     ) -> None:
         self._check_parameters()
         (low, high), middle = self._range, self._middle
-        self._warn_undeclared()
+        for consequence in self._undeclared():
+            warnings.warn(consequence, UserWarning, stacklevel=3)
         encoder = ClippedTargets(low, high, middle)
         with self._surveyed(X, ChunkCheck(y_numeric=True)) as surveyor:
             if surveyor is None:
                 X, y = self._validated(X, y, y_numeric=True)
             units = self._units(X, given)
-            if surveyor is None:
-                records: Any = units.of(self._records(X, encoder(y), groups))
-            else:
+            records: Any
+            if surveyor is not None:
                 records = self._chunked(surveyor, encoder)
+            else:
+                records = self._records(X, encoder(y), groups)
+                records = records if units is None else units.of(records)
             weights = self._private_weights(records, self._public_risk(None))[0]
         d = records.n_features
         self.target_range_ = low, high

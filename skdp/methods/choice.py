@@ -87,7 +87,7 @@ class Choice:
     @property
     def remarks(self) -> tuple[str, ...]:
         """For a report: what "auto" took, and why."""
-        return (f"method='auto' is {self.method!r}: {self.reason}",) if self.reason else ()
+        return (f"method='auto' is {self.method!r}: {self.reason}",) if self.bounds else ()
 
 
 def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:
@@ -138,17 +138,18 @@ def choose(
             _check_cost(name, plan, budget)
         return Choice(method=name, plan=plan, bounds={})
     has_solver = not (isinstance(solver, str) and solver == "auto")
-    usable = {
-        name: row
-        for name, row in methods.items()
-        if relation in row.relations
-        and (row.is_weighted or not is_slack)
-        and (row.chunked or in_memory)
-        and (row.uses(solver) or not has_solver)
-    }
-    best = next((name for name, row in usable.items() if row.leads(objective, budget)), None)
-    if best is not None:
-        return Choice(method=best, plan=usable[best].plan(objective, budget), bounds={})
+    usable = {}
+    for name, row in methods.items():
+        if (
+            relation in row.relations
+            and (row.is_weighted or not is_slack)
+            and (row.chunked or in_memory)
+            and (row.uses(solver) or not has_solver)
+        ):
+            usable[name] = row
+    for name, row in usable.items():
+        if row.leads(objective, budget):
+            return Choice(method=name, plan=row.plan(objective, budget), bounds={})
     candidates = _candidates(usable, objective, budget, may_split)
     bounds = {name: bound for name, (bound, _) in candidates.items()}
     best = min(candidates, key=lambda name: (bounds[name], name))

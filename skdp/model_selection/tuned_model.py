@@ -50,7 +50,7 @@ class TunedLinearModel(DPLinearModel):
             design=design,
             data_norm=self._norm_bound,
             intercept=self._intercept_value,
-            neighbouring=self._relation(design),
+            neighbouring=self._objective(design, risk).neighbouring,
         )
         return choose(self._methods, self._tuner, objective, self._budget, is_slack=design.is_slack)
 

@@ -216,7 +216,10 @@ class Records:
             rough = row_norms(self.matrix) * (1.0 + 1e-7 * (self.matrix.shape[1] + 8))
             unclear = np.flatnonzero(~(rough <= bound))
             blocks = (self.block(unclear[part]) for part in _slices(len(unclear), self.block_size))
-        norms = np.concatenate([[], *(row_norms(block.matrix) for block in blocks)])
+        parts = [np.zeros(0)]
+        for block in blocks:
+            parts.append(row_norms(block.matrix))
+        norms = np.concatenate(parts)
         if not (norms > bound).any():
             return None, norms
         scale = np.ones(self.n_records)
@@ -314,13 +317,11 @@ class Records:
             part = csr_view(part, data, part.indices[entries], pointers - pointers[0])
         else:
             part = part[positions].astype(np.float64, copy=False)
-        columns = self._columns(positions, "targets", "groups", "lengths", "shares", "persons")
-        return Block(positions, part, scale, self.intercept, factors=self.factors, **columns)
-
-    def _columns(self, positions: slice | np.ndarray, *names: str) -> dict[str, Any]:
-        """Return entries of columns by their names; None for those that there are not."""
-        columns = {name: getattr(self, name) for name in names}
-        return {k: None if column is None else column[positions] for k, column in columns.items()}
+        columns: dict[str, Any] = {"factors": self.factors}
+        for name in ("targets", "groups", "lengths", "shares", "persons"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else column[positions]
+        return Block(positions, part, scale, self.intercept, **columns)
 
     def _rows(self, positions: slice | np.ndarray) -> Matrix:
         """Return rows of the records as they are stored."""
@@ -378,10 +379,15 @@ class Records:
         `raw` is as in :meth:`block`, `part` has the positions of the records to sum over.
         """
         chosen: Any = range(*part.indices(self.n_records)) if isinstance(part, slice) else part
-        pieces: Any = (chosen[each] for each in _slices(max(1, len(chosen)), self.block_size))
-        if isinstance(part, slice):
-            pieces = (slice(each.start, each.stop, each.step) for each in pieces)
-        return tree_sum(statistic(self.block(positions, raw)) for positions in pieces)
+
+        def sums() -> Iterator[Any]:
+            for each in _slices(max(1, len(chosen)), self.block_size):
+                piece = chosen[each]
+                if isinstance(piece, range):
+                    piece = slice(piece.start, piece.stop, piece.step)
+                yield statistic(self.block(piece, raw))
+
+        return tree_sum(sums())
 
     @property
     def is_sparse(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_count, check_option, check_real
+from skdp._checks import check_count, check_option, check_real, check_unit
 from skdp._estimator import encode
 from skdp._model import PrivateClassifier
 from skdp._records import validate_records
@@ -176,6 +176,8 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     def _check_parameters(self) -> None:
         check_option("neighbouring", self.neighbouring, get_args(ReplaceOne))
         self._check_shared()
+        if self.data_norm is not None:
+            check_unit("data_norm", self.data_norm)
         if self.delta == 0:
             raise ValueError("delta == 0: the noise of the gradients needs delta > 0.")
         check_count("hidden_units", self.hidden_units, 1, 10**6)

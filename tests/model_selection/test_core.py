@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdp.algorithms.core import relevance
+from skdp.algorithms.core import size as sizes
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -165,7 +165,7 @@ def test_the_penalty_leaves_about_as_much_as_the_noise(name):
 
 def test_groups_find_the_features_without_an_effect(monkeypatch):
     """As one model without groups takes all features for such that matter."""
-    monkeypatch.setattr(relevance, "_ALL", 1.0)
+    monkeypatch.setattr(sizes, "_ALL", 1.0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20000, 40)) / 7.0
     y = X @ np.where(np.arange(40) < 5, 0.7, 0.0) + 0.1 * rng.standard_normal(len(X))
