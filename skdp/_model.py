@@ -205,10 +205,9 @@ class PrivateModel(PrivateEstimator):
                 "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
 
+    @abstractmethod
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
         """Return the records with bounded rows and the intercept feature."""
-        self.data_norm_ = self._norm_bound
-        return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     @contextmanager
     def _surveyed(self, X: Any, check: ChunkCheck, labels: Any = None) -> Iterator[Surveyor | None]:

@@ -67,11 +67,11 @@ class DPLinearModel(PrivateModel):
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        if not self._method.is_entrywise:
-            return super()._records(X, targets, groups)
-        # a norm that no row of bounded entries exceeds
-        self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
-        X = clipped_entries(X, self._entry_bound)
+        self.data_norm_ = self._norm_bound
+        if self._method.is_entrywise:
+            # a norm that no row of bounded entries exceeds
+            self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
+            X = clipped_entries(X, self._entry_bound)
         return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -103,7 +103,8 @@ class DPLinearModel(PrivateModel):
         design = Design.of(records, self._public_size(records.n_units))
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
-        holds_records = resolve_solver(self._solver).holds_records
+        solver = self._solver
+        holds_records = not isinstance(solver, str) and resolve_solver(solver).holds_records
         if holds_records:
             warnings.warn(
                 "The solver holds a fitted estimator, which stays in this model without noise: do "
@@ -290,6 +291,8 @@ class DPLinearModel(PrivateModel):
     def _check_solver(self) -> None:
         """Refuse a solver beside that of an object, and one that is not made for the objective."""
         own = self._method
+        if not (own.has_solver or self._has_solver):
+            return
         may_have = own.has_solver and not isinstance(self.method, Method)
         if self.method != "auto" and self._has_solver and not may_have:
             raise ValueError(

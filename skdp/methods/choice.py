@@ -144,7 +144,7 @@ def choose(
             relation in row.relations
             and (row.is_weighted or not is_slack)
             and (row.chunked or in_memory)
-            and (row.uses(solver) or not has_solver)
+            and (not has_solver or row.uses(solver))
         ):
             usable[name] = row
     for name, row in usable.items():

@@ -73,6 +73,10 @@ class Records:
 
     Attributes
     ----------
+    is_sparse : bool
+        Whether X is a CSR matrix.
+    n_features : int
+        Without the intercept.
     shares : ndarray of shape (n_records,) or None
         Weights of the records, from :meth:`with_weights` or :meth:`of_persons`.
     persons : ndarray of int, shape (n_records,), or None
@@ -115,7 +119,8 @@ class Records:
             X = X.astype(np.float64)
         if not (sp.issparse(X) or X.flags.forc):
             X = X.copy(order="K")
-        self.matrix = read_only(X)
+        self.matrix, self.is_sparse = read_only(X), bool(sp.issparse(X))
+        self.n_features = int(X.shape[1])
         self.data_norm = data_norm
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
@@ -279,11 +284,6 @@ class Records:
         return int(self.matrix.shape[0]) if self.selected is None else len(self.selected)
 
     @property
-    def n_features(self) -> int:
-        """Number of features without the intercept."""
-        return int(self.matrix.shape[1])
-
-    @property
     def width(self) -> int:
         """Number of features including the intercept."""
         return self.n_features + bool(self.intercept)
@@ -388,11 +388,6 @@ class Records:
                 yield statistic(self.block(piece, raw))
 
         return tree_sum(sums())
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether X is a CSR matrix."""
-        return bool(sp.issparse(self.matrix))
 
     def gram(
         self,

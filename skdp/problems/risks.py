@@ -49,10 +49,6 @@ class EmpiricalRisk:
 
     loss: Loss
 
-    def dimension(self, design: Design) -> int:
-        """Return the number of coefficients."""
-        return self.loss.n_outputs * design.width
-
     def radius(self, design: Design, alpha: float, coef_norm: float | None) -> float:
         """Radius of the ball to solve in: see :func:`skdp.problems.bounded_problem_radius`."""
         return bounded_problem_radius(self.loss, design.feature_norm, alpha, coef_norm)
@@ -130,7 +126,8 @@ class EmpiricalRisk:
         h = self.loss.curvature * design.second_moment
         shrunk = 1.0 / (1.0 + alpha / h)
         missing = 1.0 / size - 1.0 / design.n_records
-        return 0.5 * self.dimension(design) * self.loss.sampling_scale * missing * shrunk**2
+        dimension = self.loss.n_outputs * design.width
+        return 0.5 * dimension * self.loss.sampling_scale * missing * shrunk**2
 
     def generalisation_cost(self, design: Design, constants: ProblemConstants) -> Any:
         """Bound the expected difference of population and empirical risk of a solution.
@@ -190,7 +187,7 @@ class Objective:
     @property
     def dimension(self) -> int:
         """Number of coefficients."""
-        return self.risk.dimension(self.design)
+        return self.risk.loss.n_outputs * self.design.width
 
     def smoothed(self, spread: float) -> Objective:
         """Return the objective with :meth:`EmpiricalRisk.smoothed` in place of its risk."""

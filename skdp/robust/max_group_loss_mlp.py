@@ -244,6 +244,10 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         self.coefs_ = [np.ascontiguousarray(first[:, :d].T), second[:, :-1].T.copy()]
         self.intercepts_ = [first[:, d] * self._intercept_value, second[:, -1].copy()]
 
+    def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
+        self.data_norm_ = self._norm_bound
+        return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
+
     @property
     def _intercept_value(self) -> float:
         return _INTERCEPT_SCALING * self._norm_bound

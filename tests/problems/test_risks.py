@@ -47,7 +47,7 @@ def test_constants_are_those_of_the_problem(risk, center_norm):
     design = Design.of(some)
     assert design.n_records == 50 and Design.of(some, 70).n_records == 70  # a nominal size
     radius = risk.radius(design, 0.1, 2.0)
-    center = np.zeros(risk.dimension(design))
+    center = np.zeros(risk.loss.n_outputs * design.width)
     center[0] = center_norm
     problem = risk.problem(some.with_targets(targets(risk)), 0.1, radius, center=center)
     planned = risk.constants(design, 0.1, radius, center_norm=min(center_norm, radius))

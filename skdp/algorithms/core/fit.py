@@ -30,7 +30,6 @@ from skdp.algorithms.core.post import (
     StepNoise,
     base_at,
     expected_bends,
-    posterior_of_size,
     posterior_of_slopes,
     posterior_of_steps,
     root_of,
@@ -87,7 +86,9 @@ class CorePlan(PlannedCore):
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
             scale = self.scale(found.means)
-            scaled, offsets = penalised_rows(self.objective, rows, scaled, offsets, spectrum, scale)
+            if self.objective.is_penalised:
+                given = self.objective, rows, scaled, offsets
+                scaled, offsets = penalised_rows(*given, spectrum, scale)
             point = rows.coefficients(scaled, offsets, data.intercept)
             plan = replace(self, found=replace(found, size=size, theta=theta))
             if self.attack is not None:  # how it bends losses is not known
@@ -159,7 +160,7 @@ class CorePlan(PlannedCore):
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
         if is_sparse:
             weights[:, :d], size = relevant(weights[:, :d], size, noise)
-        theta = posterior_of_size(size, k)
+        theta = Corrected.of(size.size, size.variance, np.zeros(k), 0.0)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)
         elif rows.has_intercept:
@@ -437,7 +438,7 @@ def plan_core_of(
     spread = math.sqrt(design.n_features) * plan.means.deviation / design.n_records
     if not design.intercept or spread >= 1.0:  # rows stay where they are, or Stein's factor is 0
         plan = replace(plan, has_rows=False)
-    if attack is not None or not needs_moments(objective):
+    if attack is not None or not (objective.alpha and needs_moments(objective)):
         return plan
     moments = plan_row_moments(
         design,

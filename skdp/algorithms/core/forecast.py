@@ -13,11 +13,10 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law
 from skdp.algorithms.core.means import Means
-from skdp.algorithms.core.post import equivalent_penalty, step_variances
+from skdp.algorithms.core.post import step_variances
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.steps import TYPICAL, Path
-from skdp.algorithms.plan import LEAST_MARGINS
 from skdp.algorithms.statistics.margins import PRIOR_VARIANCE, sampling_noise
 from skdp.algorithms.weight_noise import MarginNoise, PlannedNoise
 from skdp.problems import Design, Loss
@@ -94,11 +93,6 @@ class Forecast:
         factor = float(np.interp(true, law.deviations, factors))
         return part, seen, math.sqrt(variance), factor
 
-    def is_hidden(self) -> bool:
-        """Whether the noise hides typical margins."""
-        _, seen, noise, _ = self.margins(self.true_deviation)
-        return seen < LEAST_MARGINS * noise
-
     def noise(self) -> PlannedNoise:
         """Return the noise of predictions."""
         # margins of variance 1, and half of the variance of numbers
@@ -132,8 +126,3 @@ class Forecast:
             bends = found.law.slope / found.law.deviations
             bend = float(np.interp(size, found.law.deviations, bends))
         return bend * scale**2 / self.design.n_features
-
-    @property
-    def penalty(self) -> float:
-        """The penalty that the shrinkage by the noise is equivalent to."""
-        return float(equivalent_penalty(self.curvature, self.signal))

@@ -47,12 +47,10 @@ def penalised_rows(
     spectrum: Spectrum,
     spread: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give weights of centered rows and their constant what an objective asks for.
+    """Give weights of centered rows and their constant the penalty of an objective.
 
     Parameters and result are those of :func:`penalised`, the penalty being one of coefficients.
     """
-    if not objective.is_penalised:
-        return weights, offsets
     d = objective.design.n_features
     constants = rows.constant * weights[:, d:].sum(axis=1)
     shrunk, moved = penalised(

@@ -20,11 +20,12 @@ from skdp.algorithms.core.margin_laws import Balance, odds, squares
 from skdp.algorithms.core.means import CLASS, VARIANCE, Means, found_means, plan_means
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.core.penalty import AFTER_RELEASES
+from skdp.algorithms.core.post import equivalent_penalty
 from skdp.algorithms.core.second_moments import RowMomentsPlan
 from skdp.algorithms.core.slopes import constants, plan_slope_steps
 from skdp.algorithms.core.solves import Solves, paced_solves
 from skdp.algorithms.core.steps import Path, paced, plan_steps
-from skdp.algorithms.plan import HARDLY_BETTER, LARGE_NOISE, Plan
+from skdp.algorithms.plan import HARDLY_BETTER, LARGE_NOISE, LEAST_MARGINS, Plan
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.report import Release
 from skdp.problems import Attack, EmpiricalRisk, Loss, Objective
@@ -300,9 +301,10 @@ class PlannedCore(Plan):
         return self.forecast.noise()
 
     def alarms(self) -> tuple[str, ...]:
-        if not self.forecast.is_hidden():
-            return ()
-        return (f"The {LARGE_NOISE}.",)
+        forecast = self.forecast
+        _, seen, noise, _ = forecast.margins(forecast.true_deviation)
+        is_hidden = seen < LEAST_MARGINS * noise
+        return (f"The {LARGE_NOISE}.",) if is_hidden else ()
 
     def found_alarms(self) -> tuple[str, ...]:
         """Say whether the size of the margins is within two deviations of 0."""
@@ -323,11 +325,13 @@ class PlannedCore(Plan):
         return (*given, *[f"the {LARGE_NOISE}"] * len(told), *self.found_alarms())
 
     def to_dict(self) -> dict[str, Any]:
-        objective, shares = self.objective, {}
+        shares, alpha = {}, self.objective.alpha
+        if not self.objective.is_penalised:  # what the shrinkage by the noise is equivalent to
+            alpha = float(equivalent_penalty(self.forecast.curvature, self.forecast.signal))
         if self.found is not None and self.has_class_shares:
             shares = {"class_shares": self.found.means.shares.tolist()}
         return {
-            "alpha": objective.alpha if objective.is_penalised else self.forecast.penalty,
+            "alpha": alpha,
             **self.numbers.steps.shown(),
             "clip_norm": self.clip(self.numbers),
             "mu": self.mu,

@@ -6,7 +6,7 @@ Nothing here reads records. Theory: docs/theory/core.md, sections 6 and 7.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import softmax
@@ -40,12 +40,12 @@ def posterior_of_steps(
     if balance is not None:  # clipping moves the constant of log odds: the released shares count
         known = float(((means.error / means.shares) ** 2 @ balance.basis**2).mean())
         known += (_OFF_BASE * size.size) ** 2
-        return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, known, k))
+        return Corrected.of(size.size, size.variance, np.zeros(k), known)
     known = (means.error / means.deviation) ** 2
     shift, error = _of_constant(steps, constant)
     error += max(float((shift**2).mean()) - known - error, 0.0)  # apparent bias of clipping
     kept = known / (known + error)
-    return Corrected(np.append(size.size, kept * shift), _diagonal(size.variance, kept * error, k))
+    return Corrected.of(size.size, size.variance, kept * shift, kept * error)
 
 
 def _of_constant(steps: Path, constant: np.ndarray) -> tuple[np.ndarray, float]:
@@ -69,9 +69,9 @@ def posterior_of_slopes(
     The size has no other noise than the weights. The `factor` undoes what clipping does to typical
     margins.
     """
-    best = replace(size, size=factor * size.size, variance=0.0)
+    best = factor * size.size
     if not len(constant):
-        return posterior_of_size(best, len(origin))
+        return Corrected.of(best, 0.0, np.zeros(len(origin)), 0.0)
     expected, known = np.zeros(len(origin)), (_OFF_ORIGIN * size.size) ** 2
     if not len(means.shares):  # residuals have less scatter than targets
         expected = origin * (math.sqrt(max(1.0 - size.size**2, 0.0)) - 1.0)
@@ -80,16 +80,7 @@ def posterior_of_slopes(
     kept = known / (known + error)
     shift = factor * (origin + expected + kept * (shift - expected)) - origin
     known = factor**2 * kept * error
-    return Corrected(np.append(best.size, shift), _diagonal(0.0, known, len(shift)))
-
-
-def posterior_of_size(size: Size, k: int) -> Corrected:
-    """Return the posterior of a model without an intercept."""
-    return Corrected(np.append(size.size, np.zeros(k)), _diagonal(size.variance, 0.0, k))
-
-
-def _diagonal(first: float, others: float, k: int) -> np.ndarray:
-    return np.diag(np.append(first, np.full(k, max(others, 1e-12))))
+    return Corrected.of(best, 0.0, shift, known)
 
 
 def base_at(

@@ -308,6 +308,12 @@ class Corrected:
     theta: np.ndarray
     covariance: np.ndarray
 
+    @classmethod
+    def of(cls, size: float, variance: float, shift: np.ndarray, of_shift: float) -> Corrected:
+        """Return it from a size and a shift that do not depend on each other; `of_shift` >= 0."""
+        variances = np.append(variance, np.full(len(shift), max(of_shift, 1e-12)))
+        return cls(np.append(size, shift), np.diag(variances))
+
     def after(
         self,
         noisy: np.ndarray,

@@ -124,7 +124,7 @@ def clipped_curvature(
     margins = margins[:, 0] if k == 1 else margins
     derivative, square = np.zeros((len(nodes), k, k)), np.zeros((k, k))
     clips = clip / np.sqrt(rest)
-    parts = []
+    parts, pulls = [], []
     for code in range(loss.n_outputs + 1 if k > 1 else 2):
         targets = np.full(len(margins), code, dtype=np.intp)
         first = loss.derivative(margins, targets).reshape(-1, k)
@@ -136,10 +136,10 @@ def clipped_curvature(
         free = (cuts == 1.0).mean(axis=1)
         turning = np.where(cuts < 1.0, cuts, 0.0).mean(axis=1)  # what is clipped still turns
         own = free[:, None, None] * second + turning[:, None, None] * turned
-        parts.append((own, first, (cuts**2).mean(axis=1), cuts.mean(axis=1)))
-    pulls = np.stack([cut * (first * away).sum(axis=1) for _, first, _, cut in parts], axis=1)
-    chances = _chances(loss, offsets, away, shares, pulls, factor)
-    for code, (own, first, cut, _) in enumerate(parts):
+        parts.append((own, first, (cuts**2).mean(axis=1)))
+        pulls.append(cuts.mean(axis=1) * (first * away).sum(axis=1))
+    chances = _chances(loss, offsets, away, shares, np.stack(pulls, axis=1), factor)
+    for code, (own, first, cut) in enumerate(parts):
         derivative += chances[:, code, None, None] * own
         square += np.einsum("i,ia,ib->ab", shares * chances[:, code] * cut, first, first)
     derivative = 0.5 * (derivative + derivative.transpose(0, 2, 1)) * shares[:, None, None]

@@ -245,14 +245,15 @@ class StagesFit:
             # several measurements have found the weights; after one the largest loss may be off
             has_mix = plan.n_measurements == 1
             model, offsets = self.fitted(model, before if has_mix else None, p)
-        model, offsets = penalised_rows(
-            self.plain.objective,
-            self.rows,
-            model,
-            offsets,
-            self.spectrum,
-            self.plain.scale(self.found.means),
-        )
+        if plan.objective.is_penalised:
+            model, offsets = penalised_rows(
+                self.plain.objective,
+                self.rows,
+                model,
+                offsets,
+                self.spectrum,
+                self.plain.scale(self.found.means),
+            )
         done = replace(
             plan,
             plain=self.plain,
