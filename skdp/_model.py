@@ -1,4 +1,4 @@
-"""Models of bounded rows: what linear models and networks share, and what classifiers do."""
+"""Models of bounded rows: what linear models and networks share."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import (
     PrivateEstimator,
-    declared_labels,
     noise_alarms,
     staged,
     taken_weights,
-    warn_inferred,
 )
 from skdp._records import distinct_persons, validate_records
-from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
+from skdp._runtime import without_warnings
+from skdp._sources import ChunkCheck
 from skdp._types import Self
 from skdp._units import (
     NO_WEIGHT,
@@ -36,10 +33,11 @@ from skdp._units import (
     take_user_ids,
 )
 from skdp.algorithms.plan import check_memory
-from skdp.data.collections import as_source, over_chunks
+from skdp.algorithms.weight_noise import WeightNoise
+from skdp.data.collections import as_source
 from skdp.data.sources import RecordSource
 from skdp.methods.choice import Choice
-from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
+from skdp.problems import Design, EmpiricalRisk, Loss, Records
 from skdp.problems.bounding import Bounding, Encoder
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.surveys import Surveyor
@@ -63,6 +61,8 @@ class PrivateModel(PrivateEstimator):
     __metadata_request__fit: ClassVar = {"sample_weight": None}
     #: What of units other than records a source may hold.
     _units_of_sources: tuple[str, ...] = ("user_ids", "sample_weight")
+    #: Of the coefficients of the last fit, where its method tells it.
+    _noise: WeightNoise | None = None
     #: What a fit warns of at its end.
     _found_alarms: tuple[str, ...] = ()
 
@@ -142,24 +142,17 @@ class PrivateModel(PrivateEstimator):
                 names = getattr(self, "feature_names_in_", range(X.shape[1]))
                 refuse_id_features(zip(names, X.T, strict=True), user_ids)
         if sample_weight is not None:
-            self._warn_of_weights()
-            weights = record_weights(sample_weight, self._clip_of_weights, X.shape[0])
-            self._check_weighted(bool(weights.any()))
+            bound = float(self.weight_bound or 1.0)
+            weights = record_weights(sample_weight, bound, X.shape[0])
+            self._check_weights(bool(weights.any()))
         return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
 
-    @property
-    def _clip_of_weights(self) -> float:
-        return 1.0 if self.weight_bound is None else float(self.weight_bound)
-
-    def _check_weighted(self, is_any: bool) -> None:
-        """Refuse weights that are all zero, where no records are refused as well."""
-        if not (is_any or self._may_be_empty):
-            raise ValueError(NO_WEIGHT)
-
-    def _warn_of_weights(self) -> None:
-        """Warn that weights are clipped, if their bound was not declared."""
+    def _check_weights(self, is_any: bool) -> None:
+        """Refuse weights that are all zero where no records are; warn of an undeclared bound."""
         if self.weight_bound is None:
             warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=5)
+        if not (is_any or self._may_be_empty):
+            raise ValueError(NO_WEIGHT)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         least = int(not self._may_be_empty)
@@ -191,10 +184,15 @@ class PrivateModel(PrivateEstimator):
 
         Parameters and result are those of :meth:`skdp.algorithms.weight_noise.WeightNoise.scores`.
         """
-        raise ValueError(
-            f"What method={self.privacy_.method!r} releases does not tell how far noise moves "
-            "predictions: return_std must be False."
-        )
+        check_is_fitted(self)
+        if self._noise is None:
+            raise ValueError(
+                f"What method={self.privacy_.method!r} releases does not tell how far noise moves "
+                "predictions: return_std must be False."
+            )
+        X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
+        with without_warnings():
+            return self._noise.scores(Records(X, self.data_norm_), slopes)
 
     def _undeclared(self) -> Iterator[str]:
         """Yield the consequence of each bound that was not declared."""
@@ -247,7 +245,7 @@ class PrivateModel(PrivateEstimator):
             intercept=self._intercept_value,
             targets=targets,
             groups=self._group_encoder(surveyor),
-            weights=ClippedWeights(self._clip_of_weights),
+            weights=ClippedWeights(float(self.weight_bound or 1.0)),
             persons=distinct_persons,
             max_records=self.max_records_per_user,
         )
@@ -257,8 +255,7 @@ class PrivateModel(PrivateEstimator):
                 raise ValueError(_NO_PERSONS)
             bounding = replace(bounding, persons=None)
         if survey.is_weighted:
-            self._warn_of_weights()
-            self._check_weighted(survey.has_weight)
+            self._check_weights(survey.has_weight)
         else:
             bounding = replace(bounding, weights=None)
         check_memory(survey.n_features)
@@ -368,197 +365,3 @@ class PrivateModel(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _has_probabilities(estimator: PrivateClassifier) -> bool:
-    loss = getattr(estimator, "loss", "log_loss")  # a parameter of some
-    if loss != "log_loss":
-        raise AttributeError(f"loss={loss!r} has no probabilities.")
-    return True
-
-
-class PrivateClassifier(ClassifierMixin, PrivateModel):
-    """Base of private classifiers; not for direct use."""
-
-    classes: Any
-
-    @property
-    def _only_binary(self) -> str | None:
-        """Reason for allowing two classes only; None where there may be more."""
-        return None
-
-    @abstractmethod
-    def _loss(self, n_classes: int) -> Loss:
-        """Loss for targets 0 and 1 if there are two classes, else for class indices."""
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: np.ndarray | None = None,
-        given: tuple[Any, Any] = (None, None),
-    ) -> None:
-        self._check_parameters()
-        declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
-        if declared is not None and len(declared) > 2 and self._only_binary is not None:
-            raise ValueError(f"classes declares {len(declared)} labels, but {self._only_binary}.")
-        for consequence in self._undeclared():
-            warnings.warn(consequence, UserWarning, stacklevel=3)
-        caveats: tuple[str, ...] = ()
-        labels = distinct_labels if declared is None else None
-        with self._surveyed(X, ChunkCheck(), labels) as surveyor:
-            if surveyor is None:
-                X, y = self._validated(X, y)
-            units = self._units(X, given)
-            classes: Any = declared
-            if declared is None:
-                classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
-                classes = np.zeros(0) if classes is None else classes  # of no records
-                weighed = classes
-                if units is not None and units.weights is not None:
-                    weighed = np.unique(y[units.weights > 0.0])
-                if len(weighed) < 2:
-                    found = "The data hold" if len(classes) < 2 else "sample_weight leaves"
-                    raise ValueError(
-                        f"{found} one class only; declare at least two with `classes`."
-                    )
-                warn_inferred("The class labels", "classes")
-                caveats = ("classes were inferred from y",)
-            if len(classes) > 2 and self._only_binary is not None:
-                raise ValueError(
-                    "Only binary classification is supported. The type of the target is "
-                    f"multiclass, but {self._only_binary}."
-                )
-            encoder, loss = LabelCodes(classes), self._loss(len(classes))
-            self.classes_ = classes
-            records: Any
-            if surveyor is not None:
-                records = self._chunked(surveyor, encoder)
-            else:
-                records = self._records(X, encoder(y), groups)
-                records = records if units is None else units.of(records)
-            records = self._with_costs(records, self._risk(loss))
-            weights = self._private_weights(records, self._risk(loss), caveats)
-            self._set_coefficients(weights, loss, records.n_features)
-
-    def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
-        declared = (
-            None if self.classes is None else len(declared_labels("classes", self.classes, 2))
-        )
-        if None not in (declared, n_classes) and declared != n_classes:
-            raise ValueError(f"n_classes == {n_classes}, but classes declares {declared} labels.")
-        number = n_classes or declared or 2
-        if number > 2 and self._only_binary is not None:
-            raise ValueError(f"n_classes == {number}, but {self._only_binary}.")
-        self.classes_ = np.arange(number)
-        return self._risk(self._loss(number))
-
-    def _with_costs(self, records: Records, risk: EmpiricalRisk) -> Records:
-        """Give the records the costs of errors on their classes, if there are any."""
-        return records
-
-    @abstractmethod
-    def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
-        """Set the fitted weights of d features and of the intercept feature."""
-
-    @over_chunks
-    def decision_function(self, X: Any, return_std: bool = False) -> Any:
-        """Compute the linear scores: coefficients times the bounded row, plus the intercept.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it, as in `fit`.
-        return_std : bool, default=False
-            Whether to return how far the noise of the fit moves each score, too. It costs no
-            budget. A ValueError for methods whose releases do not tell it.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-        std : ndarray of the same shape
-            Standard deviations, with `return_std`.
-        """
-        scores = self._scores(X)
-        is_binary = len(self.classes_) == 2
-        scores = scores[:, 0] if is_binary else scores
-        if not return_std:
-            return scores
-        std = self._score_noise(X)
-        return scores, std[:, 0] if is_binary else std
-
-    def _log_odds(self, X: Any, moved: float = 0.0) -> np.ndarray:
-        """Compute the log odds of two classes, or scores whose softmax are the probabilities.
-
-        `moved` is added to the scores.
-        """
-        scores = self.decision_function(X) + moved
-        clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
-        return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
-
-    @over_chunks
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most likely class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    @over_chunks
-    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
-        """Compute class probabilities; only with the log loss.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Whether to return how far the noise of the fit moves each probability, too, to first
-            order. It costs no budget. A ValueError for methods whose releases do not tell it.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        std : ndarray of shape (n_samples, n_classes)
-            Standard deviations, with `return_std`.
-        """
-        scores = self._log_odds(X)
-        if scores.ndim == 1:
-            chances = np.column_stack([expit(-scores), expit(scores)])
-        else:
-            chances = np.asarray(softmax(scores, axis=1))
-        if not return_std:
-            return chances
-        if scores.ndim == 1:
-            steep = (self._log_odds(X, 1e-6) - scores) * 1e6  # 1 but for clipped log odds
-            slopes = (steep * chances[:, 0] * chances[:, 1])[:, None, None] * [[-1.0], [1.0]]
-        else:
-            slopes = chances[:, :, None] * (np.eye(scores.shape[1]) - chances[:, None, :])
-        return chances, self._score_noise(X, slopes)
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    @over_chunks
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Compute logarithms of :meth:`predict_proba`, accurate for small probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        scores = self._log_odds(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return np.asarray(log_softmax(scores, axis=1))

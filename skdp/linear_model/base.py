@@ -18,7 +18,6 @@ from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Self
 from skdp.algorithms.plan import Result, Run
-from skdp.algorithms.weight_noise import WeightNoise
 from skdp.methods import Gradient, Method, Output
 from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
@@ -41,8 +40,8 @@ class DPLinearModel(PrivateModel):
     solver: Any
     #: The methods by name; "auto" takes the first that leads.
     _methods: Mapping[str, Any] = METHODS
-    #: Of the coefficients of the last fit.
-    _noise: WeightNoise | None = None
+    #: Whether the mean loss is of records that are known beforehand, so that batches tell of it.
+    _is_mean = True
     #: Released numbers that intervals follow from, of the last fit.
     _transcript: Any = None
 
@@ -84,14 +83,6 @@ class DPLinearModel(PrivateModel):
             records = Records(X, self.data_norm_)
             return records.scores(np.atleast_2d(self.coef_)) + self.intercept_
 
-    def _score_noise(self, X: Any, slopes: np.ndarray | None = None) -> np.ndarray:
-        check_is_fitted(self)
-        if self._noise is None:
-            return super()._score_noise(X, slopes)
-        X = validate_records(self, self._features_of(X), accept_sparse="csr", reset=False)
-        with without_warnings():
-            return self._noise.scores(Records(X, self.data_norm_), slopes)
-
     def _of_scores(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, Any]:
         """Give arrays of one row per score the shapes of ``coef_`` and ``intercept_``."""
         return coef, intercept
@@ -99,7 +90,7 @@ class DPLinearModel(PrivateModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        """Return weights of shape (n_outputs, n_features + fit_intercept); set ``alpha_``."""
+        """Return weights of shape (n_outputs, n_features + fit_intercept)."""
         design = Design.of(records, self._public_size(records.n_units))
         choice = self._chosen(design, risk, records.in_memory)
         self._warn(choice.plan, records)
@@ -121,7 +112,6 @@ class DPLinearModel(PrivateModel):
                 "`solver` before the model is published",
             )
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
-        self._set_alpha(result)
         self._noise, self._transcript = result.noise, result.transcript
         for name in ("coef_noise_", "intercept_noise_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -133,11 +123,9 @@ class DPLinearModel(PrivateModel):
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _found(self, choice: Choice, result: Result) -> dict[str, Any]:
-        """Return what a report says besides the plan."""
+        """Set ``alpha_``; return what a report says besides the plan."""
+        self.alpha_ = result.plan.to_dict()["alpha"]
         return {"method_bounds": choice.bounds} if choice.bounds else {}
-
-    def _set_alpha(self, result: Result) -> None:
-        self.alpha_ = self.privacy_.plan["alpha"]
 
     def _check_chunked(self) -> None:
         if not self._method.chunked:
@@ -299,13 +287,9 @@ class DPLinearModel(PrivateModel):
                 f"method={self.method!r} has no solver, or one of its own: solver must be 'auto'."
             )
         (own if own.has_solver else Output()).check_solver(self._solver)
-        if not self._is_mean and "records" in (solver := resolve_solver(self._solver)).needs:
+        is_mean = self._is_mean and not getattr(own, "tilt", 0.0)
+        if not is_mean and "records" in (solver := resolve_solver(self._solver)).needs:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little about "
                 "this objective. Solvers of full gradients such as 'newton' do."
             )
-
-    @property
-    def _is_mean(self) -> bool:
-        """Whether the objective is a mean of one function per record for batch solvers."""
-        return not getattr(self._method, "tilt", 0.0)

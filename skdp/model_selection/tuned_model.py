@@ -28,18 +28,15 @@ class TunedLinearModel(DPLinearModel):
 
     def _found(self, choice: Choice, result: Result) -> dict[str, Any]:
         if not isinstance(result, TunedResult):
-            return super()._found(choice, result)
-        n_groups = result.path.shape[1]
-        return {"alpha_bounds": list(self._bounds()), "n_penalty_groups": n_groups}
-
-    def _set_alpha(self, result: Result) -> None:
-        if not isinstance(result, TunedResult):
-            super()._set_alpha(result)
+            public = super()._found(choice, result)
             self.alpha_path_ = np.array([self.alpha_])
-        elif self.penalty_groups is None:
+            return public
+        if self.penalty_groups is None:
             self.alpha_, self.alpha_path_ = float(result.alpha[0]), result.path[:, 0]
         else:
             self.alpha_, self.alpha_path_ = result.alpha, result.path
+        n_groups = result.path.shape[1]
+        return {"alpha_bounds": list(self._bounds()), "n_penalty_groups": n_groups}
 
     def _chosen(self, design: Design, risk: EmpiricalRisk, in_memory: bool = True) -> Choice:
         if self._tuner is None:

@@ -21,6 +21,7 @@ class AttackedLinearModel(DPLinearModel):
     attack_norm: Any
     attack_radius: float
 
+    _is_mean = False  # gradients are no combinations of rows that are known beforehand
     _methods: Mapping[str, Method] = {"gradient": Gradient(), "output": OutputPerturbation()}
 
     def _check_parameters(self) -> None:
@@ -43,10 +44,6 @@ class AttackedLinearModel(DPLinearModel):
     def _check_chunked(self) -> None:
         if not self._has_steps:
             raise ValueError("Output perturbation of attacked rows needs all records in memory.")
-
-    @property
-    def _is_mean(self) -> bool:
-        return False  # gradients are no combinations of rows that are known beforehand
 
     def _attack(self, radius: float | None = None) -> Attack:
         radius = self.attack_radius if radius is None else radius

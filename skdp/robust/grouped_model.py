@@ -244,7 +244,11 @@ class GroupedModel(PrivateModel):
         self._warn(planned, records, is_planned=planned.has_saddle)
         result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
-        self._keep_groups(result)
+        found = {"group_weights_": result.weights, "group_proportions_": result.proportions}
+        for name, value in found.items():
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if value is not None:
+                setattr(self, name, value)
         self._report(
             choice.method,
             done,
@@ -265,14 +269,6 @@ class GroupedModel(PrivateModel):
     @abstractmethod
     def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> Any:
         """Return the released point as weights of the model."""
-
-    def _keep_groups(self, result: GroupResult) -> None:
-        """Set what was released of the groups, and no more."""
-        found = {"group_weights_": result.weights, "group_proportions_": result.proportions}
-        for name, value in found.items():
-            self.__dict__.pop(name, None)  # of an earlier fit
-            if value is not None:
-                setattr(self, name, value)
 
     def _public_numbers(self, result: GroupResult) -> dict[str, Any]:
         """Return what a report has besides the numbers of the plan."""

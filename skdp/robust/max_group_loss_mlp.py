@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real, check_unit
 from skdp._estimator import encode
-from skdp._model import PrivateClassifier
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._sources import UNKNOWN_LABELS
 from skdp._types import ReplaceOne, Verbose
 from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
+from skdp.linear_model.classification import PrivateClassifier
 from skdp.methods.choice import Choice
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring

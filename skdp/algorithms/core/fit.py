@@ -85,10 +85,9 @@ class CorePlan(PlannedCore):
             weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
-            scale = self.scale(found.means)
             if self.objective.is_penalised:
                 given = self.objective, rows, scaled, offsets
-                scaled, offsets = penalised_rows(*given, spectrum, scale)
+                scaled, offsets = penalised_rows(*given, spectrum, found.scale)
             point = rows.coefficients(scaled, offsets, data.intercept)
             plan = replace(self, found=replace(found, size=size, theta=theta))
             if self.attack is not None:  # how it bends losses is not known
@@ -99,7 +98,7 @@ class CorePlan(PlannedCore):
                 slope,
                 theta,
                 self.step_noise(rows, found, weights, size, kept, moments),
-                scale,
+                found.scale,
                 np.asarray(self.loss.class_weights(np.eye(len(weights)))),
                 spectrum,
                 scaled if self.objective.is_penalised else None,
@@ -117,7 +116,7 @@ class CorePlan(PlannedCore):
         data, bound = data.in_double(), self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
         found = self.planned(means)
-        offsets, constant = self.offsets(means, found.start), found.steps.constant
+        offsets, constant = self.offsets(found, found.start), found.steps.constant
         centering = replace(means.centering, offsets=offsets, constant=constant)
         return centered(data, centering), found
 
@@ -142,7 +141,7 @@ class CorePlan(PlannedCore):
             size = shrunk(norm, found.steps, k, is_free(self.loss))
             if is_sparse:
                 weights[:, :d], size = relevant(weights[:, :d], size, found.steps.variance)
-            spread = self.spread(found.means)
+            spread = found.spread
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
             theta = posterior_of_slopes(
@@ -152,7 +151,7 @@ class CorePlan(PlannedCore):
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
         typical_size = given.posterior(found.steps.variance)
         covariance = typical_size.deviation**2 * np.eye(k)
-        offsets, scale = rows.centering.offsets, self.scale(found.means)
+        offsets, scale = rows.centering.offsets, found.scale
         variances = step_variances(self.loss, found.steps, offsets, covariance, scale, self.unit)
         noise = float(variances.mean())  # of a mean weight
         size = given.posterior(noise)
@@ -200,7 +199,7 @@ class CorePlan(PlannedCore):
         trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
         d = self.objective.design.n_features
         raw = size.deviation * root_of(weights[:, :d])
-        given = rows.centering.offsets, trace * raw @ raw, self.scale(found.means), self.unit, trace
+        given = rows.centering.offsets, trace * raw @ raw, found.scale, self.unit, trace
         bends, axes = step_curvatures(self.loss, found.steps, *given)
         average, spectrum = float(np.mean(bends)), Spectrum.public(d)
         values: np.ndarray = np.reshape(bends, (-1, 1))
@@ -231,8 +230,8 @@ class CorePlan(PlannedCore):
         base: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and offsets of a size and shift, in units of the loss."""
-        offsets = self.offsets(found.means, base + theta.theta[1:])
-        return self.scale(found.means) * theta.theta[0] * weights, offsets
+        offsets = self.offsets(found, base + theta.theta[1:])
+        return found.scale * theta.theta[0] * weights, offsets
 
     def spectrum(
         self, rows: CenteredRecords, run: Run
@@ -263,7 +262,7 @@ class CorePlan(PlannedCore):
     ) -> Newton:
         """Release score and curvature at the model; the constant is as large as a feature."""
         left = max(1.0 - float(theta.theta[0]) ** 2, LEAST_RESIDUAL)
-        deviation = self.spread(found.means) * math.sqrt(left)
+        deviation = found.spread * math.sqrt(left)
         reach, clip = reach_and_clip(self.newton, rows, self.loss)
         constant = 1.0 / (reach * math.sqrt(self.objective.design.n_features))
         given = replace(rows.centering, constant=constant, scale=reach * rows.centering.scale)
@@ -293,7 +292,7 @@ class CorePlan(PlannedCore):
         steps, loss, d = found.steps, self.loss, self.objective.design.n_features
         if not isinstance(steps, Steps):
             return solved(self, rows, found, run, start, factors, offsets)
-        clip, per_record = self.clip(found), self.unit / self.spread(found.means)
+        clip, per_record = found.clip, self.unit / found.spread
         # of more classes finding a base would take longer than the steps
         follows = rows.has_intercept and offsets is None and loss.n_outputs < CLASSES
         balance = found.balance if follows else None
@@ -317,7 +316,7 @@ class CorePlan(PlannedCore):
                     base = balance.base(followed * root_of(weights[:, :d]), base)
                 at = weights.copy()
                 at[:, d] += (base - found.start) / rows.constant
-            own = self.scale(found.means) * at
+            own = found.scale * at
             gradients = ClippedGradients(
                 loss=loss,
                 weights=rows.weights(own),
@@ -364,7 +363,7 @@ class CorePlan(PlannedCore):
         means, k, loss = found.means, self.loss.n_outputs, self.loss
         if not self.shares.size:
             return theta, found.start, np.zeros(k)
-        width, scale = self.objective.design.width, self.scale(means)
+        width, scale = self.objective.design.width, found.scale
         length = float(np.linalg.norm(weights))
         sums = self.sum_of_round(means)
         bend = np.eye(k)
@@ -380,9 +379,9 @@ class CorePlan(PlannedCore):
                 loss=loss,
                 weights=rows.weights(weights),
                 size=float(theta.theta[0]),
-                shift=self.offsets(means, base + theta.theta[1:]),
+                shift=self.offsets(found, base + theta.theta[1:]),
                 unit=self.unit,
-                spread=self.spread(means),
+                spread=found.spread,
                 top=sums.size,
             )
             reached = rows.norm_bound * length * (1.0 + statistic.size)

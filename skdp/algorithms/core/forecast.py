@@ -34,6 +34,11 @@ class Found:
     steps: Path
     balance: Balance | None
     start: np.ndarray  # margins of a constant model in the basis
+    #: Deviation of the targets in units of the loss, 1 for classes; margins of the loss over those
+    #: of the steps; norm of the gradient of a record in units of the loss.
+    spread: float
+    scale: float
+    clip: float
     size: Size | None = None
     theta: Corrected | None = None
 
@@ -54,15 +59,12 @@ class Forecast:
     design : Design
     unit : float
         Margins of the loss over those in the basis of log odds.
-    spread : float
-        Deviation of the targets in units of the loss.
     """
 
     found: Found
     loss: Loss
     design: Design
     unit: float
-    spread: float
 
     @property
     def true_deviation(self) -> float:
@@ -73,7 +75,7 @@ class Forecast:
     def margins(self, true: float) -> tuple[float, float, float, float]:
         """Return which part of true margins steps learn, their deviation, noise and best factor."""
         law, steps, k = self.found.law, self.found.steps, self.loss.n_outputs
-        moment, scale = 1.0 / min(steps.n_features, _DIRECTIONS), self.unit * self.spread
+        moment, scale = 1.0 / min(steps.n_features, _DIRECTIONS), self.found.scale
         if law is None:
             margins = typical(self.loss, scale, steps.clip)
             part = steps.reached(margins.bend * moment)
@@ -120,7 +122,7 @@ class Forecast:
         found, theta = self.found, self.found.theta
         scale = self.design.features_norm * found.means.centering.scale / self.unit
         if found.law is None:
-            bend = typical(self.loss, self.spread).bend
+            bend = typical(self.loss, found.spread).bend
         else:
             size = self.true_deviation if theta is None else float(theta.theta[0])
             bends = found.law.slope / found.law.deviations

@@ -123,7 +123,7 @@ class PlannedCore(Plan):
         )
         has_square = bool(HAS_SQUARE and n_classes and shares.size)
         of_steps = 1.0 - shares.means - shares.size - shares.moments - shares.newton
-        self._set(
+        vars(self).update(
             loss=loss,
             n_classes=n_classes,
             is_other=is_other,
@@ -141,10 +141,6 @@ class PlannedCore(Plan):
                 self.has_rows,
             ),
         )
-
-    def _set(self, **numbers: Any) -> None:
-        for name, number in numbers.items():
-            object.__setattr__(self, name, number)
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -181,8 +177,7 @@ class PlannedCore(Plan):
     @property
     def forecast(self) -> Forecast:
         """Return what is to be expected of the margins."""
-        found, design = self.numbers, self.objective.design
-        return Forecast(found, self.loss, design, self.unit, self.spread(found.means))
+        return Forecast(self.numbers, self.loss, self.objective.design, self.unit)
 
     def planned(self, means: Means, largest_factor: float = 1.0) -> Found:
         """Plan the steps, of records with factors up to the largest one.
@@ -201,14 +196,26 @@ class PlannedCore(Plan):
         noise = Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
         noise *= largest_factor * self.objective.neighbouring.n_changes / n
         given = design.n_features, n, noise, largest_factor * stiffness, pace
+        spread = means.deviation * (self.loss.target_bound or 1.0)
+        law = balance = None
         if self.is_other:
-            spread = self.spread(means)
             steps = plan_slope_steps(self.loss, spread, *given)
-            return Found(means, None, steps, None, constants(self.loss, means, spread))
-        law = odds(means.shares) if self.n_classes else squares()
-        balance = Balance(means.shares) if self.n_classes else None
-        start = np.zeros(1) if balance is None else balance.start
-        return Found(means, law, plan_steps(law, self.n_classes, *given), balance, start)
+            start = constants(self.loss, means, spread)
+        else:
+            law = odds(means.shares) if self.n_classes else squares()
+            balance = Balance(means.shares) if self.n_classes else None
+            steps = plan_steps(law, self.n_classes, *given)
+            start = np.zeros(1) if balance is None else balance.start
+        return Found(
+            means=means,
+            law=law,
+            steps=steps,
+            balance=balance,
+            start=start,
+            spread=spread,
+            scale=self.unit * spread,
+            clip=steps.clip * spread / self.unit,
+        )
 
     def _sum(self, name: str, lemma: str, clip: float, mu: float, entries: int) -> NoisySum:
         return NoisySum(
@@ -223,19 +230,11 @@ class PlannedCore(Plan):
             is_pure=self.is_pure,
         )
 
-    def scale(self, means: Means) -> float:
-        """Margins of the loss over those of the steps."""
-        return self.unit * self.spread(means)
-
-    def offsets(self, means: Means, constants: np.ndarray) -> np.ndarray:
+    def offsets(self, found: Found, constants: np.ndarray) -> np.ndarray:
         """Return constants in units of the loss."""
         if not self.objective.design.intercept:
             return np.zeros(self.loss.n_outputs)
-        return means.mean * self.loss.target_bound + self.scale(means) * constants
-
-    def spread(self, means: Means) -> float:
-        """Deviation of the targets in units of the loss; 1 for classes."""
-        return means.deviation * (self.loss.target_bound or 1.0)
+        return found.means.mean * self.loss.target_bound + found.scale * constants
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -254,7 +253,7 @@ class PlannedCore(Plan):
         numbers, sums = self.numbers, self.sum_of_steps(self.numbers)
         steps = numbers.steps
         if isinstance(steps, Solves):
-            moved = min(steps.lengths) * steps.unit * self.scale(numbers.means)
+            moved = min(steps.lengths) * steps.unit * numbers.scale
             moved /= Level(self.mu_steps, self.is_pure).deviation(self.objective.dimension)
             if not self.objective.design.is_slack:
                 # lengths are planned for this number, and penalties are for the released one
@@ -262,14 +261,10 @@ class PlannedCore(Plan):
             sums = replace(sums, sensitivity=moved, size=0.0)
         return replace(sums, name=f"{steps.nouns[is_weighted]}, {steps.name} as one").describe()
 
-    def clip(self, found: Found) -> float:
-        """Norm of the gradient of a record, in units of the loss."""
-        return found.steps.clip * self.spread(found.means) / self.unit
-
     def sum_of_steps(self, found: Found) -> NoisySum:
         """Sum of clipped gradients, with the budget of all steps."""
         lemma = found.steps.lemma
-        return self._sum("", lemma, self.clip(found), self.mu_steps, self.objective.dimension)
+        return self._sum("", lemma, found.clip, self.mu_steps, self.objective.dimension)
 
     @property
     def squares(self) -> NoisySum:
@@ -333,7 +328,7 @@ class PlannedCore(Plan):
         return {
             "alpha": alpha,
             **self.numbers.steps.shown(),
-            "clip_norm": self.clip(self.numbers),
+            "clip_norm": self.numbers.clip,
             "mu": self.mu,
             **shares,
         }

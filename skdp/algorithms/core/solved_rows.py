@@ -161,7 +161,7 @@ def solved(
     Start, offsets beside rows, and factors of the losses of each group's records are public or
     released. Sums are of factors over the largest one.
     """
-    design, relation, clip = plan.objective.design, plan.objective.neighbouring, plan.clip(found)
+    design, relation, clip = plan.objective.design, plan.objective.neighbouring, found.clip
     offsets = rows.centering.offsets if offsets is None else offsets
     loss, largest = clipped(plan.loss, offsets, clip), 1.0
     if factors is not None:
@@ -170,7 +170,7 @@ def solved(
     mean = read_only_view(rows.centering.mean)  # which solvers can reach
     centering = replace(rows.centering, mean=mean, offsets=read_only_view(rows.centering.offsets))
     records: Any = SolvedView(centering=centering, clip=clip, factors=factors).of(rows.records)
-    unit, solves = plan.scale(found.means), found.steps
+    unit, solves = found.scale, found.steps
     assert isinstance(solves, Solves)
     point = np.zeros((loss.n_outputs, design.width)) if start is None else unit * start
     longest = LONGEST * unit

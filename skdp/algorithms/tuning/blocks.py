@@ -291,7 +291,7 @@ class BlocksPlan(Plan):
         lengths = lengths * roots * unit
         loss, sizes = self.objective.loss, np.ones(q)
         is_squared = not loss.has_odds
-        residual = first.spread(first.numbers.means) if is_squared else 0.4
+        residual = first.numbers.spread if is_squared else 0.4
         bend = 1.0 if is_squared else 0.15
         for _ in range(ROUNDS):
             gradients = BlockDerivatives(
@@ -319,7 +319,7 @@ class BlocksPlan(Plan):
         """Return the factors with the least bias and noise of the final fit (Proposition B2)."""
         counts, numbers = self.members.sum(axis=1), first.numbers
         bend = 0.15 if self.objective.loss.has_odds else 1.0
-        clip = numbers.steps.clip * first.spread(numbers.means) / first.unit
+        clip = numbers.clip
         noise = first.objective.neighbouring.n_changes * clip
         noise /= numbers.means.n_records * self.final.mu_steps * bend
         signal = energies / counts

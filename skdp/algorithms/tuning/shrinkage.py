@@ -78,7 +78,7 @@ class ShrinkagePlan(CorePlan):
                 theta = replace(theta, theta=theta.theta * np.append(1.0, np.full(k, left)))
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
-            mix, scale = np.asarray(self.loss.class_weights(np.eye(k))), self.scale(found.means)
+            mix, scale = np.asarray(self.loss.class_weights(np.eye(k))), found.scale
             moments = Spectrum.public(d)
             noise = weight_noise(rows, weights, slope, theta, of_steps, scale, mix, moments)
             return TunedResult(

@@ -252,7 +252,7 @@ class StagesFit:
                 model,
                 offsets,
                 self.spectrum,
-                self.plain.scale(self.found.means),
+                self.found.scale,
             )
         done = replace(
             plan,
@@ -296,7 +296,7 @@ class StagesFit:
         found = stage.planned(self.found.means, float(factors.max()))
         self.passes.append(replace(stage, found=found))
         name = f"noisy steps after measurement {k + 1} of {self.plan.n_measurements}"
-        scale, d = stage.scale(found.means), stage.objective.design.n_features
+        scale, d = found.scale, stage.objective.design.n_features
         raw = stage.stepped(self.rows, found, self.run, name, before / scale, factors, self.offsets)
         steps = self._with(found.steps.variance)
         rows, _, theta = stage.sized(self.rows, replace(found, steps=steps), raw)

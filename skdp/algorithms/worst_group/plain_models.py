@@ -67,7 +67,7 @@ class BalancedPlan(PlainModelPlan):
     ) -> tuple[np.ndarray, np.ndarray]:
         weights, _ = super().margins(rows, found, weights, theta, base)
         # a shift corrects the released shares, which are left out
-        return weights, self.offsets(found.means, base) - rows.centering.offsets
+        return weights, self.offsets(found, base) - rows.centering.offsets
 
     def remarks(self) -> tuple[str, ...]:
         balanced = "classes count alike: the log odds of their shares are left out"
@@ -90,7 +90,7 @@ class StepsPlan(CorePlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         last = self.last / math.sqrt(ROUNDS + self.has_square)
-        self._set(mu_steps=self.level, mu_round=min(self.mu_round, last))
+        vars(self).update(mu_steps=self.level, mu_round=min(self.mu_round, last))
 
     @property
     def releases(self) -> tuple[Release, ...]:

@@ -74,7 +74,7 @@ def test_steps_pay_for_margins_and_norms_of_records_that_are_elsewhere(loss, rad
         plan.stepped(rows, found, Run(noise=seeded()), start=start, offsets=offsets)
 
     (still, reached), (moving, _) = (paid(run, error, monkeypatch) for error in (0.0, 1.0))
-    clip = found.steps.clip * plan.spread(found.means) / plan.unit
+    clip = found.clip
     is_attacked = radius > 0.0
     norms = MANY * two_norms(3, rows.cancellation + is_attacked) * clip
     rounding = sum_rounding(plan.objective.design, clip * (rows.amplification + is_attacked))
@@ -84,7 +84,7 @@ def test_steps_pay_for_margins_and_norms_of_records_that_are_elsewhere(loss, rad
     tie = 2.0 * clip / (1e-4 * loss.target_bound) if is_attacked and loss.target_bound else 0.0
     slope = max(loss.curvature, 1.0) * (longest + tie)
     assert (moving - still) / MANY == pytest.approx(slope, rel=1e-6)
-    weights = plan.scale(found.means) * np.linalg.norm(start)
+    weights = found.scale * np.linalg.norm(start)
     assert reached == pytest.approx(longest * weights + np.linalg.norm(offsets), rel=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_steps_pay_for_and_keep_the_points_at_which_the_constant_follows(loss, m
     monkeypatch.setattr(
         fit, "ClippedGradients", lambda **given: seen.append(given["weights"]) or gradients(**given)
     )
-    start, scale = np.full((loss.n_outputs, 4), 5.0), plan.scale(found.means)
+    start, scale = np.full((loss.n_outputs, 4), 5.0), found.scale
     plan.stepped(rows, found, Run(noise=seeded()), start=start, kept=kept)
     assert np.abs(kept[0][0] - start)[:, 3].max() > 0.1
     for size, weights, (at, *_) in zip(sizes, seen, kept, strict=True):
@@ -123,9 +123,9 @@ def test_rounds_pay_for_margins_of_records_that_are_elsewhere(loss, monkeypatch)
     assert moved >= 3.0 * (2.0 + 3.0) * (1.0 + plan.sum_of_round(found.means).size)
     # margins z, and those of the loss in units of its scale, with shift and target
     base, _ = base_at(found.balance, 3.0, root_of(weights[:, :3]), found.start)
-    others = np.linalg.norm(plan.offsets(found.means, base + 0.5)) + loss.target_bound
+    others = np.linalg.norm(plan.offsets(found, base + 0.5)) + loss.target_bound
     expected = rows.norm_bound * np.linalg.norm(weights) * (1.0 + 3.0)
-    assert reached == pytest.approx(expected + others / plan.scale(found.means), rel=1e-9)
+    assert reached == pytest.approx(expected + others / found.scale, rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
@@ -164,7 +164,7 @@ def test_errors_of_margins_move_a_sum_under_attack_by_what_its_noise_is_for(monk
     )
     plan = plan_core(goal, BUDGET)
     rows, found = CenteredRows(records, Centering.unknown(1, 1)), plan.numbers
-    start = 20.0 * np.eye(1) / plan.scale(found.means)
+    start = 20.0 * np.eye(1) / found.scale
 
     def draw(error):
         with Laboratory() as laboratory:

@@ -304,7 +304,7 @@ def test_gradients_are_within_their_rounding(name, intercept, scale):
     data, long = Records(X, 1.0, intercept, targets=y), np.longdouble
     plan = plan_core(goal(name, data), PrivacyBudget(3.0, 1e-3), True)
     rows, found = plan.prepare(data, Silent())
-    clip, offsets = plan.clip(found), rows.centering.offsets
+    clip, offsets = found.clip, rows.centering.offsets
     if scale:
         centering = replace(rows.centering, mean=np.zeros(4), scale=scale)
         X *= 0.0

@@ -123,7 +123,7 @@ def test_factors_have_the_least_bias_and_noise_of_a_grid():
     """Proposition B2, written out for two blocks: their quotient alone counts."""
     plan, rho, counts = plan_blocks(objective_of()[0], BUDGET), np.array([0.25, 0.75]), (2, 6)
     first = replace(plan.first, found=plan.first.numbers)
-    mu, clip = plan.final.mu_steps, plan.first.clip(plan.first.numbers)
+    mu, clip = plan.final.mu_steps, plan.first.numbers.clip
     for energies in ((0.5, 0.01), (0.01, 0.5), (0.02, 0.05)):
 
         def cost(tau, energies=energies):
