@@ -171,14 +171,6 @@ class Records:
         other.factors = read_only_view(factors if self.factors is None else self.factors * factors)
         return other
 
-    def rescaled(self, factors: np.ndarray, data_norm: float) -> Records:
-        """Copy bounded rows with columns times factors, bounded to another norm."""
-        rows = self.with_intercept(0.0).scaled(factors).materialise()
-        intercept = self.intercept / self.data_norm * data_norm
-        other = Records(rows, data_norm, intercept, targets=self.targets, groups=self.groups)
-        other.shares, other.persons, other.is_slack = self.shares, self.persons, self.is_slack
-        return other
-
     @property
     def has_groups(self) -> bool:
         """Whether there is a group for each record."""
@@ -412,11 +404,6 @@ class Records:
         for a, b in zip(*np.tril_indices(k, -1), strict=True):
             total[b, :, a] = total[a, :, b]
         return total.reshape(k * self.width, k * self.width)
-
-    @property
-    def n_stored(self) -> int:
-        """Number of stored entries of X."""
-        return int(self.matrix.nnz if self.is_sparse else self.n_records * self.matrix.shape[1])
 
     @without_warnings()
     def materialise(self) -> Matrix:

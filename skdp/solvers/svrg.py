@@ -37,7 +37,10 @@ class MiniBatches:
     def __init__(self, problem: FiniteSum, batch_size: int | None = None) -> None:
         n = problem.n_records
         if batch_size is None:
-            width = max(1, min(problem.records.width, problem.records.n_stored // max(1, n)))
+            records = problem.records
+            stored = records.n_records * records.n_features
+            stored = records.matrix.nnz if records.is_sparse else stored
+            width = max(1, min(records.width, stored // max(1, n)))
             kappa = problem.smoothness / problem.strong_convexity
             useful = max(_SMALL_BATCH, 4.0 * n / kappa)
             batch_size = int(max(1, min(_BATCH_NUMBERS // width, 2048, n // _MIN_BATCHES, useful)))

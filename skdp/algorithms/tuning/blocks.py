@@ -147,13 +147,19 @@ def _kept(norms: np.ndarray, longest: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rescaled:
-    """View records with columns times factors, bounded to a norm."""
+    """Copy bounded rows with columns times factors, bounded to another norm."""
 
     factors: np.ndarray
     data_norm: float
 
     def __call__(self, records: Records) -> Records:
-        return records.rescaled(self.factors, self.data_norm)
+        rows = records.with_intercept(0.0).scaled(self.factors).materialise()
+        intercept = records.intercept / records.data_norm * self.data_norm
+        columns = {"targets": records.targets, "groups": records.groups}
+        other = Records(rows, self.data_norm, intercept, **columns)
+        other.shares, other.persons = records.shares, records.persons
+        other.is_slack = records.is_slack
+        return other
 
 
 @dataclass(frozen=True, kw_only=True)

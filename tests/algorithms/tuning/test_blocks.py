@@ -18,6 +18,7 @@ from skdp.algorithms.tuning.blocks import (
     BlockMargins,
     BlockMoments,
     BlocksPlan,
+    Rescaled,
     plan_blocks,
 )
 from skdp.algorithms.tuning.objective import TuningObjective
@@ -243,7 +244,7 @@ def test_rescaled_rows_are_those_that_are_bounded_twice():
     U = X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None] * factors
     U = U / np.maximum(np.linalg.norm(U, axis=1) / 0.4, 1.0)[:, None]
     for table in (X, sp.csr_array(X)):
-        moved = Records(table, 1.0, 0.3, targets=np.zeros(30)).rescaled(factors, 0.4)
+        moved = Rescaled(factors, 0.4)(Records(table, 1.0, 0.3, targets=np.zeros(30)))
         rows = moved.materialise()
         rows = rows.toarray() if sp.issparse(rows) else rows
         np.testing.assert_allclose(rows[:, :4], U, rtol=1e-12, atol=1e-15)
