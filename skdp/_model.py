@@ -40,6 +40,7 @@ from skdp.methods.choice import Choice
 from skdp.problems import Design, EmpiricalRisk, Loss, Records
 from skdp.problems.bounding import Bounding, Encoder
 from skdp.problems.chunked_records import ChunkedRecords
+from skdp.problems.constants import check_nominal_size
 from skdp.problems.surveys import Surveyor
 
 _NO_PERSONS = (
@@ -54,6 +55,8 @@ class PrivateModel(PrivateEstimator):
     """Base of private models of rows of bounded norm; not for direct use."""
 
     data_norm: float | None
+    #: Of those models that have a proof for add/remove neighbours.
+    n_public: int | None = None
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
@@ -343,13 +346,22 @@ class PrivateModel(PrivateEstimator):
         """Make the risk of a loss."""
         return EmpiricalRisk(loss)
 
-    def _public_size(self, n_records: int) -> int | None:
+    def _public_size(self, n_units: int) -> int | None:
         """Nominal number of records under add/remove; None where their number is public."""
-        return None
+        if self.neighbouring == "replace_one":
+            return None
+        n_public = max(1, n_units) if self.n_public is None else int(self.n_public)
+        check_nominal_size(n_public, n_units)
+        return n_public
 
     def _size_caveats(self) -> tuple[str, ...]:
         """State what is disclosed about the number of records."""
-        return ()
+        if self.neighbouring == "replace_one" or self.n_public is not None:
+            return ()
+        return (
+            "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
+            "that number had been fixed beforehand",
+        )
 
     @property
     def _norm_bound(self) -> float:

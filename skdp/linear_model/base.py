@@ -23,7 +23,6 @@ from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import Design, EmpiricalRisk, Loss, Objective, Records
-from skdp.problems.constants import check_nominal_size
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
@@ -35,7 +34,6 @@ class DPLinearModel(PrivateModel):
     # Parameters are set by the subclasses' signatures, as scikit-learn requires.
     alpha: float | str
     fit_intercept: bool
-    n_public: int | None
     method: Any
     solver: Any
     #: The methods by name; "auto" takes the first that leads.
@@ -181,14 +179,6 @@ class DPLinearModel(PrivateModel):
             neighbouring=relation.of_persons if design.of_persons else relation,
         )
 
-    def _size_caveats(self) -> tuple[str, ...]:
-        if self.neighbouring == "replace_one" or self.n_public is not None:
-            return ()
-        return (
-            "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
-            "that number had been fixed beforehand",
-        )
-
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         return self._method.risk(loss)
 
@@ -214,13 +204,6 @@ class DPLinearModel(PrivateModel):
     def _intercept_value(self) -> float:
         unit = self._entry_bound if self._method.is_entrywise else self._norm_bound
         return float(self._method.intercept_scaling) * unit * bool(self.fit_intercept)
-
-    def _public_size(self, n_units: int) -> int | None:
-        if self.neighbouring == "replace_one":
-            return None
-        n_public = max(1, n_units) if self.n_public is None else int(self.n_public)
-        check_nominal_size(n_public, n_units)
-        return n_public
 
     def _check_parameters(self) -> None:
         self._check_shared()
