@@ -25,20 +25,13 @@ NO_WEIGHT_BOUND = "weight_bound was not declared: sample_weight is clipped to 1.
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """What a fit knows of the units of its guarantee besides the records themselves.
+    """What a fit knows of the units of its guarantee besides the records themselves."""
 
-    Attributes
-    ----------
-    persons : ndarray of int, shape (n_samples,), or None
-        Codes from 0 on; None where every record is a unit.
-    weights : ndarray of shape (n_samples,) or None
-        In [0, 1]; None for 1.
-    max_records : int or None
-        Persons with fewer records weigh less than 1.
-    """
-
+    #: Shape (n_samples,). Codes of persons from 0 on; None where every record is a unit.
     persons: np.ndarray | None = None
+    #: Shape (n_samples,). In [0, 1]; None for 1.
     weights: np.ndarray | None = None
+    #: Persons with fewer records weigh less than 1.
     max_records: int | None = None
 
     def of(self, records: Records) -> Records:

@@ -23,20 +23,14 @@ _TIE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Moves:
-    """Moves of rows ``(x, 1)``, one for each of some combinations of weights.
+    """Moves of rows ``(x, 1)``, one for each of some combinations of weights."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (..., width)
-        That raise the margins of the combinations most; 0 at the constant feature.
-    rises : ndarray of shape (...)
-        Of these margins.
-    lengths : ndarray of shape (...)
-        Of the moves, in units of centered rows.
-    """
-
+    #: Shape (..., width). They raise the margins of the combinations most, and are 0 at the constant
+    #: feature.
     rows: np.ndarray
+    #: Shape (...). How far these margins rise.
     rises: np.ndarray
+    #: Shape (...). Norms of the moves, in units of centered rows.
     lengths: np.ndarray
 
     @classmethod
@@ -71,10 +65,6 @@ class AttackedGradients(ClippedGradients):
     Of a loss of one margin they raise the margin most, or lower it most. For several classes a move
     is for each wrong class the one that raises its score against the right class most: the loss is
     then an upper bound on that of the worst single move, and convex.
-
-    Attributes
-    ----------
-    moves : Moves
     """
 
     moves: Moves

@@ -30,30 +30,20 @@ _NO_NORMS = np.empty(0)
 
 @dataclass(frozen=True, kw_only=True)
 class Centering:
-    """What is known of rows and targets before the first gradient step.
+    """What is known of rows and targets before the first gradient step."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_features,)
-        Of the rows in units of the data norm; 0 without an intercept.
-    scale : float
-        Root mean square distance of the rows from it, in (0, 1].
-    offsets : ndarray of shape (n_outputs,)
-        Margins of a constant model.
-    n_records : float or None, default=None
-        Released number of records, which sums are divided by. None: the public one.
-    errors : tuple of two floats, default=(0.0, 1.0)
-        Deviations of the noise of a coordinate of the mean of rows, in units of the scale, and of
-        the mean of targets. 0 and 1 where the offsets are no release.
-    constant : float, default=CONSTANT
-        Value of the constant beside centered rows.
-    """
-
+    #: Shape (n_features,). Of the rows in units of the data norm; 0 without an intercept.
     mean: np.ndarray
+    #: Root mean square distance of the rows from it, in (0, 1].
     scale: float
+    #: Shape (n_outputs,). Margins of a constant model.
     offsets: np.ndarray
+    #: Released number of records, which sums are divided by. None: the public one.
     n_records: float | None = None
+    #: Deviations of the noise of a coordinate of the mean of rows, in units of the scale, and of
+    #: the mean of targets. 0 and 1 where the offsets are no release.
     errors: tuple[float, float] = (0.0, 1.0)
+    #: Value of the constant beside centered rows.
     constant: float = CONSTANT
 
     @classmethod
@@ -234,21 +224,15 @@ class ClippedGradients:
     The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
     margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
     multiplied by the factor of the record's group.
-
-    Attributes
-    ----------
-    loss : Loss
-    weights : ndarray of shape (n_outputs, width)
-        Of ``(x, 1)``.
-    offset : ndarray of shape () or (n_outputs,)
-    clip_norm : float
-    group_factors : ndarray of shape (n_groups,) or None
     """
 
     loss: Loss
+    #: Shape (n_outputs, width). Of ``(x, 1)``.
     weights: np.ndarray
+    #: Shape () or (n_outputs,).
     offset: np.ndarray
     clip_norm: float
+    #: Shape (n_groups,), or None.
     group_factors: np.ndarray | None = None
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:

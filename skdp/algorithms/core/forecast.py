@@ -50,20 +50,12 @@ def is_free(loss: Loss) -> bool:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Margins and their noise, of what was found or of what public numbers let expect.
-
-    Attributes
-    ----------
-    found : Found
-    loss : Loss
-    design : Design
-    unit : float
-        Margins of the loss over those in the basis of log odds.
-    """
+    """Margins and their noise, of what was found or of what public numbers let expect."""
 
     found: Found
     loss: Loss
     design: Design
+    #: Margins of the loss over those in the basis of log odds.
     unit: float
 
     @property

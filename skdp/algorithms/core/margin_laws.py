@@ -40,23 +40,16 @@ _NEWTON, _EXACT, _FAR = 50, 1e-8, 50.0
 
 @dataclass(frozen=True)
 class Law:
-    """Tables of normal margins.
+    """Tables of normal margins."""
 
-    Attributes
-    ----------
-    deviations : ndarray of shape (m,)
-        Grid of true deviations t.
-    pull : callable ``(clip, row=None) -> ndarray of shape (m, 16)``
-        G at fitted deviations of 0 to 3 times the scale; of all rows, or of one.
-    slope : ndarray of shape (m,)
-        f at the deviations.
-    scales : ndarray of shape (m,)
-        Of the fitted deviations: the true ones, or more.
-    """
-
+    #: Shape (m,). Grid of true deviations t.
     deviations: np.ndarray
+    #: G at fitted deviations of 0 to 3 times the scale, shape (m, 16), for a clip; of all rows, or
+    #: of the second argument.
     pull: Callable[..., np.ndarray]
+    #: Shape (m,). f at the deviations.
     slope: np.ndarray
+    #: Shape (m,). Of the fitted deviations: the true ones, or more.
     scales: np.ndarray
 
     def end(self, clip: float, deviation: float) -> tuple[float, float]:

@@ -60,32 +60,22 @@ class MeansSum:
 class Means:
     """What release 1 tells.
 
-    Attributes
-    ----------
-    n_records : float
-        Public or released number of records.
-    noise : float
-        Deviation of the noise of a mean.
-    centering : Centering
-    shares : ndarray of shape (n_classes,)
-        Of the classes; empty for numbers.
-    error : float
-        Posterior deviation of a share, or of the mean of numbers.
-    mean, deviation : float
-        Of numbers, in units of their bound; 0 and 1 for classes.
-    doubt : float, default=0.0
-        Posterior deviation of the variance of numbers, over it.
-
     The centering has no offsets yet.
     """
 
+    #: Public or released number of records.
     n_records: float
+    #: Deviation of the noise of a mean.
     noise: float
     centering: Centering
+    #: Shape (n_classes,). Of the classes; empty for numbers.
     shares: np.ndarray
+    #: Posterior deviation of a share, or of the mean of numbers.
     error: float
+    #: Of numbers, in units of their bound; 0 and 1 for classes.
     mean: float = 0.0
     deviation: float = 1.0
+    #: Posterior deviation of the variance of numbers, over it.
     doubt: float = 0.0
 
 

@@ -23,15 +23,9 @@ from skdp.problems import ROUNDING_SLACK, Design
 
 @dataclass(frozen=True)
 class Level:
-    """What a release, or several of them together, may cost.
+    """What a release, or several of them together, may cost."""
 
-    Attributes
-    ----------
-    mu : float
-        Of Gaussian differential privacy; if it `is_pure`, epsilon.
-    is_pure : bool, default=False
-    """
-
+    #: Of Gaussian differential privacy; if it `is_pure`, epsilon.
     mu: float
     is_pure: bool = False
 
@@ -59,32 +53,20 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySum:
-    """A release of the sum over the records of vectors of bounded norm.
-
-    Attributes
-    ----------
-    design : Design
-    neighbouring : Neighbouring
-    mu : float
-        Of the Gaussian differential privacy of the release; if it `is_pure`, its epsilon.
-    sensitivity : float
-        What one record changes in the exact sum.
-    size : float, default=0.0
-        Bound on the norms of the vectors, for the rounding of their sum; 0 if earlier releases
-        decide about it.
-    n_entries : int
-        Of the sum.
-    name, reference : str
-        In the privacy report.
-    is_pure : bool, default=False
-    """
+    """A release of the sum over the records of vectors of bounded norm."""
 
     design: Design
     neighbouring: Neighbouring
+    #: Of the Gaussian differential privacy of the release; if it `is_pure`, its epsilon.
     mu: float
+    #: What one record changes in the exact sum.
     sensitivity: float
+    #: Bound on the norms of the vectors, for the rounding of their sum; 0 if earlier releases
+    #: decide about it.
     size: float = 0.0
+    #: Number of entries of the sum.
     n_entries: int
+    #: What the privacy report says.
     name: str
     reference: str
     is_pure: bool = False

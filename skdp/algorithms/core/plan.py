@@ -54,41 +54,27 @@ class Shares:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCore(Plan):
-    """The numbers of the releases.
+    """The numbers of the releases."""
 
-    Attributes
-    ----------
-    objective : Objective
-        Of a smooth loss.
-    mu : float
-        Of the Gaussian differential privacy of all; if it `is_pure`, epsilon.
-    share : float
-        Part of its square, or of epsilon, for the means.
-    has_rows : bool, default=True
-        Whether the means of rows are released.
-    attack : Attack or None
-        That moves the rows of all records in every step.
-    moments : RowMomentsPlan or None
-        For the user's penalty.
-    has_intervals : bool, default=False
-        Whether a Newton step is released for intervals of coefficients.
-    n_solves : int or None, default=None
-        None: noisy steps.
-    is_pure : bool, default=False
-        Of solves alone.
-    found : Found or None
-        None before the first release.
-    """
-
+    #: Its loss is smooth.
     objective: Objective
+    #: Of the Gaussian differential privacy of all; if it `is_pure`, epsilon.
     mu: float
+    #: Part of its square, or of epsilon, for the means.
     share: float
+    #: Whether the means of rows are released.
     has_rows: bool = True
+    #: What moves the rows of all records in every step.
     attack: Attack | None = None
+    #: Second moments of rows, for the user's penalty.
     moments: RowMomentsPlan | None = None
+    #: Number of solves; None: noisy steps.
     n_solves: int | None = None
+    #: Whether delta is 0; with solves alone.
     is_pure: bool = False
+    #: Whether a Newton step is released for intervals of coefficients.
     has_intervals: bool = False
+    #: None before the first release.
     found: Found | None = None
 
     #: What follows from these: the loss, and the number of classes, 0 for numbers.

@@ -174,23 +174,15 @@ def equivalent_penalty(curvature: float, signal: np.ndarray | float) -> np.ndarr
 
 @dataclass(frozen=True)
 class StepNoise:
-    """Noise of mean weights that the steps make.
+    """Noise of mean weights that the steps make."""
 
-    Attributes
-    ----------
-    variances : ndarray of shape (n_outputs, n_directions) or (n_outputs, 1)
-        Of independent outputs.
-    axes : ndarray of shape (n_outputs, n_outputs)
-        These outputs in columns.
-    spectrum : Spectrum
-        The directions; without any, variances are the same in all.
-    slopes : ndarray of shape (n_features,) or float, default=1.0
-        What it has been multiplied by since, in each feature.
-    """
-
+    #: Shape (n_outputs, n_directions) or (n_outputs, 1). Of independent outputs.
     variances: np.ndarray
+    #: Shape (n_outputs, n_outputs). These outputs in columns.
     axes: np.ndarray
+    #: The directions; without any, variances are the same in all.
     spectrum: Spectrum
+    #: Shape (n_features,), or float. What it has been multiplied by since, in each feature.
     slopes: np.ndarray | float = 1.0
 
 

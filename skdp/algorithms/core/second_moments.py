@@ -31,18 +31,12 @@ class ShortenedMoments:
 
 @dataclass(frozen=True, kw_only=True)
 class RowMomentsPlan:
-    """A release of ``sum_i A_i A_i' min(1, 1 / |A_i|^2)``.
+    """A release of ``sum_i A_i A_i' min(1, 1 / |A_i|^2)``."""
 
-    Attributes
-    ----------
-    sum : NoisySum
-        Of the entries on and above the diagonal, those above it times ``sqrt(2)``. It lacks the
-        size of the vectors, which depends on the centering.
-    noise : float
-        Spectral norm of the noise of the mean matrix, about.
-    """
-
+    #: Of the entries on and above the diagonal, those above it times ``sqrt(2)``. It lacks the size
+    #: of the vectors, which depends on the centering.
     sum: NoisySum
+    #: Spectral norm of the noise of the mean matrix, about.
     noise: float
 
     def describe(self) -> Release:

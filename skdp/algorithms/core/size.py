@@ -39,40 +39,27 @@ _LEAST_SIGNAL, _MOST = 1e-6, 1e9
 
 @dataclass(frozen=True)
 class Size:
-    """What is known of the size of margins ``z`` of the steps.
+    """What is known of the size of margins ``z`` of the steps."""
 
-    Attributes
-    ----------
-    deviation : float
-        Of z, noise included.
-    size, variance : float
-        Of the best margins ``size z / deviation``: posterior mean and variance.
-    noise : float
-        Variance of z that is noise.
-    slopes : ndarray of shape (n_features,) or float, default=1.0
-        What the noise of the weights of features has been multiplied by.
-    """
-
+    #: Of z, noise included.
     deviation: float
+    #: Of the best margins ``size z / deviation``: posterior mean and variance.
     size: float
     variance: float
+    #: Variance of z that is noise.
     noise: float
+    #: Shape (n_features,), or float. What the noise of the weights of features has been multiplied
+    #: by.
     slopes: np.ndarray | float = 1.0
 
 
 @dataclass(frozen=True)
 class Square:
-    """A released mean square of margins, of which each counts as 1 at most.
+    """A released mean square of margins, of which each counts as 1 at most."""
 
-    Attributes
-    ----------
-    unit : float
-        Deviation that margins are divided by.
-    mean, error : float
-        With noise of a deviation.
-    """
-
+    #: Deviation that margins are divided by.
     unit: float
+    #: With noise of a deviation.
     mean: float
     error: float
 
@@ -200,14 +187,9 @@ def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class ShortenedSquares:
-    """Sum mean squares of the margins of a record's outputs, each 1 at most.
+    """Sum mean squares of the margins of a record's outputs, each 1 at most."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (k, width)
-        Of rows ``(x, 1)``.
-    """
-
+    #: Shape (k, width). Of rows ``(x, 1)``.
     weights: np.ndarray
     needs_norms = False
 
@@ -228,27 +210,17 @@ class Derivatives:
     """Sum derivatives of the loss in size and shift of margins, each record's clipped to `top`.
 
     The vector of a record is ``(r'z, r, z'Wz, Wz, tr W / k)`` over its :func:`shortening`.
-
-    Attributes
-    ----------
-    loss : Loss
-    weights : ndarray of shape (k, width)
-        Of rows ``(x, 1)``, for z.
-    size : float
-    shift : ndarray of shape (k,)
-        Margins of the mean record, in units of the loss.
-    unit : float
-        Units of the loss over those of z.
-    spread : float
-        Deviation of the targets in units of the loss; 1 for classes.
-    top : float
     """
 
     loss: Loss
+    #: Shape (k, width). Of rows ``(x, 1)``, for z.
     weights: np.ndarray
     size: float
+    #: Shape (k,). Margins of the mean record, in units of the loss.
     shift: np.ndarray
+    #: Units of the loss over those of z.
     unit: float
+    #: Deviation of the targets in units of the loss; 1 for classes.
     spread: float
     top: float
     needs_norms = False
@@ -297,15 +269,11 @@ def shortening(z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Corrected:
-    """Posterior of size and shift in basis units.
+    """Posterior of size and shift in basis units."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (1 + k,)
-    covariance : ndarray of shape (1 + k, 1 + k)
-    """
-
+    #: Shape (1 + k,).
     theta: np.ndarray
+    #: Shape (1 + k, 1 + k).
     covariance: np.ndarray
 
     @classmethod

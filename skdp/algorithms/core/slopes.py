@@ -39,24 +39,16 @@ _ROUNDED = 0.125
 
 @dataclass(frozen=True)
 class Slopes:
-    """Slopes of a loss on typical margins, clipped.
+    """Slopes of a loss on typical margins, clipped."""
 
-    Attributes
-    ----------
-    size : float
-        Deviation of targets, or of the margins of classes where steps end without noise.
-    constant : float
-        Of the margins; 0 for classes.
-    bend, largest : float
-        Mean curvature there, and the largest one.
-    square : float
-        Mean squared slope.
-    """
-
+    #: Deviation of targets, or of the margins of classes where steps end without noise.
     size: float
+    #: Of the margins; 0 for classes.
     constant: float
+    #: Mean curvature there, and the largest one.
     bend: float
     largest: float
+    #: Mean squared slope.
     square: float
 
 

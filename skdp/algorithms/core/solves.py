@@ -29,12 +29,7 @@ _BISECTIONS, _LARGEST = 30, 30.0
 
 @dataclass(frozen=True)
 class Solves(Path):
-    """Solves with the penalties ``1 / lengths``.
-
-    Attributes
-    ----------
-    lengths : tuple of float
-    """
+    """Solves with the penalties ``1 / lengths``."""
 
     lengths: tuple[float, ...]
 

@@ -20,17 +20,11 @@ WIDEST = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Second moments of centered rows, from a release or public.
+    """Second moments of centered rows, from a release or public."""
 
-    Attributes
-    ----------
-    moments : ndarray of shape (n_features,)
-        In orthonormal directions, > 0.
-    directions : ndarray of shape (n_features, n_features) or None
-        One per column; None: the coordinates.
-    """
-
+    #: Shape (n_features,). In orthonormal directions, > 0.
     moments: np.ndarray
+    #: Shape (n_features, n_features), or None. One per column; None: the coordinates.
     directions: np.ndarray | None = None
 
     @classmethod

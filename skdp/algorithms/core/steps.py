@@ -33,25 +33,16 @@ _CURVATURES = np.array([0.125, 0.5, 2.0])
 
 @dataclass(frozen=True)
 class Path(ABC):
-    """Numbers of a way to the weights: of noisy steps, or of solves.
+    """Numbers of a way to the weights: of noisy steps, or of solves."""
 
-    Attributes
-    ----------
-    clip : float
-        Norm of the gradient of a record: in deviations of targets, or in the basis of log odds.
-    bend : float
-        Average curvature of the clipped loss in a margin.
-    n_features : int
-    unit : float
-        Noise of a mean of clipped gradients for all of the budget of the path.
-    constant : float
-        Value of the constant feature.
-    """
-
+    #: Norm of the gradient of a record: in deviations of targets, or in the basis of log odds.
     clip: float
+    #: Average curvature of the clipped loss in a margin.
     bend: float
     n_features: int
+    #: Noise of a mean of clipped gradients for all of the budget of the path.
     unit: float
+    #: Value of the constant feature.
     constant: float
 
     #: What is released, of all records and of weighted ones; Lemma of its sensitivity.
@@ -113,13 +104,7 @@ class Path(ABC):
 
 @dataclass(frozen=True)
 class Steps(Path):
-    """Steps of a heavy ball, whose iterates are averaged.
-
-    Attributes
-    ----------
-    n_steps : int
-    size, momentum : float
-    """
+    """Steps of a heavy ball, whose iterates are averaged."""
 
     n_steps: int
     size: float

@@ -68,17 +68,11 @@ def normal_slopes(
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedCurvature:
-    """Means over records of the derivative of clipped residuals in the margins.
+    """Means over records of the derivative of clipped residuals in the margins."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (k, k)
-        Its mean, for directions that the margins do not depend on.
-    squares : ndarray of shape (k, k)
-        Mean products of clipped residuals.
-    """
-
+    #: Shape (k, k). Its mean, for directions that the margins do not depend on.
     mean: np.ndarray
+    #: Shape (k, k). Mean products of clipped residuals.
     squares: np.ndarray
 
 
