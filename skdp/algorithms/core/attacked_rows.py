@@ -25,7 +25,7 @@ _TIE = 1e-4
 class Moves:
     """Moves of rows ``(x, 1)``, one for each of some combinations of weights."""
 
-    #: Shape (..., width). They raise the margins of the combinations most, and are 0 at the constant
+    #: Shape (..., width). They raise the margins of the combinations most; 0 at the constant
     #: feature.
     rows: np.ndarray
     #: Shape (...). How far these margins rise.
