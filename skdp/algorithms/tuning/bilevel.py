@@ -41,26 +41,18 @@ class BilevelTuningPlan(Plan):
     In a secret random order, records (or persons) at even places train and those at odd places
     validate. What is minimised is the validation loss plus the public cost of the final model's
     noise at alpha (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
-
-    Parameters
-    ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
-    tune_share : float, default=0.2
-        Part of the budget for the choice; the final fit has the rest.
-    inner : str or PrivateSolver, default="output_perturbation"
-        Private solver of the lower problems: "output_perturbation" of certified solutions;
-        "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
-        "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
-        dp-accounting.
-    releases : tuple of Release
-        Empty until the run: noise scales depend on earlier releases.
     """
 
     objective: TuningObjective
     budget: PrivacyBudget
+    #: Part of the budget for the choice; the final fit has the rest.
     tune_share: float = 0.2
+    #: Private solver of the lower problems: "output_perturbation" of certified solutions;
+    #: "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
+    #: "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
+    #: dp-accounting.
     inner: Any = "output_perturbation"
+    #: Empty until the run: noise scales depend on earlier releases.
     releases: tuple[Release, ...] = ()
 
     def __post_init__(self) -> None:

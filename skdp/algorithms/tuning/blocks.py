@@ -51,17 +51,11 @@ _LONGEST = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class BlockMargins:
-    """What measurements see of a record: its margins by block, of about unit variance.
+    """What measurements see of a record: its margins by block, of about unit variance."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_blocks, width)
-        Unit vectors of the first fit, of ``(x, 1)``.
-    unit : float
-        Of margins.
-    """
-
+    #: Shape (n_blocks, width). Unit vectors of the first fit, of ``(x, 1)``.
     weights: np.ndarray
+    #: Of margins.
     unit: float
 
     def margins(self, block: Block, norms: np.ndarray) -> np.ndarray:
@@ -72,25 +66,17 @@ class BlockMargins:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockMoments(BlockMargins):
-    """Sum of ``(V^2 - 1, N - 1)``: squared margins, and norms of parts of rows, over expected ones.
+    """Sum ``(V^2 - 1, N - 1)``: squared margins, and norms of parts of rows, over expected ones."""
 
-    Attributes
-    ----------
-    members : ndarray of shape (n_blocks, n_features)
-    mean : ndarray of shape (n_features,)
-        Of rows.
-    scale : ndarray of shape (n_blocks,)
-        What squared norms of parts are divided by.
-    stretch : ndarray of shape (n_blocks,)
-        Factors of N - 1.
-    top : float
-        Largest norm.
-    """
-
+    #: Shape (n_blocks, n_features).
     members: np.ndarray
+    #: Shape (n_features,). Of rows.
     mean: np.ndarray
+    #: Shape (n_blocks,). What squared norms of parts are divided by.
     scale: np.ndarray
+    #: Shape (n_blocks,). Factors of N - 1.
     stretch: np.ndarray
+    #: Largest norm.
     top: float
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
@@ -113,24 +99,15 @@ class BlockMoments(BlockMargins):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDerivatives(BlockMargins):
-    """Sum of the derivatives of the loss in the sizes of the blocks, shortened.
-
-    Attributes
-    ----------
-    loss : Loss
-    lengths : ndarray of shape (n_blocks,)
-        Margins of the loss per margin of a block.
-    offset : float
-    residual : float
-        Unit of derivatives of the loss.
-    top : float
-        Largest norm.
-    """
+    """Sum of the derivatives of the loss in the sizes of the blocks, shortened."""
 
     loss: Loss
+    #: Shape (n_blocks,). Margins of the loss per margin of a block.
     lengths: np.ndarray
     offset: float
+    #: Unit of derivatives of the loss.
     residual: float
+    #: Largest norm.
     top: float
 
     def __call__(self, block: Block, norms: np.ndarray) -> np.ndarray:
@@ -164,23 +141,14 @@ class Rescaled:
 
 @dataclass(frozen=True, kw_only=True)
 class BlocksPlan(Plan):
-    """A fit, measurements of its blocks, and a fit on scaled columns: all three parts of one mu.
-
-    Attributes
-    ----------
-    objective : TuningObjective
-    first : CorePlan
-    final : ShrinkagePlan
-        On columns as they are; after a run, on scaled ones.
-    mu : float
-    factors : ndarray of shape (n_blocks,) or None
-        After a run.
-    """
+    """A fit, measurements of its blocks, and a fit on scaled columns: all three parts of one mu."""
 
     objective: TuningObjective
     first: CorePlan
+    #: On columns as they are; after a run, on scaled ones.
     final: ShrinkagePlan
     mu: float
+    #: Shape (n_blocks,), or None. After a run.
     factors: np.ndarray | None = None
 
     @cached_property

@@ -27,18 +27,12 @@ from skdp.problems import EmpiricalRisk, Objective, PenaltyGroups, Records
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkagePlan(CorePlan):
-    """The releases of the core, whose weights are shrunk by group.
+    """The releases of the core, whose weights are shrunk by group."""
 
-    Attributes
-    ----------
-    penalties : PenaltyGroups
-        Of the features.
-    chosen : ndarray of shape (n_groups,) or None, default=None
-        After a run, what the shrinkage by the noise is equivalent to, within the bounds. Where it
-        is larger, weights are shrunk further.
-    """
-
+    #: Of the features.
     penalties: PenaltyGroups
+    #: Shape (n_groups,), or None. After a run, what the shrinkage by the noise is equivalent to,
+    #: within the bounds. Where it is larger, weights are shrunk further.
     chosen: np.ndarray | None = None
     note: str = ""
 
