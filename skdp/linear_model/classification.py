@@ -1,10 +1,18 @@
-"""Bases of the classifiers: classes and their costs, predictions, and of the linear ones."""
+"""Bases of the classifiers: classes, predictions, and the costs of errors on the classes.
+
+The minimiser of a log loss whose records have the weights of their classes is, if the model is
+right, that without weights with log odds shifted by the logarithms of the weights. The shift is
+post-processing and has no price, while weights leave fewer records beside the same noise. Without
+an intercept, and for other losses, weights are in the loss (docs/theory/persons.md, "Costs of
+classes").
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +20,16 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from skdp._checks import check_option, shown
-from skdp._estimator import declared_labels, warn_inferred
+from skdp._checks import check_option, check_unit, shown
+from skdp._estimator import declared_labels, encode, plain_labels, warn_inferred
 from skdp._model import PrivateModel
 from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
-from skdp.linear_model.class_costs import WeighedClasses, balanced_costs, declared_costs
 from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
+
+#: Least share of a class whose inverse is its weight.
+_LEAST_SHARE = 0.02
 
 
 def _has_probabilities(estimator: PrivateClassifier) -> bool:
@@ -277,3 +287,37 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         # an accuracy of 0.83 from 300 records: methods as published have more noise
         tags.classifier_tags.poor_score = not isinstance(self.method, str)
         return tags
+
+
+def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np.ndarray:
+    """Return the weights of classes that a parameter declares; 1 for those that it does not name.
+
+    Raises
+    ------
+    ValueError
+        For labels that are no classes, and for weights that are not finite and > 0.
+    """
+    weights = np.ones(len(classes))
+    if not class_weight:
+        return weights
+    names = plain_labels(np.array(list(class_weight), dtype=object))
+    for name, weight in class_weight.items():
+        check_unit(f"class_weight[{shown(name)}]", weight)
+    codes = encode(names, classes, "class_weight names labels that are not in `classes`.")
+    weights[codes] = list(class_weight.values())
+    return weights
+
+
+def balanced_costs(shares: np.ndarray) -> np.ndarray:
+    """Return the inverse shares of the classes, over the number of classes."""
+    return 1.0 / (len(shares) * np.maximum(shares, _LEAST_SHARE))
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedClasses:
+    """View of records with the weights of their classes, relative to the largest."""
+
+    costs: np.ndarray
+
+    def __call__(self, records: Records) -> Records:
+        return records.with_weights(self.costs[np.asarray(records.targets, dtype=np.intp)])
