@@ -114,7 +114,7 @@ class DPLinearModel(PrivateModel):
         for name in ("coef_noise_", "intercept_noise_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if self._noise is not None:  # the method tells it
-            self.privacy_ = replace(self.privacy_, noise=vars(self._noise.margins).copy())
+            self.privacy_ = replace(self.privacy_, noise=self._noise.margins.to_dict())
             intercept = self._noise.intercept() * bool(self.fit_intercept)
             coef = self._noise.coef()
             self.coef_noise_, self.intercept_noise_ = self._of_scores(coef, intercept)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp._checks import check_positive, check_real
+from skdp._checks import check_real
 from skdp.mechanisms import grid
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
@@ -30,7 +30,7 @@ class AdditiveMechanism(ABC):
         """Refuse parameters whose noise vanishes, underflows or overflows."""
         for name in tuple(self.__dataclass_fields__)[:2]:  # sensitivity, noise per unit of it
             value = getattr(self, name)
-            check_positive(**{name: value})
+            check_real(name, value, 0.0, closed="neither")
             if type(value) is not float:  # no product in single precision
                 object.__setattr__(self, name, float(value))
         scale = self.noise_scale
