@@ -249,13 +249,16 @@ class GroupedModel(PrivateModel):
             self.__dict__.pop(name, None)  # of an earlier fit
             if value is not None:
                 setattr(self, name, value)
+        public: dict[str, Any] = {"group_names": [str(name) for name in self.group_names_]}
+        if result.proportions is not None:
+            public["group_proportions"] = result.proportions.tolist()
         self._report(
             choice.method,
             done,
             records,
             risk,
             caveats + self._group_caveats(choice.plan, are_given),
-            self._public_numbers(result),
+            public,
             (*self._group_remarks(result, done), *done.remarks(), *choice.remarks),
         )
         return self._unpacked(result, risk)
@@ -269,14 +272,6 @@ class GroupedModel(PrivateModel):
     @abstractmethod
     def _unpacked(self, result: GroupResult, risk: EmpiricalRisk) -> Any:
         """Return the released point as weights of the model."""
-
-    def _public_numbers(self, result: GroupResult) -> dict[str, Any]:
-        """Return what a report has besides the numbers of the plan."""
-        names = [str(name) for name in self.group_names_]
-        public: dict[str, Any] = {"group_names": names}
-        if result.proportions is not None:
-            public["group_proportions"] = result.proportions.tolist()
-        return public
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
