@@ -1,5 +1,7 @@
 """Remarks of reports: from public numbers, handed in by plans."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from skdp import DPLinearClassifier, DPMaxGroupLossClassifier, DPRidge
@@ -13,9 +15,10 @@ RELATION = Neighbouring.REPLACE_ONE
 def test_alarms_are_public_arithmetic():
     event = GaussianEvent(1.0, RELATION)
     release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
-    (alarm,) = noise_alarms((release,), 5.0)  # 3 sqrt(4) > 5
+    small, large = (SimpleNamespace(to_dict=lambda r=r: {"radius": r}) for r in (5.0, 7.0))
+    (alarm,) = noise_alarms(small, (release,))  # 3 sqrt(4) > 5
     assert "mostly noise" in alarm
-    assert not list(noise_alarms((release,), 7.0))
+    assert not list(noise_alarms(large, (release,)))
 
 
 def test_a_report_tells_phases_bounds_and_rows():
