@@ -55,8 +55,8 @@ class PrivateModel(PrivateEstimator):
     """Base of private models of rows of bounded norm; not for direct use."""
 
     data_norm: float | None
-    #: Of those models that have a proof for add/remove neighbours.
-    n_public: int | None = None
+    #: A parameter of those models that have a proof for add/remove neighbours.
+    n_public: int | None
     #: Parameters of those models that have a proof for units other than records.
     weight_bound: float | None = None
     max_records_per_user: int | None = None
