@@ -13,14 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdp._types import Verbose
 from skdp.algorithms.weight_noise import PlannedNoise, WeightNoise
 from skdp.mechanisms import NoiseSource, secure_noise
-from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
+from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, plain
 from skdp.privacy.report import Release
 
 #: Margins over noise below which a model is hardly better than a constant, and what is said then.
@@ -119,6 +119,10 @@ class Result:
 class Plan(ABC):
     """Everything that is decided before the records are read."""
 
+    #: What a report shows: attributes, with dots those of parts, and with "name=" before them by
+    #: another name than the last one. Attributes of a tuple are those of its items.
+    shown: ClassVar[tuple[str, ...]] = ()
+
     @property
     @abstractmethod
     def releases(self) -> tuple[Release, ...]:
@@ -149,9 +153,17 @@ class Plan(ABC):
         """Sentences for a report about how the result comes about."""
         return ()
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the public numbers of the plan as plain Python types."""
+        numbers: dict[str, Any] = {}
+        for each in self.shown:
+            name, _, path = each.rpartition("=")
+            value: Any = self
+            for part in path.split("."):
+                is_tuple = isinstance(value, tuple)
+                value = tuple(getattr(v, part) for v in value) if is_tuple else getattr(value, part)
+            numbers[name or part] = plain(value)
+        return numbers
 
     @abstractmethod
     def run(self, data: Any, run: Run) -> Result:

@@ -85,7 +85,7 @@ class PrivacyEvent(abc.ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"type": ..., <field>: <value>, ...}`` with plain values, events included."""
-        return {"type": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
+        return {"type": self.kind, **{name: plain(value) for name, value in vars(self).items()}}
 
 
 @dataclass(frozen=True)
@@ -386,9 +386,10 @@ def _check_event(event: object) -> None:
         raise TypeError(f"expected a PrivacyEvent, got a {type(event).__name__}{hint}.")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Turn events, tuples and relations into plain Python values."""
     if isinstance(value, PrivacyEvent):
         return value.to_dict()
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return value.value if isinstance(value, Neighbouring) else value

@@ -100,7 +100,7 @@ class Laboratory:
         original = SoftmaxMechanism.draw
         draw = lambda mechanism, *args: self._vertices(partial(original, mechanism), *args)  # noqa: E731
         self._patch.setattr(SoftmaxMechanism, "draw", draw)
-        for module in ("bilevel.penalty_method", "sampled_steps"):
+        for module in ("bilevel.penalty_method", "bilevel.localized_descent"):
             self._replace(module, "poisson_sample", self._batch)
 
     def __exit__(self, *args: object) -> None:

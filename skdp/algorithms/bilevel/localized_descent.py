@@ -20,11 +20,12 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.bilevel import rules
-from skdp.algorithms.plan import Result, Run
-from skdp.algorithms.sampled_steps import NoisyStepsPlan
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
@@ -40,25 +41,33 @@ from skdp.problems.finite_sum import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalizedGDPlan(NoisyStepsPlan):
-    """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step."""
+class LocalizedGDPlan(Plan):
+    """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step.
+
+    Every record, or person, joins the batch of a step independently (Poisson sampling).
+    """
 
     constants: ProblemConstants
+    neighbouring: Neighbouring
+    #: Of all steps together.
+    mechanism: SampledGaussianMechanism
     radii: tuple[float, ...]
     n_steps: int
 
-    _statement = (
-        "gradients",
-        "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
+    shown = (
+        *("neighbouring", "constants.n_records", "alpha=constants.strong_convexity", "n_steps"),
+        *("mechanism.sampling_rate", "mechanism.noise_multiplier", "radii"),
     )
 
     @property
-    def dimension(self) -> int:
-        return self.constants.dimension
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
 
-    def to_dict(self) -> dict[str, Any]:
-        own = {"alpha": self.constants.strong_convexity, "radii": list(self.radii)}
-        return {**super().to_dict(), **own, "n_steps": self.n_steps}
+    def release(self, name: str = "gradients") -> Release:
+        """State the noisy gradients of all steps."""
+        reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
+        sizes = self.constants.dimension, self.constants.n_records
+        return self.mechanism.describe(name, *sizes, reference, self.neighbouring)
 
     @without_warnings()
     def run(self, data: Problem, run: Run) -> Result:
@@ -87,7 +96,8 @@ class LocalizedGDPlan(NoisyStepsPlan):
 
     def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""
-        units = self.batch(problem.constants.n_records, noise)
+        rate = self.mechanism.sampling_rate
+        units = poisson_sample(problem.constants.n_records, rate, noise)
         if units is None:
             return problem.gradient(y)
         assert isinstance(problem, FiniteSumProblem)
@@ -100,7 +110,7 @@ class LocalizedGDPlan(NoisyStepsPlan):
                 return batch.pull_back(batch.residuals(y))
 
             total = problem.records.total(statistic, part=chosen)
-            gradient = gradient + total / (self.mechanism.sampling_rate * problem.n_public)
+            gradient = gradient + total / (rate * problem.n_public)
         return gradient
 
 
@@ -200,11 +210,9 @@ def plan_localized_gd(
         )
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
         return LocalizedGDPlan(
-            n_public=constants.n_records,
+            constants=constants,
             neighbouring=neighbouring,
             mechanism=mechanism,
-            delta=None if budget is None else budget.delta,
-            constants=constants,
             radii=radii,
             n_steps=n_steps,
         )

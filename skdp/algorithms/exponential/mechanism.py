@@ -66,6 +66,8 @@ class ExponentialPlan(Plan):
     log_proposals: float
     reference: str = "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses"
 
+    shown = "alpha", "radius", "oscillation", "concentration", "log_proposals"
+
     @property
     def risk(self) -> EmpiricalRisk:
         return EmpiricalRisk(self.loss)
@@ -153,10 +155,6 @@ class ExponentialPlan(Plan):
             # towards 0, so that it stays in the ball; + 0.0: no sign of zero
             return np.asarray(np.trunc(point / self.step) * self.step) + 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        names = "alpha", "radius", "oscillation", "concentration", "log_proposals"
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizedExponentialPlan(Plan):
@@ -173,6 +171,12 @@ class LocalizedExponentialPlan(Plan):
     #: that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
     miss_probability: float
     miss_cost: float
+
+    shown = (
+        *(f"sampling.{name}" for name in ExponentialPlan.shown),
+        *("local_radius", "miss_probability", "miss_cost"),
+        *("output.mechanism.sensitivity", "output.mechanism.noise_scale", "output.accuracy"),
+    )
 
     @property
     def alpha(self) -> float:
@@ -216,17 +220,6 @@ class LocalizedExponentialPlan(Plan):
         near = CenteredBall(center=center, radius=self.local_radius)
         point = self.localised(center).draw(data, run, near)
         return LocalizedExponentialResult(point=point, plan=self, center=center)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **self.sampling.to_dict(),
-            "local_radius": self.local_radius,
-            "miss_probability": self.miss_probability,
-            "miss_cost": self.miss_cost,
-            "sensitivity": self.output.mechanism.sensitivity,
-            "noise_scale": self.output.mechanism.noise_scale,
-            "accuracy": self.output.accuracy,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,11 @@ class OutputPerturbationPlan(Plan):
     #: Where the noise scale comes from.
     reference: str
 
+    shown = (
+        *("alpha=constants.strong_convexity", "constants.radius", "constants.lipschitz"),
+        *("constants.gradient_diameter", "constants.smoothness", "exact_sensitivity", "accuracy"),
+    )
+
     def release(self, name: str = "coefficients") -> Release:
         """Describe the release."""
         constants = self.constants
@@ -82,18 +87,6 @@ class OutputPerturbationPlan(Plan):
             moved = min(moved, 2.0 * radius)
         if moved > self.mechanism.sensitivity * (1.0 + 1e-12):
             raise ValueError("The sensitivity of the problem exceeds that of the plan.")
-
-    def to_dict(self) -> dict[str, Any]:
-        constants = self.constants
-        return {
-            "alpha": constants.strong_convexity,
-            "radius": constants.radius,
-            "lipschitz": constants.lipschitz,
-            "gradient_diameter": constants.gradient_diameter,
-            "smoothness": constants.smoothness,
-            "exact_sensitivity": self.exact_sensitivity,
-            "accuracy": self.accuracy,
-        }
 
 
 def output_perturbation(

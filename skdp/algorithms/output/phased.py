@@ -63,6 +63,13 @@ class PhasedPlan(Plan):
     regularisation: tuple[float, ...]
     reference: str
 
+    shown = (
+        *("alpha", "objective.radius", "last.constants.lipschitz"),
+        *("last.constants.gradient_diameter", "last.constants.smoothness"),
+        *("block_sizes", "regularisation", "sensitivities=phases.mechanism.sensitivity"),
+        *("noise_scales", "accuracies=phases.accuracy"),
+    )
+
     @property
     def risk(self) -> EmpiricalRisk:
         return self.objective.risk
@@ -70,6 +77,10 @@ class PhasedPlan(Plan):
     @property
     def alpha(self) -> float:
         return self.objective.alpha
+
+    @property
+    def last(self) -> OutputPerturbationPlan:
+        return self.phases[-1]
 
     @property
     def block_sizes(self) -> tuple[int, ...]:
@@ -82,7 +93,7 @@ class PhasedPlan(Plan):
         Its noise is that of the last phase, around a point that carries some noise of those before;
         the number of records is that of all blocks.
         """
-        last = self.phases[-1].release()
+        last = self.last.release()
         return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
 
     def bound(self) -> float:
@@ -98,26 +109,11 @@ class PhasedPlan(Plan):
         return float(phased_utility_bound(self.objective, self.regularisation, steps))
 
     @property
-    def noise_scales(self) -> list[float]:
-        return [phase.mechanism.noise_scale for phase in self.phases]
+    def noise_scales(self) -> tuple[float, ...]:
+        return tuple(phase.mechanism.noise_scale for phase in self.phases)
 
     def remarks(self) -> tuple[str, ...]:
         return block_remarks(self.block_sizes, self.noise_scales)
-
-    def to_dict(self) -> dict[str, Any]:
-        constants = self.phases[-1].constants
-        return {
-            "alpha": self.alpha,
-            "radius": self.objective.radius,
-            "lipschitz": constants.lipschitz,
-            "gradient_diameter": constants.gradient_diameter,
-            "smoothness": constants.smoothness,
-            "block_sizes": list(self.block_sizes),
-            "regularisation": list(self.regularisation),
-            "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
-            "noise_scales": self.noise_scales,
-            "accuracies": [phase.accuracy for phase in self.phases],
-        }
 
     def run(self, data: Records, run: Run) -> PhasedResult:
         self.objective.design.check(data)

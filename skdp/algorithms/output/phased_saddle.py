@@ -119,6 +119,18 @@ class PhasedSaddlePlan(Plan):
     utility: UtilityBound
     reference: str
 
+    shown = (
+        *("released", "alpha", "lipschitz_x=last.constants.x.lipschitz"),
+        *("lipschitz_y=last.constants.y.lipschitz", "gradient_ranges=last.constants.ranges"),
+        *("block_sizes", "regularisation", "other_regularisation"),
+        *("sensitivities=phases.mechanism.sensitivity", "noise_scales"),
+        "accuracies=phases.accuracy",
+    )
+
+    @property
+    def last(self) -> SaddleOutputPerturbationPlan:
+        return self.phases[-1]
+
     @property
     def block_sizes(self) -> tuple[int, ...]:
         return tuple(phase.constants.n_records for phase in self.phases)
@@ -150,7 +162,7 @@ class PhasedSaddlePlan(Plan):
         self, name: str | None = None, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     ) -> Release:
         """State the release of the last point; with its event the points of all phases."""
-        last = self.phases[-1].release(name, neighbouring)
+        last = self.last.release(name, neighbouring)
         return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
 
     @property
@@ -159,22 +171,6 @@ class PhasedSaddlePlan(Plan):
 
     def remarks(self) -> tuple[str, ...]:
         return block_remarks(self.block_sizes, self.noise_scales)
-
-    def to_dict(self) -> dict[str, Any]:
-        constants = self.phases[-1].constants
-        return {
-            "released": self.released,
-            "alpha": self.alpha,
-            "lipschitz_x": constants.x.lipschitz,
-            "lipschitz_y": constants.y.lipschitz,
-            "gradient_ranges": [list(pair) for pair in constants.ranges],
-            "block_sizes": list(self.block_sizes),
-            "regularisation": list(self.regularisation),
-            "other_regularisation": self.other_regularisation,
-            "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
-            "noise_scales": list(self.noise_scales),
-            "accuracies": [phase.accuracy for phase in self.phases],
-        }
 
     @without_warnings()
     def run(self, data: SaddleProblem, run: Run, strata: np.ndarray | None = None) -> SaddleResult:

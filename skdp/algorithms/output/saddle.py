@@ -57,6 +57,13 @@ class SaddleOutputPerturbationPlan(Plan):
     mechanism: AdditiveMechanism
     reference: str
 
+    shown = (
+        *("released", "mu_x=constants.x.modulus", "mu_y=constants.y.modulus"),
+        *("lipschitz_x=constants.x.lipschitz", "lipschitz_y=constants.y.lipschitz"),
+        *("gradient_ranges=constants.ranges", "exact_sensitivity", "accuracy"),
+        *("noise_scale_x", "noise_scale_y"),
+    )
+
     @property
     def noise_scale_x(self) -> float:
         """Noise scale of the coordinates of x; 0 if x is not released."""
@@ -96,21 +103,6 @@ class SaddleOutputPerturbationPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         return (self.release(),)
-
-    def to_dict(self) -> dict[str, Any]:
-        constants = self.constants
-        return {
-            "released": self.released,
-            "mu_x": constants.x.modulus,
-            "mu_y": constants.y.modulus,
-            "lipschitz_x": constants.x.lipschitz,
-            "lipschitz_y": constants.y.lipschitz,
-            "gradient_ranges": [list(pair) for pair in constants.ranges],
-            "exact_sensitivity": self.exact_sensitivity,
-            "accuracy": self.accuracy,
-            "noise_scale_x": self.noise_scale_x,
-            "noise_scale_y": self.noise_scale_y,
-        }
 
     @without_warnings()
     def run(self, data: SaddleProblem, run: Run) -> SaddleResult:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -71,6 +70,11 @@ class LinearQueriesPlan(Plan):
     #: A record or, without batches, a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
+    shown = (
+        *("workload.n_queries", "n_rounds", "n_draws", "batch_size"),
+        *("distribution_step", "query_step"),
+    )
+
     @property
     def denominator(self) -> int:
         """Number of records that the answers of a round are means of."""
@@ -111,11 +115,6 @@ class LinearQueriesPlan(Plan):
 
     def remarks(self) -> tuple[str, ...]:
         return (f"{self.n_rounds} rounds of {self.n_draws} drawn queries each",)
-
-    def to_dict(self) -> dict[str, Any]:
-        names = "n_rounds", "n_draws", "batch_size", "distribution_step", "query_step"
-        numbers = {name: getattr(self, name) for name in names}
-        return {"n_queries": self.workload.n_queries, **numbers}
 
     def run(self, data: CategoricalTable, run: Run) -> ModelResult:
         """Alternate draws of queries and steps of the distribution.

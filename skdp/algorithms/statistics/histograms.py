@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -61,6 +60,8 @@ class HistogramsPlan(Plan):
     #: What the columns are, for the report.
     of: str = "columns"
 
+    shown = "n_bins", "scales"
+
     def __post_init__(self) -> None:
         if any(math.frexp(each)[0] != 0.5 for each in self.scales):  # products are exact
             raise ValueError(f"scales == {self.scales}, must be powers of 2.")
@@ -84,9 +85,6 @@ class HistogramsPlan(Plan):
         shape = len(self.scales) * self.n_bins, self.n_records
         name = f"histograms of {self.of}"
         return (self.mechanism.describe(name, *shape, reference, self.neighbouring),)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"n_bins": self.n_bins, "scales": list(self.scales)}
 
     @without_warnings()
     def run(self, data: Columns, run: Run) -> Result:

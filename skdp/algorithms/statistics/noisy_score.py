@@ -36,6 +36,8 @@ class ScorePlan(Plan):
     #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
+    shown = ("n_records",)
+
     #: What one record moves the exact sums by at most, and where that is proven.
     sensitivity: ClassVar[float]
     statement: ClassVar[str]
@@ -80,9 +82,6 @@ class ScorePlan(Plan):
         sizes = self.dimension, self.n_records
         where = reference, self.neighbouring
         return (self.mechanism.describe("sums of scores", *sizes, *where),)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"n_records": self.n_records}
 
     @without_warnings()
     def run(self, data: tuple[np.ndarray, Any, Any], run: Run) -> Result:

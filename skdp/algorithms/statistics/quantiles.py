@@ -73,6 +73,8 @@ class QuantilesPlan(Plan):
     #: A record or a person is replaced.
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
+    shown = "quantiles", "n_candidates", "draw_epsilon"
+
     def __post_init__(self) -> None:
         require_replace_one(self.neighbouring, type(self).__name__)
         check_count("n_records", self.n_records)
@@ -112,13 +114,6 @@ class QuantilesPlan(Plan):
         sizes = 1.0, scale, self.n_draws, self.n_records
         repeated = RepeatedEvent(event, self.n_draws)
         return (Release("quantiles", "exponential", *sizes, reference, repeated),)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "quantiles": list(self.quantiles),
-            "n_candidates": self.n_candidates,
-            "draw_epsilon": self.draw_epsilon,
-        }
 
     def ranks(self, data: Columns) -> tuple[np.ndarray, int]:
         """Return :class:`RanksOfGrid` of columns, and the rank that a person moves them by."""

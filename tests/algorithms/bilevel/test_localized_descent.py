@@ -45,7 +45,6 @@ def test_noise_of_the_corrected_algorithm(n_rounds):
     spent = tightest_epsilon(plan.event, 1e-6)
     assert spent <= 1.0
     assert spent == pytest.approx(1.0, rel=1e-6)
-    assert plan.release().event == plan.event
     assert plan.to_dict()["n_steps"] == 40
 
 
