@@ -63,9 +63,8 @@ from skdp.algorithms.output.saddle import (
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
-from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
-from skdp.algorithms.recursive.settings import RGDASettings
+from skdp.algorithms.recursive.settings import EscapePhase, RGDASettings, plan_escape_phase
 from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.problems.group_objective import GroupObjective
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.problems.constants import most_records
@@ -31,19 +32,18 @@ class Ledger:
     #: replace-one neighbours. None: there are none.
     refresh: SampledGaussianMechanism
     increment: SampledGaussianMechanism | None
-    #: Largest norms of a record's gradient, and of a difference of two.
-    clip: float
-    clip_difference: float
-    #: A difference is also clipped to this multiple of the distance of the points. It bounds noise;
-    #: the guarantee does not depend on it.
-    smoothness: float
+    settings: RGDASettings
     #: Public number of records.
     n_public: int
-    #: Of a linear dual, the share of the first release (of the gradient in y) in
-    #: ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
-    share_y: float | None = None
-    #: Factor of the clipping norms of the gradient in y, where it is a release of its own.
-    unit_y: float = 1.0
+    #: Whether the gradients in y and in x are released one after the other.
+    is_linear_dual: bool
+
+    @property
+    def share_y(self) -> float | None:
+        """Of a linear dual, the share of the first release (of the gradient in y) in
+        ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
+        """
+        return self.settings.share_y if self.is_linear_dual else None
 
     def with_less(self, share: float) -> Ledger:
         """Return the ledger for a share of the budget; for batches of all records."""
@@ -74,65 +74,36 @@ class Ledger:
 
 
 class NoisyGradientOracle:
-    """Noisy means of clipped vectors of the records; refuses more queries than the ledger has.
-
-    Parameters
-    ----------
-    problem : MinimaxProblem
-    ledger : Ledger
-    noise : NoiseSource
-        Of the batches and of the noise.
-
-    Attributes
-    ----------
-    counts : dict of str to int
-        Queries so far.
-    """
+    """Noisy means of clipped vectors of the records; refuses more queries than the ledger has."""
 
     def __init__(self, problem: MinimaxProblem, ledger: Ledger, noise: NoiseSource) -> None:
-        self._problem, self.ledger, self._noise = problem, ledger, noise
+        self.problem, self.ledger, self.noise = problem, ledger, noise
+        #: Queries so far.
         self.counts: dict[str, int] = {"refresh": 0, "increment": 0}
 
     def query(self, kind: Kind) -> Query:
-        """Begin a query on a fresh batch.
-
-        Raises
-        ------
-        RuntimeError
-            If all queries of the ledger are spent.
-        """
+        """Begin a query on a fresh batch; raise RuntimeError if all of the ledger are spent."""
         mechanism = self.ledger.mechanism(kind)
         if self.counts[kind] >= mechanism.n_steps:
             raise RuntimeError(f"All {mechanism.n_steps} queries ({kind}) of the ledger are spent.")
         self.counts[kind] += 1
-        batch = poisson_sample(self._problem.n_records, mechanism.sampling_rate, self._noise)
-        return Query(self._problem, self.ledger, self._noise, kind, batch)
+        return Query(self, kind)
 
 
 class Query:
     """Releases of one batch: the joint one, or that of y and then that of x."""
 
-    def __init__(
-        self,
-        problem: MinimaxProblem,
-        ledger: Ledger,
-        noise: NoiseSource,
-        kind: Kind,
-        batch: np.ndarray | None,
-    ) -> None:
-        self._problem, self._ledger, self._noise = problem, ledger, noise
+    def __init__(self, oracle: NoisyGradientOracle, kind: Kind) -> None:
+        self._problem, self._ledger, self._noise = oracle.problem, oracle.ledger, oracle.noise
         self._kind: Kind = kind
-        self._batch = batch
-        joint = ledger.share_y is None
-        self._open: list[BlockName] = ["joint"] if joint else ["y", "x"]
+        self._open: list[BlockName] = ["y", "x"] if self._ledger.is_linear_dual else ["joint"]
+        mechanism = self._ledger.mechanism(kind)
+        self._batch = poisson_sample(self._problem.n_records, mechanism.sampling_rate, self._noise)
 
     def release(self, block: BlockName, point: Point, anchor: Point | None = None) -> np.ndarray:
         """Release the mean of a block at `point`, or of its change since `anchor`.
 
-        Raises
-        ------
-        RuntimeError
-            If the block was released before, or an increment has no anchor.
+        Raises RuntimeError if the block was released before, or an increment has no anchor.
         """
         if block not in self._open or (anchor is None) != (self._kind == "refresh"):
             raise RuntimeError(f"This query ({self._kind}) does not pay for block {block!r}.")
@@ -152,13 +123,15 @@ class Query:
 
     def clip(self, block: BlockName, point: Point, anchor: Point | None) -> float:
         """Return the clipping norm of a block, a function of released points."""
-        ledger, problem = self._ledger, self._problem
-        unit = ledger.unit_y if block == "y" else 1.0
+        settings, problem = self._ledger.settings, self._problem
+        unit = settings.unit_y if block == "y" else 1.0
         weight = problem.largest_weight(block, point)
         if anchor is None:
-            return ledger.clip * unit * weight
-        before = problem.largest_weight(block, anchor)
+            return settings.clip * unit * weight
+        weight = max(weight, problem.largest_weight(block, anchor))
         x, y = (np.linalg.norm(new - old) for new, old in zip(point, anchor, strict=True))
-        distance = ledger.smoothness * float(np.hypot(x, 0.0 if block == "y" else y))
-        clip = min(ledger.clip_difference * max(weight, before), distance * max(weight, before))
-        return clip * unit if math.isfinite(clip) else ledger.clip_difference * unit
+        # it bounds noise; the guarantee does not depend on it
+        distance = settings.smoothness * float(np.hypot(x, 0.0 if block == "y" else y))
+        assert settings.clip_difference is not None
+        clip = min(settings.clip_difference * weight, distance * weight)
+        return clip * unit if math.isfinite(clip) else settings.clip_difference * unit

@@ -8,146 +8,33 @@ returned (docs/theory/dp_rgda.md, "Corrections").
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from skdp._checks import check_count, check_positive, check_real
+from skdp.algorithms.recursive.settings import RGDASettings
 
 Status = Literal["sosp_candidate", "max_iter"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EscapePhase:
-    """Public numbers of the escape phase.
-
-    Attributes
-    ----------
-    alpha : float
-        A gradient below this norm starts the phase.
-    step_size : float
-        Of the steps in the phase.
-    radius : float
-        Of the ball of the random perturbation that it begins with.
-    n_steps : int
-        Steps after which the point at which it began is taken for a second-order point.
-    movement : float
-        Mean square of a step that ends the phase.
-    """
-
-    alpha: float
-    step_size: float
-    radius: float
-    n_steps: int
-    movement: float
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "step_size", "radius", "movement"):
-            check_positive(**{name: getattr(self, name)})
-        check_count("n_steps", self.n_steps)
-
-    @property
-    def noise_limit(self) -> float:
-        """Norm of the gradient above which every escape phase ends at its first step."""
-        return math.sqrt(self.movement) / self.step_size
-
-
-def plan_escape_phase(
-    alpha: float,
-    *,
-    dimension: int,
-    smoothness: float,
-    hessian_lipschitz: float,
-    failure: float = 0.1,
-) -> EscapePhase:
-    """Choose the numbers of an escape phase for a target accuracy.
-
-    Parameters
-    ----------
-    alpha : float
-        Of an alpha-second-order point: gradient norm at most alpha, least eigenvalue of the
-        Hessian at least ``-sqrt(hessian_lipschitz * alpha)``.
-    dimension : int
-        Of x.
-    smoothness, hessian_lipschitz : float
-        Lipschitz constants of gradient and Hessian of the value function.
-    failure : float, default=0.1
-        Probability of a perturbation in the stuck region. It has nothing to do with privacy.
-
-    Notes
-    -----
-    The fixed point of the recipe in docs/theory/dp_rgda.md, "Corrections": it ends without noise,
-    and with a little; whether it does depends on :attr:`EscapePhase.noise_limit`.
-    """
-    check_positive(alpha=alpha, smoothness=smoothness, hessian_lipschitz=hessian_lipschitz)
-    check_count("dimension", dimension)
-    check_real("failure", failure, 0.0, 1.0, closed="neither")
-    curvature = math.sqrt(hessian_lipschitz * alpha)
-    step_size = 0.5 / smoothness
-    reach = 0.5 * curvature / hessian_lipschitz
-    radius = reach
-    for _ in range(100):
-        growth = math.log(4.0 * reach * math.sqrt(dimension) / (failure * radius))
-        n_steps = math.ceil(2.0 * growth / (step_size * curvature))
-        movement = (reach / n_steps) ** 2
-        radius = math.sqrt(movement) / (4.0 * step_size * smoothness)
-    return EscapePhase(
-        alpha=float(alpha), step_size=step_size, radius=radius, n_steps=n_steps, movement=movement
-    )
 
 
 class OuterLoop:
     """The state of x; :meth:`move` takes one step along a released gradient.
 
-    Parameters
-    ----------
-    start : ndarray
-    step_size : float
-        Length of a descent step or, without `normalise`, factor of the gradient.
-    normalise : bool
-    escape : EscapePhase or None
-        None: never leaves the descent phase.
-    radius : float
-        Of the ball that x is kept in; it is public.
-    rng : numpy.random.Generator
-        Of the perturbation, which is no privacy noise.
-    momentum : float, default=0.0
-        In [0, 1): descent steps follow the mean ``m <- momentum m + (1 - momentum) v``.
-    horizon : int, optional
-        The length of descent steps falls linearly to 0 over so many steps. Default: it is constant.
-
-    Attributes
-    ----------
-    x : ndarray
-    status : {"sosp_candidate", "max_iter"}
-    phase : {"descent", "escape"}
-    anchor : (ndarray, ndarray) or None
-        Where the escape phase began.
-    moved : float
-        Sum of the squared steps of the escape phase.
+    Descent steps follow the mean ``m <- momentum m + (1 - momentum) v``. The generator draws the
+    perturbation, which is no privacy noise.
     """
 
-    def __init__(
-        self,
-        start: np.ndarray,
-        step_size: float,
-        normalise: bool,
-        escape: EscapePhase | None,
-        radius: float,
-        rng: np.random.Generator,
-        momentum: float = 0.0,
-        horizon: int | None = None,
-    ) -> None:
-        self.momentum, self.horizon = momentum, horizon
+    def __init__(self, start: np.ndarray, settings: RGDASettings, rng: np.random.Generator) -> None:
+        self.settings, self.escape, self.rng = settings, settings.escape, rng
         self._mean, self._step = np.zeros_like(start), 0
         self.x, self._start = start, start
-        self.step_size, self.normalise = step_size, normalise
-        self.escape, self.radius, self.rng = escape, radius, rng
         self.status: Status = "max_iter"
         self.phase: Literal["descent", "escape"] = "descent"
+        #: Where the escape phase began.
         self.anchor: tuple[np.ndarray, np.ndarray] | None = None
-        self.moved, self._n_steps, self._since = 0.0, 0, 0
+        #: Sum of the squared steps of the escape phase.
+        self.moved = 0.0
+        self._n_steps, self._since = 0, 0
 
     @property
     def is_done(self) -> bool:
@@ -158,20 +45,22 @@ class OuterLoop:
         norm = float(np.linalg.norm(v))
         if not math.isfinite(norm):  # before the next look at the records
             v, norm = np.zeros_like(v), 0.0
-        self._mean = self.momentum * self._mean + (1.0 - self.momentum) * v
+        momentum = self.settings.momentum
+        self._mean = momentum * self._mean + (1.0 - momentum) * v
         if self.phase == "descent":
             self._descend(y, norm)
         else:
             self._escape(v, norm)
         self._step += 1
         if not self.is_done:
-            self.x = kept_in_ball(self.x, self.radius, self._start)
+            self.x = kept_in_ball(self.x, self.settings.radius, self._start)
 
     def _descend(self, y: np.ndarray, norm: float) -> None:
         if self.escape is None or norm >= self.escape.alpha:
-            length = float(np.linalg.norm(self._mean)) if self.normalise else 1.0
-            left = 1.0 if self.horizon is None else max(0.0, 1.0 - self._step / self.horizon)
-            self.x = self.x - (self.step_size * left / max(length, 1e-300)) * self._mean
+            settings = self.settings
+            length = float(np.linalg.norm(self._mean)) if settings.normalise else 1.0
+            left = max(0.0, 1.0 - self._step / settings.n_steps) if settings.decay else 1.0
+            self.x = self.x - (settings.step_size * left / max(length, 1e-300)) * self._mean
             return
         self.anchor = self.x, y
         self.phase, self.moved, self._n_steps, self._since = "escape", 0.0, 0, 0

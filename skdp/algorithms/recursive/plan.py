@@ -26,12 +26,6 @@ from skdp.problems.minimax import MinimaxProblem, Point
 
 _REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries composed"
 
-#: Settings of the outer loop, for a report.
-_OUTER_NUMBERS = (
-    *("step_size", "step_size_y", "normalise", "momentum", "decay"),
-    *("average", "radius", "escape"),
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RGDAPlan(Plan):
@@ -40,11 +34,22 @@ class RGDAPlan(Plan):
     The costs are those of all `n_steps` outer steps, wherever a run ends.
     """
 
-    settings: RGDASettings
     dimension_x: int
     dimension_y: int
     neighbouring: Neighbouring
     ledger: Ledger
+
+    shown = (
+        *("neighbouring", "n_public", "n_steps", "settings.period", "settings.inner_steps"),
+        *("clip_norm=settings.clip", "clip_norm_difference=settings.clip_difference"),
+        *("settings.smoothness", "ledger.share_y", "settings.unit_y", "settings.step_size"),
+        *("settings.step_size_y", "settings.normalise", "settings.momentum", "settings.decay"),
+        *("settings.average", "settings.radius"),
+    )
+
+    @property
+    def settings(self) -> RGDASettings:
+        return self.ledger.settings
 
     @property
     def n_steps(self) -> int:
@@ -53,10 +58,6 @@ class RGDAPlan(Plan):
     @property
     def n_public(self) -> int:
         return self.ledger.n_public
-
-    @property
-    def is_linear_dual(self) -> bool:
-        return self.ledger.share_y is not None
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -75,7 +76,7 @@ class RGDAPlan(Plan):
         """
         mechanism: GaussianMechanism = queries
         name = f"{name}, {queries.n_steps} steps, for the clipping norm 1"
-        if self.is_linear_dual:  # of the same event, but with their own unit and sensitivity
+        if self.ledger.is_linear_dual:  # of the same event, but with their own unit and sensitivity
             name = f"{name}; numbers are those of x, losses of groups have others"
         if queries.sampling_rate == 1.0:
             multiplier = queries.noise_multiplier / math.sqrt(queries.n_steps)
@@ -87,7 +88,7 @@ class RGDAPlan(Plan):
     def noise_scale(self, kind: Kind = "refresh") -> float:
         """Standard deviation of the noise in a coordinate of v, in units of the clipping norm."""
         mechanism = self.ledger.mechanism(kind)
-        block: Literal["x", "joint"] = "x" if self.is_linear_dual else "joint"
+        block: Literal["x", "joint"] = "x" if self.ledger.is_linear_dual else "joint"
         batch = mechanism.sampling_rate * self.n_public
         return self.ledger.multiplier(kind, block) / batch
 
@@ -96,7 +97,7 @@ class RGDAPlan(Plan):
         escape = self.settings.escape
         if escape is None:
             return ()
-        floor = math.sqrt(self.dimension_x) * self.noise_scale() * self.ledger.clip
+        floor = math.sqrt(self.dimension_x) * self.noise_scale() * self.settings.clip
         if floor < min(escape.alpha, escape.noise_limit):
             return ()
         return (
@@ -110,26 +111,15 @@ class RGDAPlan(Plan):
         return ("targets second-order points; the certificate 'sosp_candidate' is heuristic",)
 
     def to_dict(self) -> dict[str, Any]:
-        kinds: dict[str, Any] = {}
+        escape = self.settings.escape
+        numbers = {**super().to_dict(), "escape": None if escape is None else asdict(escape)}
         for kind in ("refresh", "increment"):
             mechanism = getattr(self.ledger, kind)
             if mechanism is not None:
-                kinds[f"n_{kind}"] = mechanism.n_steps
-                kinds[f"sampling_rate_{kind}"] = mechanism.sampling_rate
-                kinds[f"noise_multiplier_{kind}"] = mechanism.noise_multiplier
-        chosen = asdict(self.settings)
-        return {
-            "neighbouring": self.neighbouring.value,
-            "n_public": self.n_public,
-            **{name: chosen[name] for name in ("n_steps", "period", "inner_steps")},
-            **kinds,
-            "clip_norm": self.ledger.clip,
-            "clip_norm_difference": self.ledger.clip_difference,
-            "smoothness": self.ledger.smoothness,
-            "share_y": self.ledger.share_y,
-            "unit_y": self.ledger.unit_y,
-            **{name: chosen[name] for name in _OUTER_NUMBERS},
-        }
+                numbers[f"n_{kind}"] = mechanism.n_steps
+                numbers[f"sampling_rate_{kind}"] = mechanism.sampling_rate
+                numbers[f"noise_multiplier_{kind}"] = mechanism.noise_multiplier
+        return numbers
 
     @without_warnings()
     def run(self, data: MinimaxProblem, run: Run, start: Point | None = None) -> RGDAResult:
@@ -146,16 +136,7 @@ class RGDAPlan(Plan):
             np.asarray(start[0], dtype=float), settings.radius, np.zeros(self.dimension_x)
         )
         y = np.asarray(start[1], dtype=float)
-        outer = OuterLoop(
-            x,
-            settings.step_size,
-            settings.normalise,
-            settings.escape,
-            settings.radius,
-            run.rng,
-            settings.momentum,
-            settings.n_steps if settings.decay else None,
-        )
+        outer = OuterLoop(x, settings, run.rng)
         estimate = _Estimate(oracle, data)
         total, first = np.zeros_like(x), settings.n_steps // 2
         for step in run.counted("noisy steps", settings.n_steps):
@@ -175,7 +156,7 @@ class RGDAPlan(Plan):
 
         A linear dual is solved instead.
         """
-        if self.is_linear_dual:
+        if self.ledger.is_linear_dual:
             return estimate.solve(point, refresh)
         x, y = point
         for k in range(self.settings.inner_steps):
@@ -240,7 +221,7 @@ class _Estimate:
 def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
     """Refuse a problem that the plan was not made for."""
     sizes = problem.dimension_x, problem.dimension_y, problem.is_dual_linear
-    if sizes != (plan.dimension_x, plan.dimension_y, plan.is_linear_dual):
+    if sizes != (plan.dimension_x, plan.dimension_y, plan.ledger.is_linear_dual):
         raise ValueError("The plan was made for a problem of other dimensions.")
     if plan.neighbouring.is_replaced and problem.n_records != plan.n_public:
         raise ValueError(f"The plan is for {plan.n_public} records, not {problem.n_records}.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Run
@@ -156,19 +157,14 @@ def plan_dp_rgda(
     if linear_dual and settings.inner_steps != 1:
         raise ValueError("inner_steps must be 1 for a linear dual, which is solved for.")
     refresh, increment = _calibrated(budget, noise_multiplier, relation, settings)
-    clip, clip_difference = settings.clips
     ledger = Ledger(
         refresh=refresh,
         increment=increment,
-        clip=clip,
-        clip_difference=clip_difference,
-        smoothness=settings.smoothness,
+        settings=settings,
         n_public=int(n_public),
-        share_y=settings.share_y if linear_dual else None,
-        unit_y=settings.unit_y,
+        is_linear_dual=bool(linear_dual),
     )
     return RGDAPlan(
-        settings=settings,
         dimension_x=int(dimension_x),
         dimension_y=int(dimension_y),
         neighbouring=relation,
@@ -187,7 +183,8 @@ def _calibrated(
     Their noise multipliers are in units of the sensitivity, that of differences is
     `noise_ratio` times that of gradients. Without sampling they are exact: ``sum 1 / m^2 = mu^2``.
     """
-    counts, rates, ratio = settings.n_queries, settings.sampling_rates, settings.noise_ratio
+    counts, ratio = settings.n_queries, settings.noise_ratio
+    rates: Any = settings.sampling_rate, settings.sampling_rate_difference
     sensitivity = relation.n_changes
 
     def mechanisms(

@@ -2,13 +2,92 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-from skdp._checks import check_bool, check_count, check_real
-from skdp.algorithms.recursive.outer_loop import EscapePhase
+from skdp._checks import check_bool, check_count, check_positive, check_real
 
 _POSITIVE = ("clip", "smoothness", "noise_ratio", "unit_y", "step_size", "step_size_y", "radius")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EscapePhase:
+    """Public numbers of the escape phase.
+
+    Attributes
+    ----------
+    alpha : float
+        A gradient below this norm starts the phase.
+    step_size : float
+        Of the steps in the phase.
+    radius : float
+        Of the ball of the random perturbation that it begins with.
+    n_steps : int
+        Steps after which the point at which it began is taken for a second-order point.
+    movement : float
+        Mean square of a step that ends the phase.
+    """
+
+    alpha: float
+    step_size: float
+    radius: float
+    n_steps: int
+    movement: float
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "step_size", "radius", "movement"):
+            check_positive(**{name: getattr(self, name)})
+        check_count("n_steps", self.n_steps)
+
+    @property
+    def noise_limit(self) -> float:
+        """Norm of the gradient above which every escape phase ends at its first step."""
+        return math.sqrt(self.movement) / self.step_size
+
+
+def plan_escape_phase(
+    alpha: float,
+    *,
+    dimension: int,
+    smoothness: float,
+    hessian_lipschitz: float,
+    failure: float = 0.1,
+) -> EscapePhase:
+    """Choose the numbers of an escape phase for a target accuracy.
+
+    Parameters
+    ----------
+    alpha : float
+        Of an alpha-second-order point: gradient norm at most alpha, least eigenvalue of the
+        Hessian at least ``-sqrt(hessian_lipschitz * alpha)``.
+    dimension : int
+        Of x.
+    smoothness, hessian_lipschitz : float
+        Lipschitz constants of gradient and Hessian of the value function.
+    failure : float, default=0.1
+        Probability of a perturbation in the stuck region. It has nothing to do with privacy.
+
+    Notes
+    -----
+    The fixed point of the recipe in docs/theory/dp_rgda.md, "Corrections": it ends without noise,
+    and with a little; whether it does depends on :attr:`EscapePhase.noise_limit`.
+    """
+    check_positive(alpha=alpha, smoothness=smoothness, hessian_lipschitz=hessian_lipschitz)
+    check_count("dimension", dimension)
+    check_real("failure", failure, 0.0, 1.0, closed="neither")
+    curvature = math.sqrt(hessian_lipschitz * alpha)
+    step_size = 0.5 / smoothness
+    reach = 0.5 * curvature / hessian_lipschitz
+    radius = reach
+    for _ in range(100):
+        growth = math.log(4.0 * reach * math.sqrt(dimension) / (failure * radius))
+        n_steps = math.ceil(2.0 * growth / (step_size * curvature))
+        movement = (reach / n_steps) ** 2
+        radius = math.sqrt(movement) / (4.0 * step_size * smoothness)
+    return EscapePhase(
+        alpha=float(alpha), step_size=step_size, radius=radius, n_steps=n_steps, movement=movement
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +163,9 @@ class RGDASettings:
         check_count("inner_steps", self.inner_steps)
         for name in ("n_steps", "period", "inner_steps"):
             object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("sampling_rate", "clip"):
+            if getattr(self, f"{name}_difference") is None:
+                object.__setattr__(self, f"{name}_difference", getattr(self, name))
         for name in ("sampling_rate", "sampling_rate_difference"):
             self._check_real(name, 0.0, 1.0, "right")
         for name in (*_POSITIVE, "clip_difference"):
@@ -104,24 +186,10 @@ class RGDASettings:
         high: float,
         closed: Literal["both", "left", "right", "neither"] = "both",
     ) -> None:
-        """Check a number, and keep it as a float; the optional ones may be None."""
+        """Check a number, and keep it as a float."""
         value = getattr(self, name)
-        if value is None and name.endswith("_difference"):
-            return
         check_real(name, value, low, high, closed=closed)
         object.__setattr__(self, name, float(value))
-
-    @property
-    def sampling_rates(self) -> tuple[float, float]:
-        """Rates of gradients and of differences."""
-        difference = self.sampling_rate_difference
-        return self.sampling_rate, self.sampling_rate if difference is None else difference
-
-    @property
-    def clips(self) -> tuple[float, float]:
-        """Clipping norms of gradients and of differences."""
-        difference = self.clip_difference
-        return self.clip, self.clip if difference is None else difference
 
     @property
     def n_queries(self) -> tuple[int, int]:

@@ -66,13 +66,13 @@ class GroupNetworkPlan(SizedGroupPlan):
         largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
         if self.sizes is not None:  # of groups that are equally large
             largest = 1.0
-        noise = self.rgda.noise_scale() * self.rgda.ledger.clip * max(1.0, largest)
+        noise = self.rgda.noise_scale() * self.rgda.settings.clip * max(1.0, largest)
         noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
-        if noise <= self.rgda.ledger.clip:
+        if noise <= self.rgda.settings.clip:
             return ()
         return (
             f"The noise in the mean of the {self.rgda.n_steps} gradients has a length of about "
-            f"{noise:.3g}, and a gradient has at most {self.rgda.ledger.clip:.3g}: the result is "
+            f"{noise:.3g}, and a gradient has at most {self.rgda.settings.clip:.3g}: the result is "
             "mostly noise",
         )
 

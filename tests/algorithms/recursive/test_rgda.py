@@ -12,7 +12,7 @@ from plain_noise import Silent, seeded
 from skdp._runtime import without_warnings
 from skdp.algorithms import EscapePhase, RGDASettings, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.recursive import plan as module
-from skdp.algorithms.recursive.oracle import Ledger, NoisyGradientOracle
+from skdp.algorithms.recursive.oracle import NoisyGradientOracle
 from skdp.algorithms.recursive.outer_loop import OuterLoop, uniform_in_ball
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
@@ -152,9 +152,7 @@ def test_outer_loop_replays_from_released_numbers():
     made = plan(problem, clip=5.0, n_steps=40, escape=escape, normalise=True, step_size=0.05)
     with watched_steps() as seen:
         result = made.run(problem, run(3))
-    loop = OuterLoop(
-        np.zeros(3), 0.05, True, escape, made.settings.radius, np.random.default_rng(3)
-    )
+    loop = OuterLoop(np.zeros(3), made.settings, np.random.default_rng(3))
     for (x, y), v, _ in seen:
         assert_allclose(loop.x, x, rtol=0, atol=0)
         loop.move(y, v)
@@ -237,10 +235,8 @@ def test_accounting_of_full_batches_and_its_direction():
     made = plan(problem, budget=BUDGET, noise_ratio=0.5)
     assert cost_of(made) == pytest.approx(1.0, rel=1e-6) and cost_of(made) <= 1.0 + 1e-12
     # the two blocks of a linear dual cost what one joint release does
-    ledger = Ledger(
-        refresh=made.ledger.refresh, increment=None, clip=1.0, clip_difference=1.0, smoothness=1.0,
-        n_public=50, share_y=0.3,
-    )  # fmt: skip
+    settings = RGDASettings(n_steps=1, share_y=0.3)
+    ledger = replace(made.ledger, settings=settings, is_linear_dual=True)
     parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
 
@@ -338,7 +334,8 @@ def test_plan_refuses_records_that_it_was_not_made_for():
 
 
 def test_numbers_that_are_not_finite_move_nothing():
-    loop = OuterLoop(np.zeros(2), 1.0, True, None, 1e6, np.random.default_rng(0))
+    settings = RGDASettings(n_steps=9, step_size=1.0)
+    loop = OuterLoop(np.zeros(2), settings, np.random.default_rng(0))
     for v, place in (
         ([2.0, 0.0], [-1.0, 0.0]),
         ([math.inf, 1.0], [-1.0, 0.0]),
@@ -397,7 +394,8 @@ def test_escape_from_the_strict_saddle_ends_at_a_minimum():
 
 def test_last_step_of_an_escape_phase_uses_up_the_movement_exactly():
     escape = EscapePhase(alpha=1.0, step_size=0.5, radius=0.1, n_steps=100, movement=0.04)
-    loop = OuterLoop(np.zeros(4), 0.1, True, escape, 1e6, np.random.default_rng(0))
+    settings = RGDASettings(n_steps=99, escape=escape)
+    loop = OuterLoop(np.zeros(4), settings, np.random.default_rng(0))
     loop.move(np.zeros(1), np.full(4, 0.1))
     assert loop.phase == "escape" and np.linalg.norm(loop.x) <= 0.1
     places, v = [loop.x], np.array([0.2, 0.0, 0.0, 0.0])
@@ -414,7 +412,8 @@ def test_last_step_of_an_escape_phase_uses_up_the_movement_exactly():
 
 
 def test_momentum_and_decay_shape_the_descent_steps():
-    loop = OuterLoop(np.zeros(2), 1.0, True, None, 1e6, np.random.default_rng(0), 0.5, 4)
+    settings = RGDASettings(n_steps=4, step_size=1.0, momentum=0.5, decay=True)
+    loop = OuterLoop(np.zeros(2), settings, np.random.default_rng(0))
     loop.move(np.zeros(1), np.array([2.0, 0.0]))
     assert_allclose(loop.x, [-1.0, 0.0])
     loop.move(np.zeros(1), np.array([0.0, 1.0]))  # the mean is now (0.5, 0.5)
