@@ -31,12 +31,11 @@ from skdp.algorithms.bilevel.private_solvers import (
     OutputPerturbation,
     PrivateSolver,
 )
-from skdp.algorithms.exponential.mechanism import (
-    exponential_mechanism,
+from skdp.algorithms.exponential.localisation import (
     localized_exponential,
-    plan_exponential_mechanism,
     plan_localized_exponential,
 )
+from skdp.algorithms.exponential.mechanism import exponential_mechanism, plan_exponential_mechanism
 from skdp.algorithms.mirror.anytime import plan_anytime_mirror_descent
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.boosted import plan_boosted_mirror_descent

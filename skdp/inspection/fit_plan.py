@@ -13,7 +13,7 @@ from skdp._checks import InvalidTypeError, check_count
 from skdp._estimator import noise_alarms
 from skdp.algorithms.weight_noise import MarginNoise
 from skdp.methods.choice import Choice
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 

@@ -18,8 +18,8 @@ from skdp._checks import check_count, check_real
 from skdp.mechanisms.additive import GaussianMechanism
 from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
-from skdp.privacy.accountants import import_convolution, tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.composition import import_convolution, tightest_epsilon
 from skdp.privacy.events import (
     GaussianEvent,
     Neighbouring,

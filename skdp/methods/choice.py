@@ -22,8 +22,8 @@ from skdp.methods.linear import (
 )
 from skdp.methods.queries import AdaptiveMeasurements, QueryMirrorDescent
 from skdp.methods.tuning import Bilevel
-from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.composition import tightest_epsilon
 
 #: Methods of linear models by name, each with its defaults; "auto" takes the first that leads.
 METHODS: dict[str, Method] = {

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from skdp._checks import check_option, check_real, check_unit
 from skdp.algorithms.core.fit import covers_solves, plan_core
-from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
+from skdp.algorithms.exponential.localisation import draw_bound, plan_draw
 from skdp.algorithms.mirror.linear import VARIANTS, plan_linear_mirror_descent
 from skdp.algorithms.objective.perturbation import (
     perturbation_candidate,

@@ -6,11 +6,11 @@ from skdp.privacy.accountants import (
     PureAccountant,
     UnsupportedEventError,
     ZCDPAccountant,
-    tightest_epsilon,
 )
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, BudgetExceededError, Spent, spend
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ApproximateEvent,
     ComposedEvent,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from skdp._checks import InvalidTypeError, check_real, shown
-from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.blocks import Block, close_block, open_block, publish
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.charges import BudgetExceededError, charge, check_affordable
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent, common_relation, flatten_event
 from skdp.privacy.ledger import Entry, Ledger, create_ledger
 from skdp.privacy.ledger_files import LedgerError, MissingLedgerError

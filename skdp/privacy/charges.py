@@ -17,13 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from skdp.privacy.accountants import (
-    GaussianDPAccountant,
-    PureAccountant,
-    UnsupportedEventError,
-    tightest_epsilon,
-)
+from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, UnsupportedEventError
 from skdp.privacy.blocks import Block, active_blocks, remember_closed
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
     Neighbouring,

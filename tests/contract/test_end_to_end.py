@@ -14,7 +14,8 @@ import pytest
 from fit_cases import CASES, TableCase, TabularCase
 from laboratory import Laboratory
 
-from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation
+from skdp.algorithms.exponential.localisation import LocalizedExponentialPlan
+from skdp.algorithms.exponential.mechanism import bound_oscillation
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.methods import ExponentialMechanism
@@ -182,7 +183,7 @@ def test_localised_point_has_the_priced_concentration(name):
     records, plan = draw.details["records"], fitted.privacy_.plan
     center = laboratory.releases[0]
     center = center * min(1.0, plan["radius"] / np.linalg.norm(center))
-    oscillation = _oscillation(
+    oscillation = bound_oscillation(
         records.loss,
         records.records.norm_bound,
         plan["local_radius"],

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import poisson_sample, sampling_rates, smallest_scale
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
     GaussianEvent,

@@ -27,8 +27,8 @@ from skdp.privacy.accountants import (
     PureAccountant,
     UnsupportedEventError,
     ZCDPAccountant,
-    tightest_epsilon,
 )
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ApproximateEvent,
     ComposedEvent,

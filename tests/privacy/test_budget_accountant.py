@@ -22,8 +22,8 @@ from skdp.privacy import (
     GaussianEvent,
     Neighbouring,
     PureEvent,
-    accountants,
     budget_accountant,
+    composition,
     spend,
     tightest_epsilon,
 )
@@ -57,7 +57,7 @@ class TestTotal:
         def missing(relation):
             raise ImportError
 
-        monkeypatch.setattr(accountants, "import_convolution", missing)
+        monkeypatch.setattr(composition, "import_convolution", missing)
         gaussians = tightest_epsilon(GaussianEvent(4.0, ONE), 1e-5)
         assert convolved == accountant.total().epsilon < gaussians + 0.4
         accountant.spend(pure(0.1))

@@ -107,7 +107,7 @@ def test_totals_of_gaussians_and_pure_releases_are_exact_without_convolution(mon
     def refused(*_):
         raise AssertionError("the extra is not needed")
 
-    monkeypatch.setattr("skdp.privacy.accountants._pld_epsilon", refused)
+    monkeypatch.setattr("skdp.privacy.composition._pld_epsilon", refused)
     rng = np.random.default_rng(0)
     for _ in range(8):
         sigmas, pure = rng.uniform(0.5, 20.0, 3), rng.uniform(0.01, 1.0, 3)

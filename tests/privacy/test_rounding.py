@@ -12,12 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp.privacy.accountants import (
-    GaussianDPAccountant,
-    PureAccountant,
-    ZCDPAccountant,
-    tightest_epsilon,
-)
+from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, ZCDPAccountant
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     RECORD_RELATIONS,
     ComposedEvent,

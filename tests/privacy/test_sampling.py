@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from skdp.privacy.accountants import PureAccountant, import_convolution, tightest_epsilon
+from skdp.privacy.accountants import PureAccountant
+from skdp.privacy.composition import import_convolution, tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
     GaussianEvent,

@@ -23,14 +23,14 @@ from exact_losses import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp.privacy import accountants
+from skdp.privacy import composition
 from skdp.privacy.accountants import (
     GaussianDPAccountant,
     PureAccountant,
     UnsupportedEventError,
     ZCDPAccountant,
-    tightest_epsilon,
 )
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
     ExponentialMechanismEvent,
@@ -109,13 +109,13 @@ def test_convolution_of_repeated_releases_is_exact(delta):
 def test_some_delta_is_kept_for_the_rounding(monkeypatch, count):
     """The convolution works with floats: its sums of probabilities are exact to 1e-12 or so."""
     pytest.importorskip(PLD_MODULE)
-    deltas, convolve = [], accountants._convolve
+    deltas, convolve = [], composition._convolve
 
     def noted(leaves, delta, *arguments):
         deltas.append(delta)
         return convolve(leaves, delta, *arguments)
 
-    monkeypatch.setattr(accountants, "_convolve", noted)
+    monkeypatch.setattr(composition, "_convolve", noted)
     tightest_epsilon(RepeatedEvent(ExponentialMechanismEvent(0.01, REPLACE_ONE), count), 1e-6)
     kept = 1e-12 * max(1.0, count / 1000)
     assert deltas and all(delta <= 1e-6 - 0.999 * kept for delta in deltas)

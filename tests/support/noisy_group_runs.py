@@ -14,7 +14,7 @@ from skdp.algorithms.core.plan import ROUNDS
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.core_stages import CoreStagesPlan, plan_core_stages
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss

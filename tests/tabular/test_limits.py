@@ -18,7 +18,7 @@ from skdp.algorithms.statistics.histograms import HistogramsPlan
 from skdp.data import ArrayRecords, ParquetRecords
 from skdp.inspection import PartialEffectDisplay, plan_fit
 from skdp.mechanisms import NoiseSource
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.tabular import Category, Date, Number, TableEncoder, check_columns

@@ -15,7 +15,7 @@ from skdp import BudgetAccountant, BudgetExceededError, DPTabularClassifier, DPT
 from skdp.algorithms.plan import Result
 from skdp.data import ChunkSource
 from skdp.inspection import plan_fit
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.tabular import FeaturePlan, Number, TableEncoder
 from skdp.tabular.columns import Part

@@ -34,8 +34,8 @@ from skdp.mechanisms.sampled_gaussian import (
     sampling_rates,
     smallest_scale,
 )
-from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import BilevelProblem, Domain

@@ -1,8 +1,8 @@
-"""The exponential mechanism over a ball, sampled exactly, alone or after localisation.
+"""The exponential mechanism over a ball, sampled exactly.
 
-Algorithms 9, 10 and 11 of Lowy and Razaviyayn (2021), appendix G: a point of a ball with density
-proportional to ``exp(-s F(w))``, F the regularised empirical risk; pure epsilon-differential
-privacy. Markov chains would only come near that law and lose the guarantee. The sampler of
+Algorithm 9 of Lowy and Razaviyayn (2021), appendix G: a point of a ball with density proportional
+to ``exp(-s F(w))``, F the regularised empirical risk; pure epsilon-differential privacy. Markov
+chains would only come near that law and lose the guarantee. The sampler of
 :mod:`skdp.algorithms.exponential.sampling` has *exactly* the stated law (up to floating point), and
 a run time that depends on the records. Proofs: ``docs/theory/exponential_mechanism.md``.
 """
@@ -10,31 +10,25 @@ a run time that depends on the records. Proofs: ``docs/theory/exponential_mechan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaincc
 
 from skdp._checks import check_non_negative, check_positive
 from skdp._runtime import without_warnings
 from skdp.algorithms.exponential import rules
 from skdp.algorithms.exponential.sampling import CenteredBall, Density, draw
-from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.output.regularized_risk import plan_regularized_risk
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
+from skdp.privacy.events import ExponentialMechanismEvent, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
-    Ball,
     Design,
     EmpiricalRisk,
-    FiniteSumProblem,
     LogisticLoss,
     Loss,
-    Objective,
     Records,
     SoftmaxLoss,
     bounded_problem_radius,
@@ -42,9 +36,8 @@ from skdp.problems import (
 
 #: Largest public bound on the expected number of proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
-#: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
-#: radius to the large one: rounded to 1e-4 there.
-_LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
+#: Largest ``n epsilon``, the unit of the exponents of the density: rounded to 1e-4 there.
+_LARGEST_EXPONENT = 1e11
 #: Usual standard deviations, of targets over their bound and of log odds, for a warning.
 _SPREAD, _SPREAD_OF_ODDS = 0.16, 1.0
 #: Least base-2 logarithm of a step of the grid of released points.
@@ -66,7 +59,9 @@ class ExponentialPlan(Plan):
     log_proposals: float
     reference: str = "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses"
 
-    shown = "alpha", "radius", "oscillation", "concentration", "log_proposals"
+    shown: ClassVar[tuple[str, ...]] = (
+        *("alpha", "radius", "oscillation", "concentration", "log_proposals"),
+    )
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -121,7 +116,7 @@ class ExponentialPlan(Plan):
         return d / self.concentration + self._slope * self.step * math.sqrt(d)
 
     @property
-    def event(self) -> ExponentialMechanismEvent:
+    def event(self) -> PrivacyEvent:
         """The cost of the draw: log ratios lie in an interval of length epsilon (Lemma 1)."""
         return ExponentialMechanismEvent(self.epsilon, self.design.replaced)
 
@@ -154,79 +149,6 @@ class ExponentialPlan(Plan):
                 point = draw(density, run.solver, run.rng, run.noise)
             # towards 0, so that it stays in the ball; + 0.0: no sign of zero
             return np.asarray(np.trunc(point / self.step) * self.step) + 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalizedExponentialPlan(Plan):
-    """A localisation and a draw, each with half of the budget."""
-
-    #: Release of the center w0.
-    output: OutputPerturbationPlan
-    #: The draw for a center on the sphere, which has the largest oscillation; the actual one
-    #: follows from the released center by :meth:`localised`.
-    sampling: ExponentialPlan
-    #: Radius r0 of the ball around w0; the draw is from its part in the large ball.
-    local_radius: float
-    #: Bounds on the probability that the ball around w0 does not hold the minimiser, and on what
-    #: that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
-    miss_probability: float
-    miss_cost: float
-
-    shown = (
-        *(f"sampling.{name}" for name in ExponentialPlan.shown),
-        *("local_radius", "miss_probability", "miss_cost"),
-        *("output.mechanism.sensitivity", "output.mechanism.noise_scale", "output.accuracy"),
-    )
-
-    @property
-    def alpha(self) -> float:
-        return self.sampling.alpha
-
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.sampling.risk
-
-    def alarms(self) -> tuple[str, ...]:
-        return self.sampling.alarms()
-
-    def bound(self) -> float:
-        """That of a draw at the largest oscillation, plus ``miss_cost``."""
-        return self.sampling.bound() + self.miss_cost
-
-    def localised(self, center: np.ndarray) -> ExponentialPlan:
-        """Plan the draw around a released center."""
-        sampling, norm = self.sampling, float(np.linalg.norm(center))
-        radii = self.local_radius, norm, sampling.radius
-        design = sampling.design
-        oscillation = _oscillation(
-            sampling.loss, design.feature_norm, *radii, is_slack=design.is_slack
-        )
-        return replace(sampling, oscillation=oscillation)
-
-    @property
-    def event(self) -> ComposedEvent:
-        return ComposedEvent((*(r.event for r in self.output.releases), self.sampling.event))
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """The last point; with its event both points."""
-        return (replace(self.sampling.releases[0], event=self.event),)
-
-    def run(self, data: Records, run: Run) -> LocalizedExponentialResult:
-        sampling = self.sampling
-        sampling.design.check(data)
-        problem = FiniteSumProblem(data, sampling.loss, sampling.alpha, Ball(sampling.radius))
-        center = self.output.run(problem, run).point
-        near = CenteredBall(center=center, radius=self.local_radius)
-        point = self.localised(center).draw(data, run, near)
-        return LocalizedExponentialResult(point=point, plan=self, center=center)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalizedExponentialResult(Result):
-    """A private point, the plan, and the released center; the guarantee covers both points."""
-
-    center: np.ndarray
 
 
 def exponential_mechanism(
@@ -288,14 +210,14 @@ def plan_exponential_mechanism(
     ValueError
         For ``delta > 0``, several margins, or too many proposals.
     """
-    _check_case(loss, budget, radius, alpha, design.n_records)
+    check_case(loss, budget, radius, alpha, design.n_records)
     norm, epsilon = design.feature_norm, budget.epsilon
     if alpha > 0:
         radius = bounded_problem_radius(loss, norm, alpha, radius)
-    oscillation = _oscillation(loss, norm, radius, 0.0, radius, design.is_slack)
+    oscillation = bound_oscillation(loss, norm, radius, 0.0, radius, design.is_slack)
     s = design.n_records * epsilon / oscillation
-    log_proposals = _log_proposals(loss, norm, radius, radius, alpha, design.width, s)
-    _check_proposals(log_proposals, proposal_limit)
+    log_proposals = bound_log_proposals(loss, norm, radius, radius, alpha, design.width, s)
+    check_proposals(log_proposals, proposal_limit)
     return ExponentialPlan(
         loss=loss,
         design=design,
@@ -307,174 +229,10 @@ def plan_exponential_mechanism(
     )
 
 
-def localized_exponential(
-    records: Records,
-    loss: Loss,
-    budget: PrivacyBudget,
-    *,
-    run: Run | None = None,
-    **options: Any,
-) -> LocalizedExponentialResult:
-    """Localise the minimiser by output perturbation, then draw from its neighbourhood.
-
-    Lowy and Razaviyayn (2021), Alg. 10 and 11: half of the budget each. The draw is from the
-    intersection of the ball around 0 and of a small one around the released point, on which the
-    losses differ by less.
-
-    Parameters
-    ----------
-    records, loss, budget, run
-        As in :func:`exponential_mechanism`.
-    **options
-        `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
-    """
-    plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
-    return plan.run(records, run or Run())
-
-
-def plan_localized_exponential(
-    loss: Loss,
-    design: Design,
-    budget: PrivacyBudget,
-    *,
-    radius: float,
-    alpha: float,
-    xi: float | None = None,
-    proposal_limit: float = PROPOSAL_LIMIT,
-) -> LocalizedExponentialPlan:
-    """Choose the local radius, the noise and the density from public numbers.
-
-    Parameters
-    ----------
-    loss, design, budget, radius, proposal_limit
-        As in :func:`plan_exponential_mechanism`.
-    alpha : float
-        > 0.
-    xi : float, optional
-        The local radius in units of ``d * noise scale``, the mean norm of the noise. Default:
-        the radius that minimises the public bound of the plan.
-
-    Raises
-    ------
-    ValueError
-        As :func:`plan_exponential_mechanism`, for ``alpha == 0`` and for a tiny local radius.
-    """
-    _check_case(loss, budget, radius, alpha, design.n_records)
-    if not alpha > 0:
-        raise ValueError(f"alpha == {alpha}: localisation needs strong convexity, alpha > 0.")
-    if xi is not None:
-        check_positive(xi=xi)
-    norm, half = design.feature_norm, PrivacyBudget(0.5 * budget.epsilon)
-    radius = bounded_problem_radius(loss, norm, alpha, radius)
-    constants = EmpiricalRisk(loss).constants(design, alpha, radius)
-    output = plan_output_perturbation(constants, half, neighbouring=design.replaced)
-
-    def plan(local_radius: float) -> LocalizedExponentialPlan:
-        local_radius = min(local_radius, 2.0 * radius)  # that is all of the large ball
-        probability, excess = _miss(output, local_radius)
-        # a smaller norm of the center allows for a larger concentration, at most this one
-        least = _oscillation(loss, norm, local_radius, 0.0, radius, design.is_slack)
-        s = design.n_records * half.epsilon / least
-        near = min(local_radius, radius)
-        sampling = ExponentialPlan(
-            loss=loss,
-            design=design,
-            epsilon=half.epsilon,
-            alpha=alpha,
-            radius=radius,
-            oscillation=_oscillation(loss, norm, local_radius, radius, radius, design.is_slack),
-            log_proposals=_log_proposals(loss, norm, radius, near, alpha, design.width, s),
-            reference="Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
-        )
-        cost = (constants.lipschitz + alpha * radius) * excess
-        return LocalizedExponentialPlan(
-            output=output,
-            sampling=sampling,
-            local_radius=local_radius,
-            miss_probability=probability,
-            miss_cost=cost,
-        )
-
-    mean = design.width * output.mechanism.noise_scale + output.accuracy
-    shares = np.geomspace(*rules.LOCAL_RADII) if xi is None else [xi]
-    best = min((plan(share * mean) for share in shares), key=LocalizedExponentialPlan.bound)
-    if best.local_radius < _SMALLEST_SHARE * radius:
-        raise ValueError(
-            f"The local radius, {best.local_radius:g}, is too small for double precision around a "
-            f"point of norm up to {radius:g}. Use a larger xi, or output perturbation."
-        )
-    _check_proposals(best.sampling.log_proposals, proposal_limit)
-    return best
-
-
-def plan_draw(
-    objective: Objective, budget: PrivacyBudget
-) -> ExponentialPlan | LocalizedExponentialPlan:
-    """Plan a draw for an objective, alone or after localisation by their bounds.
-
-    The ball is that of the objective or, if that needs too many proposals and no radius was
-    declared, that of a good predictor.
-    """
-    require_replace_one(objective.neighbouring, "A draw")
-    radius = objective.radius
-    if objective.coef_norm is None and _fast_draw(objective, budget, radius) is None:
-        radius = objective.risk.reference_norm(objective.design)
-    if objective.alpha == 0:
-        return _draw(objective, budget, radius)
-    loss, design = _smooth_loss(objective, budget), objective.design
-    local = plan_localized_exponential(loss, design, budget, radius=radius, alpha=objective.alpha)
-    alone = _fast_draw(objective, budget, radius)
-    return local if alone is None or local.bound() < alone.bound() else alone
-
-
-def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Return the bound of a draw on the ball of the objective, for comparison with other methods.
-
-    Three times its own: those of the others are for rows of the largest norm, and the cost of noise
-    falls with the squares of the norms; that of a draw does not. ``inf`` for slow draws.
-    """
-    if not (budget.is_pure and objective.risk.loss.n_outputs == 1):
-        return math.inf
-    plan = _fast_draw(objective, budget, objective.radius, limit=rules.FAST_LIMIT)
-    if plan is None:
-        return math.inf
-    bound = rules.BOUND_FACTOR * plan.bound()
-    if objective.population:
-        # uniform stability: total variation times the range of a loss over the ball
-        lipschitz = plan.loss.lipschitz(objective.design.feature_norm, plan.radius)
-        bound += 2.0 * plan.radius * lipschitz * math.tanh(0.5 * budget.epsilon)
-    return bound
-
-
-def _fast_draw(*arguments: Any, **options: Any) -> ExponentialPlan | None:
-    """Return :func:`_draw`, or None if it needs too many proposals."""
-    try:
-        return _draw(*arguments, **options)
-    except ValueError:
-        return None
-
-
-def _draw(
-    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
-) -> ExponentialPlan:
-    return plan_exponential_mechanism(
-        _smooth_loss(objective, budget),
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
-        proposal_limit=limit,
-    )
-
-
-def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:
-    smooth = objective.risk.is_smooth
-    return (objective if smooth else plan_regularized_risk(objective, budget)).risk.loss
-
-
-def _check_case(
+def check_case(
     loss: Loss, budget: PrivacyBudget, radius: float, alpha: float, n_records: int
 ) -> None:
+    """Refuse what no draw is known for."""
     if not budget.is_pure:
         raise ValueError(
             f"delta == {budget.delta}: the exponential mechanism gives pure privacy, delta must be "
@@ -494,7 +252,8 @@ def _check_case(
         )
 
 
-def _check_proposals(log_proposals: float, limit: float) -> None:
+def check_proposals(log_proposals: float, limit: float) -> None:
+    """Refuse a density that takes too many proposals."""
     if not log_proposals <= math.log(limit):
         exponent = log_proposals / math.log(10.0)
         raise ValueError(
@@ -506,7 +265,7 @@ def _check_proposals(log_proposals: float, limit: float) -> None:
         )
 
 
-def _oscillation(
+def bound_oscillation(
     loss: Loss,
     feature_norm: float,
     radius: float,
@@ -535,7 +294,7 @@ def _oscillation(
     return min(by_gradient, by_value) * ROUNDING_SLACK
 
 
-def _log_proposals(
+def bound_log_proposals(
     loss: Loss, norm: float, outer_radius: float, radius: float, alpha: float, d: int, s: float
 ) -> float:
     """Lemma 4: ``min((d/2) log(ratio of curvatures), s sup (F - q))``."""
@@ -545,21 +304,3 @@ def _log_proposals(
         return math.inf
     ratio = (most + alpha) / (least + alpha) if least + alpha > 0 else math.inf
     return min(0.5 * d * math.log(ratio), 2.0 * s * (most - least) * radius**2)
-
-
-def _miss(output: OutputPerturbationPlan, local_radius: float) -> tuple[float, float]:
-    """Bounds on ``P(distance > r0)`` and ``E (distance - r0)_+`` of the center to the minimiser.
-
-    The distance is at most the accuracy plus the noise's norm, which is Gamma distributed, and
-    at most the diameter of the large ball.
-    """
-    scale, d = output.mechanism.noise_scale, output.constants.dimension
-    beyond = 2.0 * output.constants.radius - local_radius
-    if beyond <= 0:
-        return 0.0, 0.0
-    x = (local_radius - output.accuracy) / scale
-    if x <= 0:
-        return 1.0, min(beyond, scale * (d - x))
-    probability = float(gammaincc(d, x))
-    excess = scale * max(d * float(gammaincc(d + 1, x)) - x * probability, 0.0)
-    return probability, min(beyond * probability, excess)

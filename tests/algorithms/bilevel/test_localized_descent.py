@@ -9,7 +9,7 @@ from plain_noise import seeded
 
 from skdp.algorithms import Run, dp_localized_gd, plan_localized_gd
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.problems import (
     Ball,
     Box,

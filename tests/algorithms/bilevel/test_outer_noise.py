@@ -12,7 +12,7 @@ from scipy import stats
 from skdp.algorithms import OutputPerturbation, plan_bilevel
 from skdp.algorithms.kernel import solution_sensitivity
 from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import GaussianEvent, PoissonSampledEvent, PoissonSampledSumEvent
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
 from skdp.problems import DeclaredProblem, WholeSpace

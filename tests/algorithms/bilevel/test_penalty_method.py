@@ -12,7 +12,7 @@ from skdp.algorithms import LocalizedGradientDescent, OutputPerturbation, dp_bil
 from skdp.algorithms.bilevel.penalty_method import plan_steps
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import gaussian_noise_multiplier
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import GaussianEvent, RepeatedEvent
 from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 from skdp.problems import (

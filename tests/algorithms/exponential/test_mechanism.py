@@ -12,13 +12,15 @@ from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
 from skdp.algorithms.exponential import sampling
-from skdp.algorithms.exponential.mechanism import (
-    _log_proposals,
-    _oscillation,
-    exponential_mechanism,
+from skdp.algorithms.exponential.localisation import (
     localized_exponential,
-    plan_exponential_mechanism,
     plan_localized_exponential,
+)
+from skdp.algorithms.exponential.mechanism import (
+    bound_log_proposals,
+    bound_oscillation,
+    exponential_mechanism,
+    plan_exponential_mechanism,
 )
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
@@ -254,7 +256,7 @@ def test_oscillation_search(loss):
         for norm, radius in ((0.0, outer), (0.6 * outer, 0.3 * outer), (outer, outer)):
             disc = np.array([norm, 0.0]) + np.vstack([r * circle for r in (radius, 0.5 * radius)])
             disc = disc[np.linalg.norm(disc, axis=1) <= outer * (1 + 1e-12)]
-            bound = _oscillation(phi, 1.0, radius, norm, outer)
+            bound = bound_oscillation(phi, 1.0, radius, norm, outer)
             low = -1.0 if loss == "squared" else 0.0
             for _ in range(100):
                 x = circle[rng.integers(60, size=2)]
@@ -312,14 +314,12 @@ def test_the_local_ball_holds_the_minimiser(xi):
         missed += distance > plan.local_radius
         excess.append(max(distance - plan.local_radius, 0.0))
         assert np.linalg.norm(result.point - result.center) <= plan.local_radius * (1 + 1e-12)
-        assert np.linalg.norm(result.point) <= plan.sampling.radius * (1 + 1e-12)
+        assert np.linalg.norm(result.point) <= plan.radius * (1 + 1e-12)
     p = plan.miss_probability
     assert 0.0 < p < 1.0
     assert missed <= binom.ppf(1 - ALARM, runs, p)
     assert missed >= binom.ppf(ALARM, runs, 0.9 * p)  # the noise has about the stated size
-    cost = plan.miss_cost / (
-        plan.output.constants.lipschitz + plan.sampling.alpha * plan.sampling.radius
-    )
+    cost = plan.miss_cost / (plan.output.constants.lipschitz + plan.alpha * plan.radius)
     spread = 5.0 * np.std(excess) / math.sqrt(runs)
     assert np.mean(excess) == pytest.approx(cost, rel=0.05, abs=spread + 1e-6)
 
@@ -387,7 +387,7 @@ def test_the_bound_on_the_number_of_proposals():
     points, allowances = sampling.Proposal.of(bound, density).draw(20_000, seeded(0))
     passed = sampling.accept(density, bound, points, allowances)
     mean = len(points) / len(passed)
-    assert 2.0 < mean <= math.exp(_log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
+    assert 2.0 < mean <= math.exp(bound_log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -431,8 +431,8 @@ def test_the_draw_around_a_center_is_priced_for_its_norm():
     )
     for center in (np.zeros(3), np.array([0.0, 3.0, 4.0])):
         around = plan.localised(center)
-        radii = plan.local_radius, float(np.linalg.norm(center)), plan.sampling.radius
-        expected = _oscillation(LogisticLoss(), 1.0, *radii)
+        radii = plan.local_radius, float(np.linalg.norm(center)), plan.radius
+        expected = bound_oscillation(LogisticLoss(), 1.0, *radii)
         assert around.oscillation == expected
     assert plan.localised(center).oscillation > 1.2 * plan.localised(np.zeros(3)).oscillation
 

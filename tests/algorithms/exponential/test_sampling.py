@@ -12,11 +12,11 @@ from plain_noise import seeded
 
 from skdp.algorithms import Run
 from skdp.algorithms.exponential import sampling
-from skdp.algorithms.exponential.mechanism import (
-    exponential_mechanism,
+from skdp.algorithms.exponential.localisation import (
     localized_exponential,
     plan_localized_exponential,
 )
+from skdp.algorithms.exponential.mechanism import exponential_mechanism
 from skdp.linear_model import DPRidge
 from skdp.methods import ExponentialMechanism
 from skdp.privacy import PrivacyBudget

@@ -24,7 +24,7 @@ from skdp.algorithms.worst_group.group_weights import (
 from skdp.algorithms.worst_group.margin_fits import ScaleFit, minimax_step
 from skdp.algorithms.worst_group.plain_models import PlainModelPlan
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
