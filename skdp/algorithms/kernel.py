@@ -42,10 +42,6 @@ def solve_and_release(
     domain by the certified solve; projecting the noisy one is post-processing, and with
     ``project=False`` it is left out: the noise then has mean 0. Where the solver starts does not
     matter.
-
-    Returns
-    -------
-    ndarray of shape (problem.dimension,)
     """
     solution = solve_certified(
         problem, 0.5 * accuracy, run.solver, rng=run.rng, verbose=run.verbose
@@ -61,20 +57,10 @@ def solution_sensitivity(
 ) -> tuple[float, float, float]:
     """Bound the movement of the exact solution and of the solver's point.
 
-    Returns
-    -------
-    exact : float
-        Sensitivity Delta of the exact solution.
-    accuracy : float
-        ``tau = accuracy_fraction Delta / 2``, or the certifiable accuracy if that is larger.
-    sensitivity : float
-        ``Delta + 2 tau``, or 2 R if that is smaller (docs/theory/output_perturbation.md).
-        All three are arrays if there are arrays among the constants.
-
-    Raises
-    ------
-    ValueError
-        If the sensitivity is unbounded or no accuracy is certifiable.
+    Returns the sensitivity Delta of the exact solution, the accuracy ``tau = accuracy_fraction
+    Delta / 2`` (or the certifiable one if that is larger) and ``Delta + 2 tau`` (or 2 R if that is
+    smaller: docs/theory/output_perturbation.md), arrays if there are arrays among the constants.
+    Raises ValueError if the sensitivity is unbounded or no accuracy is certifiable.
     """
     exact = constants.argmin_sensitivity(neighbouring)
     if not is_finite(exact):

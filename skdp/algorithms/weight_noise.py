@@ -88,14 +88,8 @@ class WeightNoise:
     ) -> WeightNoise:
         """Make it from a square root of the covariance, for weights of ``(x, intercept)``.
 
-        Parameters
-        ----------
-        factor : ndarray of shape (n_directions, width)
-            ``factor' factor`` is the covariance.
-        moments : ndarray of shape (width, width)
-            Second moments of rows, for what an average one is.
-        intercept : float
-        mix : ndarray of shape (n_scores, 1)
+        ``factor' factor`` is the covariance; `moments` are second moments of rows, for what an
+        average one is.
         """
         d = len(moments) - bool(intercept)
         directions = np.zeros((len(factor), d + 1))
@@ -129,19 +123,10 @@ class WeightNoise:
         mix: np.ndarray,
         of_intercept: Any = None,
     ) -> WeightNoise:
-        """Make it from variances that are the same for all features.
+        """Make it from variances of outputs that are the same for all features.
 
-        Parameters
-        ----------
-        variance : float or ndarray of shape (n_outputs,)
-        n_features : int
-        intercept : float
-            Value of the constant feature; 0 for none.
-        norm : float
-            Of rows, for average and rare ones.
-        mix : ndarray of shape (n_scores, n_outputs)
-        of_intercept : ndarray of shape (n_outputs,), optional
-            Variance of the weight of the constant feature. Default: `variance`.
+        `norm` is that of average and rare rows; `of_intercept` has the variances of the weights of
+        the constant feature, by default the same.
         """
         plain = np.full(mix.shape[1], 1.0) * variance
         last = plain if of_intercept is None else of_intercept
@@ -182,18 +167,10 @@ class WeightNoise:
         return np.asarray(self.mix @ weights + mixed)
 
     def scores(self, rows: Records, slopes: np.ndarray | None = None) -> np.ndarray:
-        """Standard deviations of scores, or to first order of functions of them.
+        """Standard deviations of scores, or to first order of functions: (n_rows, n_functions).
 
-        Parameters
-        ----------
-        rows : Records
-            Without an intercept feature.
-        slopes : ndarray of shape (n_rows, n_functions, n_scores), optional
-            Derivatives of the functions. Default: the scores themselves.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_functions)
+        Rows have no intercept feature; `slopes`, of shape (n_rows, n_functions, n_scores), are the
+        derivatives of the functions.
         """
         n_scores = len(self.mix)
         squares, start = [np.zeros((0, n_scores if slopes is None else slopes.shape[1]))], 0

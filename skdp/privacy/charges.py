@@ -144,17 +144,9 @@ class Rehearsed(Exception):
 
 
 class Prepaid:
-    """A limit for the releases of one draw.
+    """A limit for the releases of one draw: on mu of Gaussian DP, on epsilon if `is_pure`.
 
-    Parameters
-    ----------
-    limit : float
-        On mu of Gaussian differential privacy; on epsilon if `is_pure`.
-    is_pure : bool
-    is_rehearsal : bool, default=False
-        Raise :class:`Rehearsed` instead of a payment that is within the limit.
-    neighbouring : Neighbouring
-        The relation that releases must have.
+    A rehearsal raises :class:`Rehearsed` instead of a payment that is within the limit.
     """
 
     _current: ClassVar[contextvars.ContextVar[tuple[Prepaid, int, int] | None]]

@@ -34,12 +34,8 @@ class OverlappingParts:
 
     Each ledger is charged by the releases that it was charged for itself: one that is opened inside
     of a part pays for its first release in full, and so does one that has lost what it was charged,
-    such as an older copy or a new file at the same path.
-
-    Parameters
-    ----------
-    members : ndarray of bool, shape (n_records, n_parts)
-        Whether a record is in a part: a function of its position alone.
+    such as an older copy or a new file at the same path. `members`, of shape (n_records, n_parts),
+    says whether a record is in a part: a function of its position alone.
     """
 
     def __init__(self, members: np.ndarray) -> None:

@@ -249,11 +249,8 @@ def score_sensitivities(
 ) -> list[list[tuple[float, int]]]:
     """Bound how far scores of neighbours are apart, in units of the step.
 
-    Returns
-    -------
-    list of list of (float, int)
-        Per block: sensitivity and number of the draws of each round after the first. (Theorem 1 of
-        docs/theory/mirror_descent.md; the rounding of sums, of the grid and of the scores is in.)
+    Per block: sensitivity and number of the draws of each round after the first. (Theorem 1 of
+    docs/theory/mirror_descent.md; the rounding of sums, of the grid and of the scores is in.)
     """
     result = []
     for block in range(len(design.sizes)):
@@ -322,10 +319,7 @@ def finished(
 ) -> VertexPlan:
     """Choose the steps: what privacy allows, in "paper" mode at most `caps`.
 
-    Raises
-    ------
-    ValueError
-        For batches under add/remove neighbours: their number of records would be private.
+    Batches are refused under add/remove neighbours: their number of records would be private.
     """
     if not full_batch:
         require_replace_one(design.neighbouring, f"batches of {algorithm}")

@@ -33,20 +33,9 @@ def assign_blocks(
 ) -> np.ndarray:
     """Draw the block of each record; Lemma 1 of docs/theory/order.md.
 
-    Parameters
-    ----------
-    noise : NoiseSource
-    n_records : int
-        At least the sum of `sizes`.
-    sizes : sequence of int
-    strata : ndarray of shape (n_records,), optional
-        *Public* labels; each block k then gets its share of every one of them, give or take
-        ``1 + (K + 1) * sizes[k] / n_records`` records, mostly one.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_records,)
-        Fewer records than there are blocks may be left over; theirs is ``len(sizes)``.
+    Fewer records than there are blocks may be left over; theirs is ``len(sizes)``. `strata` are
+    *public* labels of the records; each block k gets its share of every one of them, give or take
+    ``1 + (K + 1) * sizes[k] / n_records`` records, mostly one.
     """
     shares = [*sizes, n_records - sum(sizes)]
     if len(shares) > 256:

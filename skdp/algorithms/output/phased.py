@@ -369,15 +369,8 @@ def phased_utility_bound(
     point itself. Proof: docs/theory/output_perturbation.md, "Utility". For the empirical risk the
     second term is the cost of using only a block of the records (`sampling_cost`, an estimate).
 
-    Parameters
-    ----------
-    objective : Objective
-        With a smooth risk.
-    regularisation : sequence of float or ndarray
-        mu_k.
-    steps : sequence of tuples
-        For each phase the second term, V_k and the cost of its noise; for arrays also a mask of
-        the phases that are present.
+    The risk is smooth. `regularisation` has mu_k, numbers or arrays, `steps` for each phase the
+    second term, V_k and the cost of its noise; for arrays also a mask of the phases there are.
     """
     total: Any = objective.risk.penalty_cost(
         objective.design, regularisation[0], objective.comparator_norm

@@ -211,19 +211,9 @@ def utility_bound(
     plus the generalisation gap for the population risk. A penalty that is part of the objective
     costs only its value at the noise. Proof: docs/theory/output_perturbation.md, "Utility".
 
-    Parameters
-    ----------
-    objective : Objective
-        Of a smooth risk.
-    constants : ProblemConstants
-        Those of the regularised problem.
-    accuracy, noise_square : float
-        Accuracy of the solver, expected squared norm of the noise.
-    comparator_norm : float, optional
-        B; default: ``objective.comparator_norm``.
-    second_moment : float, optional
-        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
-        default: that of isotropic rows.
+    The risk is smooth, the constants are those of the regularised problem, and the noise has the
+    expected squared norm `noise_square`. Default of B: ``objective.comparator_norm``; of the bound
+    on the largest eigenvalue of the rows' second moment: that of isotropic rows.
     """
     risk, design, mu = objective.risk, objective.design, constants.strong_convexity
     penalty = 0.0 if objective.alpha else mu  # the part that is there for privacy

@@ -101,21 +101,10 @@ def _spanning_tree(cliques: list[Columns]) -> JunctionTree:
 
 
 class LogLinearModel:
-    """A distribution of the records of a table.
+    """A distribution of the records of a table with some numbers of categories per column.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of categories per column.
-    marginals : iterable of tuple of int
-        Sets of columns, in increasing order, that have parameters. Default: none, so that the
-        distribution is uniform.
-
-    Attributes
-    ----------
-    tree : JunctionTree
-    beliefs : list of ndarray
-        Marginal distribution of each clique.
+    `marginals` are the sets of columns, in increasing order, that have parameters; with none of
+    them the distribution is uniform.
     """
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Columns] = ()) -> None:
@@ -124,6 +113,7 @@ class LogLinearModel:
         self.tree = junction_tree(self.sizes, self.marginals)
         self._homes = {marginal: self._home(marginal) for marginal in self.marginals}
         self.parameters = {m: np.zeros(self.shape(m)) for m in self.marginals}
+        #: Marginal distribution of each clique.
         self.beliefs: list[np.ndarray] = []
         self._calibrate()
 
@@ -154,12 +144,7 @@ class LogLinearModel:
         return log_normaliser
 
     def marginal(self, columns: Sequence[int]) -> np.ndarray:
-        """Compute the distribution of some columns, in any order.
-
-        Returns
-        -------
-        probabilities : ndarray of shape ``tuple(sizes[c] for c in columns)``
-        """
+        """Compute the distribution of some columns, in any order, a table on these."""
         ordered = tuple(sorted(columns))
         home = self._home(ordered)
         if home >= 0:
@@ -216,15 +201,8 @@ class LogLinearModel:
 
         Minimises ``KL(x, uniform) + sum_m ||x_m - target_m||^2 / (2 variance_m)`` over all
         distributions x. The dual problem is smooth and unconstrained in the parameters, with the
-        gradient ``x_m - target_m + variance_m theta_m``.
-
-        Parameters
-        ----------
-        targets : dict of tuple of int to ndarray
-            For each of the parameters; need not be distributions.
-        variances : dict of tuple of int to float
-            Of the entries of the targets, times the weight of the entropy.
-        max_iter : int
+        gradient ``x_m - target_m + variance_m theta_m``. Targets need not be distributions;
+        variances are those of their entries, times the weight of the entropy.
         """
         keys = [key for key in self.parameters if key in targets]
         target = np.concatenate([np.ravel(targets[key]) for key in keys])
@@ -277,12 +255,7 @@ class LogLinearModel:
 class MatrixModel(LogLinearModel):
     """A log-linear distribution of queries that are rows of a matrix, on a universe written out.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-    matrix : ndarray of shape (n_queries, prod(sizes))
-    rows : iterable of tuple of int
-        ``(j,)`` for each query j that has a parameter.
+    `rows` has ``(j,)`` for each query j that has a parameter.
     """
 
     def __init__(

@@ -32,24 +32,8 @@ _ENOUGH = 0.4
 class ProductMixture:
     """A distribution of records; see the module.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of categories per column.
-    targets : mapping of pairs of int to ndarray
-        Noisy two-way marginals of all columns, equally accurate; need not be distributions.
-    variance : float
-        Of an entry of the targets.
-    rng : numpy.random.Generator
-        For the start of the fit.
-    n_components : int
-    enough : float
-        The fit stops at this share of the noise's expected square.
-
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n_components, sum(sizes))
-        Of the categories of all columns, one column after the other, in each component.
+    `targets` are noisy two-way marginals of all columns, whose entries have one variance; they need
+    not be distributions. The generator is for the start of the fit.
     """
 
     def __init__(
@@ -97,6 +81,7 @@ class ProductMixture:
         options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "ftol": 1e-13, "gtol": 1e-13}
         with suppress(StopIteration):
             minimize(loss, best[0], jac=True, method="L-BFGS-B", callback=stop, options=options)
+        #: Shape (n_components, sum(sizes)). Of the categories of one column after the other.
         self.probabilities = self._softmax(best[0].reshape(logits.shape))
 
     def _repeat(self, per_column: np.ndarray) -> np.ndarray:
@@ -108,12 +93,7 @@ class ProductMixture:
         return weights / self._repeat(np.add.reduceat(weights, self._starts, axis=1))
 
     def marginal(self, columns: Sequence[int]) -> np.ndarray:
-        """Compute the distribution of some columns, in any order.
-
-        Returns
-        -------
-        probabilities : ndarray of shape ``tuple(sizes[c] for c in columns)``
-        """
+        """Compute the distribution of some columns, in any order, a table on these."""
         *first, last = (self.probabilities[:, self._slices[c]] for c in columns)
         # the product of all columns but the last, component by component
         joint = reduce(

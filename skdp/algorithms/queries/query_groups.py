@@ -20,29 +20,19 @@ MAX_CELLS = 1 << 16
 
 
 class Groups(ABC):
-    """Groups of queries by keys, and the bounds on what one record moves.
+    """Groups of queries by keys, and the bounds on what one record moves."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of categories per column.
-    first : tuple of tuple of int
-        Groups that are measured before all others.
-    candidates : tuple of tuple of int
-        Groups that may be drawn.
-    sensitivity : float
-        Euclidean, of the sums of a group over the records under replace-one neighbours.
-    distance : float
-        The same in the l1 norm.
-    largest : float
-        Bound on the absolute value of a query.
-    """
-
+    #: Number of categories per column.
     sizes: tuple[int, ...]
+    #: Groups that are measured before all others.
     first: tuple[Columns, ...]
+    #: Groups that may be drawn.
     candidates: tuple[Columns, ...]
+    #: Euclidean, of the sums of a group over the records under replace-one neighbours.
     sensitivity: float
+    #: The same in the l1 norm.
     distance: float
+    #: Bound on the absolute value of a query.
     largest: float
 
     @abstractmethod

@@ -88,22 +88,11 @@ def clipped_curvature(
 ) -> ClippedCurvature:
     """Compute the curvature that clipping leaves, for normal margins.
 
-    Parameters
-    ----------
-    loss : Loss
-    offsets : ndarray of shape (k,)
-        Mean of the margins.
-    covariance : ndarray of shape (k, k)
-        Of the margins.
-    clip : float
-        Largest norm of a gradient.
-    rest : ndarray of shape (m,)
-        Quantiles of the squared lengths of rows, but for the directions that margins depend on.
-    spread : float
-        Standard deviation of numeric residuals, or of the margins of other losses.
-    factor : float, optional
-        Of the margins, in the odds that classes are taken to have. Default: that for which the mean
-        clipped gradient along the margins is 0.
+    The margins have the means `offsets` and a covariance, gradients at most the norm `clip`; `rest`
+    are quantiles of the squared lengths of rows, but for the directions that margins depend on, and
+    `spread` is the standard deviation of numeric residuals, or of the margins of other losses.
+    `factor` is that of the margins in the odds that classes are taken to have, by default that for
+    which the mean clipped gradient along the margins is 0.
     """
     k = len(offsets)
     if not loss.has_odds:

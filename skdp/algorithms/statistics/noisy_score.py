@@ -109,12 +109,8 @@ def weighted(
     """Give records integer weights; those of a person add up to a unit, a power of two.
 
     What division leaves goes to the first records by label and value, so that weights follow from
-    the person's own records. The unit times the number of persons has so many digits.
-
-    Returns
-    -------
-    values, labels, persons, weights, unit
-        In another order. Without persons every weight and the unit are 1.
+    the person's own records. The unit times the number of persons has so many digits. Returns
+    values, labels, persons, weights and the unit, in another order; without persons all are 1.
     """
     if persons is None:
         return values, labels, None, np.ones(len(values), dtype=np.int64), 1
