@@ -31,10 +31,9 @@ from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Run, require_replace_one
 from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import ModelResult, dense_model
-from skdp.mechanisms import NoiseSource, SoftmaxMechanism, random_order
-from skdp.privacy.accountants import ZCDPAccountant
+from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -232,37 +231,11 @@ def plan_linear_queries(
         query_step=1.0,
         neighbouring=objective.neighbouring,
     )
-    moved = np.full(plan.n_charged, plan.sensitivity)
-    query_step = _largest_step(budget, moved)
+    query_step = calibrated_draws(budget, [(plan.sensitivity, plan.n_charged)])
     if batch is None and query_step > rules.SHARPEST_STEP:
         # K draws leave 1 / K of the step under pure composition, 1 / sqrt(K) else
         sharper = query_step / rules.SHARPEST_STEP
         n_draws = math.ceil(min(sharper if budget.is_pure else sharper**2, rules.MOST_DRAWS))
         plan = replace(plan, n_draws=n_draws)
-        query_step = _largest_step(budget, np.repeat(moved, n_draws))
+        query_step = calibrated_draws(budget, [(plan.sensitivity, n_draws * plan.n_charged)])
     return replace(plan, query_step=min(query_step, ceiling))
-
-
-def _largest_step(budget: PrivacyBudget, sensitivities: np.ndarray) -> float:
-    """Return the largest c at which draws of scores of c times some sensitivities keep a budget.
-
-    By pure composition, or by zCDP, where one draw of the root of the summed squares costs as much
-    as all (Cesar and Rogers 2021).
-    """
-    pure = budget.epsilon / (2.0 * float(sensitivities.sum()))
-    if budget.is_pure:
-        return (1.0 - 1e-9) * pure
-
-    def fits(epsilon: float) -> bool:
-        event = ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE)
-        cost = ZCDPAccountant().compose(event).get_epsilon(budget.delta)
-        return cost <= budget.epsilon
-
-    low, high = 0.0, budget.epsilon
-    while fits(high):
-        low, high = high, 2.0 * high
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    concentrated = low / (2.0 * math.sqrt(float(np.square(sensitivities).sum())))
-    return (1.0 - 1e-9) * max(pure, concentrated)

@@ -110,7 +110,7 @@ def weighted(
 
     What division leaves goes to the first records by label and value, so that weights follow from
     the person's own records. The unit times the number of persons has so many digits. Returns
-    values, labels, persons, weights and the unit, in another order; without persons all are 1.
+    values, labels, persons, weights and unit, in another order; without persons weights are 1.
     """
     if persons is None:
         return values, labels, None, np.ones(len(values), dtype=np.int64), 1
