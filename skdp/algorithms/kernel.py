@@ -76,8 +76,7 @@ def solution_sensitivity(
     sensitivity = exact + 2.0 * accuracy
     if constants.in_ball:
         # points lie in the domain, which may be larger than the ball that holds solutions
-        radius = constants.domain_radius
-        sensitivity = minimum(sensitivity, 2.0 * (constants.radius if radius is None else radius))
+        sensitivity = minimum(sensitivity, 2.0 * constants.longest)
     return exact, accuracy, sensitivity
 
 

@@ -31,7 +31,7 @@ from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.charges import Prepaid
-from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
+from skdp.privacy.events import whole_event
 from skdp.privacy.gaussian_dp import gaussian_budget, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
 from skdp.privacy.report import PrivacyReport, Release
@@ -238,7 +238,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             for model in models:  # all records are valid, and the part that is fitted suffices
                 fits = (fit_on(rows, model) for rows in (np.arange(len(y)), train))
                 rehearse(model, fits, lambda: prepaid(True).paying(), must_pay=_private_parts)
-        self._spend(self._event(plan.neighbouring))
+        self._spend(whole_event(self.epsilon, self.delta, plan.neighbouring))
         best: tuple[float, dict[str, Any], Any, int] | None = None
         held_out = take_rows(X, test), y[test], test
         with without_warnings():
@@ -310,11 +310,6 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             part.set_params(random_state=seed)
         return model
 
-    def _event(self, relation: Neighbouring) -> PrivacyEvent:
-        if self.delta == 0:
-            return PureEvent(self.epsilon, relation)
-        return ApproximateEvent(self.epsilon, relation, self.delta)
-
     def _report(self, plan: ScorePlan, law: DrawsLaw, limit: float, budget: PrivacyBudget) -> None:
         (score,) = plan.releases
         release = Release(
@@ -325,7 +320,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             dimension=score.dimension,
             n_records=plan.n_records,
             reference="docs/theory/accounting.md, section 11",
-            event=self._event(plan.neighbouring),
+            event=whole_event(self.epsilon, self.delta, plan.neighbouring),
         )
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),

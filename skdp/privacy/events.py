@@ -334,6 +334,13 @@ def common_relation(
     return common
 
 
+def whole_event(epsilon: float, delta: float, neighbouring: Neighbouring) -> PrivacyEvent:
+    """Describe releases of which no more is known than what they cost together."""
+    if delta == 0.0:
+        return PureEvent(epsilon, neighbouring)
+    return ApproximateEvent(epsilon, neighbouring, delta)
+
+
 def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEvent, int], ...]:
     """Undo composition and repetition of an event that happened `count` >= 0 times.
 

@@ -209,7 +209,7 @@ def adversarial_constants(
     if attack.radius == 0:
         return mean
     _check_attackable(loss)
-    radius = mean.radius if mean.domain_radius is None else mean.domain_radius
+    radius = mean.longest
     if not math.isfinite(radius):
         raise ValueError("Attacked losses need a bounded domain.")
     lift = attack.radius * attack.dual_bound(mean.row_width)

@@ -87,6 +87,11 @@ class ProblemConstants:
         return cls(*stacked)
 
     @property
+    def longest(self) -> float:
+        """Largest norm of a point of the domain."""
+        return self.radius if self.domain_radius is None else self.domain_radius
+
+    @property
     def total_smoothness(self) -> float:
         """Smoothness of the objective."""
         return self.smoothness * self.size_ratio + self.strong_convexity

@@ -38,7 +38,7 @@ def tilted_constants(
     Proofs, that of the rounding bound included: docs/theory/constants.md, "Tilted losses".
     """
     n, lipschitz = mean.n_records, mean.lipschitz
-    radius = _domain_radius(mean)
+    radius = mean.longest
     exponent = tilt * loss.value_range(feature_norm, radius)
     # C / (C + n - 1) = 1 / (1 + (n - 1) / C) without overflow
     weight = 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
@@ -52,11 +52,6 @@ def tilted_constants(
         record_weight=weight,
         additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * additions * EPS),
     )
-
-
-def _domain_radius(constants: ProblemConstants) -> float:
-    radius = constants.domain_radius
-    return constants.radius if radius is None else radius
 
 
 class TiltedProblem(UnbatchedProblem):
@@ -144,7 +139,7 @@ class TiltedRisk(EmpiricalRisk):
     def alarms(self, constants: ProblemConstants, design: Design) -> tuple[str, ...]:
         if constants.effective_records >= 2.0:
             return ()
-        apart = self.loss.value_range(design.feature_norm, _domain_radius(constants))
+        apart = self.loss.value_range(design.feature_norm, constants.longest)
         most = math.log(max(1.0, constants.n_records - 1.0)) / apart
         return (
             f"tilt == {self.tilt:g} lets one record outweigh all the others together, so that the "

@@ -253,7 +253,7 @@ def plan_steps(
     rest = []
     if share < 1.0:
         rest.append(GaussianEvent(full / math.sqrt(1.0 - share), neighbouring))
-    inner_sampled = bool(sampling_rates(private_solver.event(1.0, 1)))
+    inner_sampled = bool(sampling_rates(private_solver.event(1.0, 1, neighbouring)))
     outer_sampled = outer_sampling_rate < 1.0
     if outer_sampled and is_record_free:
         raise ValueError("outer_sampling_rate < 1: the hypergradient has no records to sample.")

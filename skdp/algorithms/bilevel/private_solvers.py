@@ -34,12 +34,7 @@ class PrivateSolver(ABC):
     is_unbiased = False
 
     @abstractmethod
-    def event(
-        self,
-        multiplier: float,
-        count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    ) -> PrivacyEvent:
+    def event(self, multiplier: float, count: int, neighbouring: Neighbouring) -> PrivacyEvent:
         """Cost of `count` solves.
 
         No more than as many ``GaussianEvent(multiplier)``; with sampling, no more than these if
@@ -53,7 +48,7 @@ class PrivateSolver(ABC):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+        neighbouring: Neighbouring,
     ) -> Release:
         """The statement about `count` solves of problems with these constants; it has the event."""
 
@@ -68,12 +63,7 @@ class OutputPerturbation(PrivateSolver):
 
     is_unbiased = True
 
-    def event(
-        self,
-        multiplier: float,
-        count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    ) -> PrivacyEvent:
+    def event(self, multiplier: float, count: int, neighbouring: Neighbouring) -> PrivacyEvent:
         return SampledGaussianMechanism(1.0, multiplier, 1.0, count).event(neighbouring)
 
     def release(
@@ -82,7 +72,7 @@ class OutputPerturbation(PrivateSolver):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+        neighbouring: Neighbouring,
     ) -> Release:
         sensitivity = solution_sensitivity(constants)[2]
         mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
@@ -119,12 +109,7 @@ class LocalizedGradientDescent(PrivateSolver):
             "noise_multiplier": multiplier * math.sqrt(self.n_steps * self.n_rounds),
         }
 
-    def event(
-        self,
-        multiplier: float,
-        count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    ) -> PrivacyEvent:
+    def event(self, multiplier: float, count: int, neighbouring: Neighbouring) -> PrivacyEvent:
         steps = self.n_steps * self.n_rounds
         noise = multiplier * math.sqrt(steps)
         each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
@@ -136,7 +121,7 @@ class LocalizedGradientDescent(PrivateSolver):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+        neighbouring: Neighbouring,
     ) -> Release:
         plan = plan_localized_gd(constants, **self._options(multiplier))
         release = plan.release(f"{name}, by a noisy gradient per step")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from skdp._checks import check_count, check_option, check_positive
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.plain import plan_mirror_descent
-from skdp.algorithms.mirror.rounds import VertexPlan, event_of_parts
+from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.mirror.variance_reduced import (
     VarianceReducedPlan,
     plan_variance_reduced_frank_wolfe,
@@ -25,6 +25,7 @@ from skdp.algorithms.mirror.variance_reduced import (
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import SoftmaxMechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import whole_event
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
@@ -103,18 +104,12 @@ class BoostedMirrorDescentPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (
-            Release(
-                "vertices of disjoint parts",
-                "exponential",
-                self.mechanism.sensitivity,
-                1.0,
-                sum(self.design.sizes),
-                self.design.n_records,
-                "docs/theory/mirror_descent.md, Proposition 5",
-                event_of_parts(self.budget, self.design.neighbouring),
-            ),
-        )
+        # parts share no record, and cost at most the budget each
+        event = whole_event(self.budget.epsilon, self.budget.delta, self.design.neighbouring)
+        sizes = sum(self.design.sizes), self.design.n_records
+        statement = "docs/theory/mirror_descent.md, Proposition 5"
+        one = self.mechanism.describe("vertices of disjoint parts", *sizes, statement)
+        return (replace(one, event=event),)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,11 +23,7 @@ from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import (
-    ApproximateEvent,
     ComposedEvent,
-    Neighbouring,
-    PrivacyEvent,
-    PureEvent,
     RepeatedEvent,
 )
 from skdp.privacy.report import Release
@@ -135,16 +131,8 @@ class VertexPlan(Plan):
         count = sum(count for _, count in draws)
         name = "vertices" if len(design.sizes) == 1 else f"vertices of block {block + 1}"
         event = ComposedEvent([RepeatedEvent(m.event(relation), n) for m, n in draws])
-        return Release(
-            f"{name}, {count} draws",
-            "exponential",
-            worst.sensitivity,
-            1.0,
-            design.sizes[block],
-            design.n_records,
-            _REFERENCE,
-            event,
-        )
+        sizes = design.sizes[block], design.n_records
+        return replace(worst.describe(f"{name}, {count} draws", *sizes, _REFERENCE), event=event)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of draws that are nearly uniform, however large the gradients are."""
@@ -272,31 +260,6 @@ def score_sensitivities(
     return result
 
 
-def private_steps(
-    design: VertexDesign,
-    rounds: Sequence[Round],
-    full_batch: bool,
-    budget: PrivacyBudget,
-    shapes: Sequence[float],
-) -> tuple[float, ...]:
-    """Return the largest steps within a budget that are in proportion to `shapes`."""
-    per_block = score_sensitivities(design, rounds, full_batch)
-    draws = [
-        (shape * unit, count)
-        for shape, block in zip(shapes, per_block, strict=True)
-        for unit, count in block
-    ]
-    scale = calibrated_draws(budget, draws)
-    return tuple(scale * shape for shape in shapes)
-
-
-def event_of_parts(budget: PrivacyBudget, relation: Neighbouring) -> PrivacyEvent:
-    """Describe parts of the records that share none and cost at most the budget each."""
-    if budget.is_pure:
-        return PureEvent(budget.epsilon, relation)
-    return ApproximateEvent(budget.epsilon, relation, budget.delta)
-
-
 def theory_steps(design: VertexDesign, n_rounds: int) -> tuple[float, ...]:
     """``sqrt(log d / T) / L0`` for each block."""
     return tuple(
@@ -324,7 +287,14 @@ def finished(
     if not full_batch:
         require_replace_one(design.neighbouring, f"batches of {algorithm}")
     shapes = theory_steps(design, 1)
-    steps = private_steps(design, rounds, full_batch, budget, shapes)
+    per_block = score_sensitivities(design, rounds, full_batch)
+    draws = [
+        (shape * unit, count)
+        for shape, block in zip(shapes, per_block, strict=True)
+        for unit, count in block
+    ]
+    scale = calibrated_draws(budget, draws)  # the largest that keeps the budget
+    steps = tuple(scale * shape for shape in shapes)
     if mode == "paper" and caps is not None:
         steps = tuple(map(min, steps, caps))
     return VertexPlan(

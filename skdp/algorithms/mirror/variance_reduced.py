@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_count, check_positive
 from skdp.algorithms.mirror.plain import zcdp_of
-from skdp.algorithms.mirror.rounds import GridScores, event_of_parts
+from skdp.algorithms.mirror.rounds import GridScores
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.mechanisms import calibrated_draws, random_order
+from skdp.mechanisms import SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import whole_event
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import VertexDesign, VertexProblem
@@ -69,18 +70,13 @@ class VarianceReducedPlan(Plan):
             for factor, tree in zip(self.factors, self.trees, strict=True)
             for node in tree
         )
-        return (
-            Release(
-                f"vertices of disjoint batches, {self.n_draws} draws",
-                "exponential",
-                worst,
-                1.0,
-                self.design.sizes[0],
-                self.design.n_records,
-                "docs/theory/mirror_descent.md, Theorem 8",
-                event_of_parts(self.budget, self.design.neighbouring),
-            ),
-        )
+        # batches share no record, and cost at most the budget each
+        event = whole_event(self.budget.epsilon, self.budget.delta, self.design.neighbouring)
+        sizes = self.design.sizes[0], self.design.n_records
+        name = f"vertices of disjoint batches, {self.n_draws} draws"
+        statement = "docs/theory/mirror_descent.md, Theorem 8"
+        one = SoftmaxMechanism(worst).describe(name, *sizes, statement)
+        return (replace(one, event=event),)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -37,7 +37,7 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
+from skdp.privacy.events import Neighbouring, whole_event
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -106,19 +106,10 @@ class ObjectivePerturbationPlan(Plan):
         statement = f"{page} {self.theorem}"
         if self.design.of_persons:
             statement = f"docs/theory/persons.md, Lemma {self.theorem}"
-        event: PrivacyEvent = PureEvent(self.budget.epsilon, relation)
-        if not self.budget.is_pure:
-            event = ApproximateEvent(self.budget.epsilon, relation, self.budget.delta)
+        event = whole_event(self.budget.epsilon, self.budget.delta, relation)
         scales = linear.sensitivity, linear.noise_scale
         return (
-            Release(
-                "gradient at the minimiser",
-                linear.name,
-                *scales,
-                *sizes,
-                statement,
-                event,
-            ),
+            Release("gradient at the minimiser", linear.name, *scales, *sizes, statement, event),
             self.output.describe("coefficients", *sizes, f"{page} 4", relation),
         )
 

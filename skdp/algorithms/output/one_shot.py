@@ -83,8 +83,7 @@ class OutputPerturbationPlan(Plan):
         # points of neighbours are this far apart; constants have a slack of 1e-9 for last bits
         moved = actual.argmin_sensitivity(self.neighbouring) + 2.0 * self.accuracy
         if actual.in_ball:
-            radius = actual.radius if actual.domain_radius is None else actual.domain_radius
-            moved = min(moved, 2.0 * radius)
+            moved = min(moved, 2.0 * actual.longest)
         if moved > self.mechanism.sensitivity * (1.0 + 1e-12):
             raise ValueError("The sensitivity of the problem exceeds that of the plan.")
 
