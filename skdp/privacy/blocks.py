@@ -58,11 +58,8 @@ _OPEN: dict[str, Callable[[], Block]] = {}
 _CLOSED: set[str] = set()
 
 
-def _inherited() -> tuple[Block, ...]:
-    return tuple(Block(*each) for each in json.loads(os.environ.get(VARIABLE, "[]")))
-
-
-_INHERITED = _inherited()
+#: Blocks that were open where this process was started.
+_INHERITED = tuple(Block(*each) for each in json.loads(os.environ.get(VARIABLE, "[]")))
 
 
 def _status(process: int) -> tuple[int, int]:

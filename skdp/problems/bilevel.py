@@ -18,7 +18,7 @@ import numpy as np
 from skdp._checks import check_non_negative, check_real
 from skdp.problems.domains import Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem, ball_problem
-from skdp.problems.losses import Loss
+from skdp.problems.losses import Loss, of_base
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
@@ -179,9 +179,7 @@ class WeightedLoss(Loss):
         if not ((targets[:, 1] >= 0) & (targets[:, 1] <= self.largest)).all():
             raise ValueError(f"weights must be between 0 and {self.largest:g}.")
 
-    @property
-    def is_quadratic(self) -> bool:  # type: ignore[override]
-        return self.base.is_quadratic
+    is_quadratic = of_base("is_quadratic")
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return targets[:, 1] * self.base.value(margins, targets[:, 0])

@@ -138,6 +138,11 @@ def _of_records(name: str) -> Any:
     return property(lambda self: getattr(self._empty(), name))
 
 
+def _of_survey(name: str) -> Any:
+    """Forward an attribute to the survey."""
+    return property(lambda self: getattr(self._survey, name))
+
+
 class ChunkedRecords:
     """Bounded records of an open source: the part of :class:`Records` that sums need.
 
@@ -153,6 +158,8 @@ class ChunkedRecords:
     persons, shares, is_slack = map(_of_records, ("persons", "shares", "is_slack"))
     data_norm, intercept = map(_of_records, ("data_norm", "intercept"))
     width, norm_bound, block_size = map(_of_records, ("width", "norm_bound", "block_size"))
+    n_records, n_features = map(_of_survey, ("n_records", "n_features"))
+    is_weighted, is_sparse = map(_of_survey, ("is_weighted", "is_sparse"))
 
     def __init__(
         self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
@@ -171,35 +178,15 @@ class ChunkedRecords:
         return self._bounding.records(self._bounding.nothing(self._no_rows))
 
     @property
-    def n_records(self) -> int:
-        """Number of records."""
-        return self._survey.n_records
-
-    @property
     def has_persons(self) -> bool:
         """Whether it is known whose record each is."""
         return self._survey.n_persons is not None
 
     @property
-    def is_weighted(self) -> bool:
-        """Whether the source has weights of records."""
-        return self._survey.is_weighted
-
-    @property
     def n_units(self) -> int:
         """As of :class:`Records`."""
         persons = self._survey.n_persons
-        return self.n_records if persons is None else persons
-
-    @property
-    def n_features(self) -> int:
-        """Number of features without the intercept."""
-        return self._survey.n_features
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether chunks are CSR matrices."""
-        return self._survey.is_sparse
+        return self._survey.n_records if persons is None else persons
 
     def with_intercept(self, intercept: float) -> ChunkedRecords:
         """Replace the value of the intercept feature."""
@@ -258,20 +245,17 @@ class ChunkedRecords:
         RecordsChangedError if the records are others, DataError if they cannot be read.
         """
         survey = self._survey
+        self._passes[0] += 1
         task = ChunkTask(
             bounding=self._bounding,
             key=survey.key,
             starts=survey.starts,
             function=function,
-            pass_number=self._next_pass(),
+            pass_number=self._passes[0],
             name=self.name,
         )
         sums = self._accepted(task, survey.n_records, survey.mark)
         return function(self._empty()) if sums is None else sums
-
-    def _next_pass(self) -> int:
-        self._passes[0] += 1
-        return self._passes[0]
 
     def _accepted(self, task: ChunkTask, count: int, mark: int) -> Any:
         """Make a pass, once more if it is refused; return its sums if the records are right."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -167,6 +167,11 @@ class Loss(ABC):
         margin, may be an array. By Green's formula ``curvature_trace * variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
+
+
+def of_base(name: str) -> Any:
+    """Forward an attribute to the base of a loss."""
+    return property(lambda self: getattr(self.base, name))
 
 
 class ZeroOneLoss(Loss):

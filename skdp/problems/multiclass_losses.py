@@ -13,7 +13,7 @@ from scipy.special import lambertw
 
 from skdp._checks import check_count
 from skdp.problems.elementwise import minimum
-from skdp.problems.losses import Loss
+from skdp.problems.losses import Loss, of_base
 from skdp.problems.rounding import ROUNDING_SLACK
 
 
@@ -208,9 +208,7 @@ class OneVsRestLoss(Loss):
         second[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
         return second
 
-    @property
-    def curvature(self) -> float:
-        return self.base.curvature
+    curvature = of_base("curvature")
 
     @property
     def margin_scale(self) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
-from skdp.problems.losses import BoundedTargetLoss, Loss, ZeroOneLoss
+from skdp.problems.losses import BoundedTargetLoss, Loss, ZeroOneLoss, of_base
 from skdp.problems.rounding import ROUNDING_SLACK
 
 
@@ -171,9 +171,8 @@ class SmoothedLoss(Loss):
     def __post_init__(self) -> None:
         check_positive(width=self.width)
 
-    @property
-    def target_bound(self) -> float:  # type: ignore[override]
-        return self.base.target_bound
+    target_bound, margin_scale = map(of_base, ("target_bound", "margin_scale"))
+    largest_margin_scale, sampling_scale = map(of_base, ("largest_margin_scale", "sampling_scale"))
 
     @property
     def has_one_sided_derivative(self) -> bool:  # type: ignore[override]
@@ -205,18 +204,6 @@ class SmoothedLoss(Loss):
     @property
     def curvature(self) -> float:
         return 1.0 / self.width
-
-    @property
-    def margin_scale(self) -> float:
-        return self.base.margin_scale
-
-    @property
-    def largest_margin_scale(self) -> float:
-        return self.base.largest_margin_scale
-
-    @property
-    def sampling_scale(self) -> float:
-        return self.base.sampling_scale
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """Return ``X min(S, (R X + K) / h)`` with K the bound on the kinks."""

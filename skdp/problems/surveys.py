@@ -152,6 +152,7 @@ def joined(parts: list[Seen]) -> Seen:
         if part.shape is not None and first.shape is not None:
             _refuse_other(first.shape, part.shape, part.where)
     marks = [part.mark for part in parts if part.mark is not None]
+    persons = [part.persons for part in parts if part.persons is not None]
     return replace(
         first,
         sizes=tuple(size for part in parts for size in part.sizes),
@@ -159,14 +160,9 @@ def joined(parts: list[Seen]) -> Seen:
         groups=_union([part.groups for part in parts]),
         mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
         n_persons=sum(part.n_persons for part in parts),
-        persons=_concatenated([part.persons for part in parts]),
+        persons=np.concatenate(persons) if persons else None,
         has_weight=any(part.has_weight for part in parts),
     )
-
-
-def _concatenated(parts: list[np.ndarray | None]) -> np.ndarray | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if known else None
 
 
 def _refuse_other(first: Shape, other: Shape, where: str) -> None:

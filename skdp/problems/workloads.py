@@ -71,6 +71,8 @@ class Marginals(Workload):
     lexicographic order; a query is a cell of one, in C order.
     """
 
+    range = largest = 1.0
+
     def __init__(self, sizes: Sequence[int], order: int) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         self.order = min(int(order), len(self.sizes))
@@ -91,14 +93,6 @@ class Marginals(Workload):
     @property
     def n_queries(self) -> int:
         return int(self._ends[-1])
-
-    @property
-    def range(self) -> float:
-        return 1.0
-
-    @property
-    def largest(self) -> float:
-        return 1.0
 
     def sums(self, records: CategoricalTable) -> np.ndarray:
         return np.concatenate([records.counts(columns).ravel() for columns in self.columns])
