@@ -48,7 +48,7 @@ class PrivateSolver(ABC):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         """The statement about `count` solves of problems with these constants; it has the event."""
 
@@ -72,7 +72,7 @@ class OutputPerturbation(PrivateSolver):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         sensitivity = solution_sensitivity(constants)[2]
         mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
@@ -121,7 +121,7 @@ class LocalizedGradientDescent(PrivateSolver):
         constants: ProblemConstants,
         multiplier: float,
         count: int,
-        neighbouring: Neighbouring,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         plan = plan_localized_gd(constants, **self._options(multiplier))
         release = plan.release(f"{name}, by a noisy gradient per step")
