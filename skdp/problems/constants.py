@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from skdp.privacy.events import Neighbouring
-from skdp.problems.elementwise import is_finite, maximum, minimum
+from skdp.problems.elementwise import minimum
 from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, MOST_ROWS, ROUNDING_SLACK, chain
@@ -79,13 +75,6 @@ class ProblemConstants:
     #: Records that are summed without a break at most.
     most_rows: int = MOST_ROWS
 
-    @classmethod
-    def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
-        """Stack the constants of many problems: numbers that differ become arrays."""
-        columns = zip(*(vars(each).values() for each in constants), strict=True)
-        stacked: Any = (c[0] if c.count(c[0]) == len(c) else np.array(c) for c in columns)
-        return cls(*stacked)
-
     @property
     def longest(self) -> float:
         """Largest norm of a point of the domain."""
@@ -99,7 +88,7 @@ class ProblemConstants:
     @property
     def condition_number(self) -> float:
         """Condition number for the choice of a solver, of not too many more records than N."""
-        ratio = minimum(self.size_ratio, REACH)
+        ratio = min(self.size_ratio, REACH)
         return (self.smoothness * ratio + self.strong_convexity) / self.strong_convexity
 
     @property
@@ -243,7 +232,7 @@ def generalised_linear_constants(
     lipschitz = loss.lipschitz(design.feature_norm, radius)
     diameter = loss.gradient_diameter(design.feature_norm, radius)
     if design.is_slack:  # the difference to no gradient at all: docs/theory/persons.md, Lemma A
-        diameter = maximum(diameter, lipschitz)
+        diameter = max(diameter, lipschitz)
     return ProblemConstants(
         n_records=design.n_records,
         dimension=loss.n_outputs * design.width,
@@ -251,10 +240,10 @@ def generalised_linear_constants(
         lipschitz=lipschitz,
         gradient_diameter=diameter,
         smoothness=loss.smoothness(design.feature_norm),
-        radius=minimum(radius, center_norm + design.size_ratio * lipschitz / alpha),
+        radius=min(radius, center_norm + design.size_ratio * lipschitz / alpha),
         row_width=design.width,
         size_ratio=design.size_ratio,
-        in_ball=is_finite(radius),
+        in_ball=math.isfinite(radius),
         domain_radius=radius,
         n_terms=design.n_terms if design.of_persons else None,
     )
@@ -269,4 +258,4 @@ def bounded_problem_radius(
     regulariser with center 0.
     """
     longest = loss.solution_radius(feature_norm, alpha)
-    return longest if coef_norm is None else minimum(coef_norm, longest)
+    return longest if coef_norm is None else min(coef_norm, longest)

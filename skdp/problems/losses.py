@@ -396,13 +396,13 @@ class HalfSquaredLoss(BoundedTargetLoss):
         """
         k, bound = radius * feature_norm, self.target_bound
         # the same root without the cancellation at small k; squares of large k would overflow
-        part = minimum(k, 1e150)
+        part = min(k, 1e150)
         c = 2.0 * part / (bound + (bound**2 + 8.0 * part**2) ** 0.5)
         return 2.0 * feature_norm * (c * k + bound) * (1.0 - c * c) ** 0.5 * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """Return ``x Y / (x^2 + alpha)`` with ``x = min(X, sqrt(alpha))``."""
-        norm = minimum(feature_norm, alpha**0.5)
+        norm = min(feature_norm, alpha**0.5)
         return norm * self.target_bound / (norm**2 + alpha) * ROUNDING_SLACK
 
     def largest_value(self, feature_norm: float, radius: float) -> float:

@@ -141,31 +141,19 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
     feature_unit, norm = objective.design.feature_norm**2, objective.comparator_norm
     noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
 
-    def bound(smooth: Objective, constants: ProblemConstants) -> Any:
-        _, accuracy, sensitivity = solution_sensitivity(constants, objective.neighbouring)
+    def bound(point: float) -> float:
+        alpha = feature_unit * math.exp(point)
+        given = _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
+        _, accuracy, sensitivity = solution_sensitivity(given[1], objective.neighbouring)
         square = noise_unit * sensitivity**2
-        return utility_bound(smooth, constants, accuracy, square, comparator_norm=norm)
-
-    def problem(alpha: Any) -> tuple[Objective, ProblemConstants]:
-        return _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
+        return utility_bound(*given, accuracy, square, comparator_norm=norm)
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
     grid = np.linspace(*rules.ALPHA_GRID)
-    alphas = feature_unit * np.array([math.exp(point) for point in grid])
-    plain = objective.risk.is_mean and not objective.population
-    if plain and objective.risk.loss.is_quadratic:  # its formulas take arrays
-        values = bound(*problem(alphas))
-    else:
-        problems = [problem(alpha) for alpha in alphas.tolist()]
-        if plain and objective.risk.is_smooth:
-            stacked = ProblemConstants.stacked([constants for _, constants in problems])
-            values = bound(objective, stacked)
-        else:
-            values = [bound(*each) for each in problems]
-    best = int(np.argmin(values))
+    best = int(np.argmin([bound(point) for point in grid.tolist()]))
     bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     finest = minimize_scalar(
-        lambda point: math.log(bound(*problem(feature_unit * math.exp(point)))),
+        lambda point: math.log(bound(point)),
         bounds=bracket,
         method="bounded",
         options={"xatol": 1e-3},
