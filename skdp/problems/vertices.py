@@ -27,8 +27,6 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
-#: Columns that are looked for among the entries of a CSR matrix; more are read row by row.
-_FEW_COLUMNS = 8
 #: Vertices that were drawn, one array per block.
 Point = tuple[np.ndarray, ...]
 
@@ -424,23 +422,13 @@ def column_margins(records: Records, weights: np.ndarray, batch: slice) -> np.nd
     Entry by entry or row by row, so that a margin is a function of its record and the weights.
     """
     margins = np.zeros(batch.stop - batch.start)
-    d = records.matrix.shape[1]
+    X, d = records.matrix, records.matrix.shape[1]
     if records.intercept:
         margins += records.intercept * weights[d]
-    X = records.matrix
-    if records.is_sparse and np.count_nonzero(weights[:d]) > _FEW_COLUMNS:
-        return margins + records.block(batch).matrix @ weights[:d]
     if records.is_sparse:
-        pointers = X.indptr[batch.start : batch.stop + 1]
-        entries = slice(pointers[0], pointers[-1])
-        indices, data = X.indices[entries], X.data[entries]
+        return margins + records.block(batch).matrix @ weights[:d]
     for j in np.flatnonzero(weights[:d]):
-        if records.is_sparse:
-            where = np.flatnonzero(indices == j)
-            rows = np.searchsorted(pointers, where + pointers[0], side="right") - 1
-            margins[rows] += weights[j] * data[where].astype(np.float64)
-        else:
-            margins += weights[j] * X[batch, j].astype(np.float64)
+        margins += weights[j] * X[batch, j].astype(np.float64)
     return margins
 
 
