@@ -132,11 +132,11 @@ def test_a_person_is_in_a_batch_with_all_records_or_with_none(monkeypatch):
     assert plan.neighbouring is plan.event.neighbouring is Neighbouring.REPLACE_USER
     chosen, y = np.array([2, 7, 11, 29]), np.full(problem.dimension, 1.0)
 
-    def batch(plan, size, noise):
-        assert size == 30
+    def sample(size, rate, noise):
+        assert (size, rate) == (30, 0.5)
         return chosen
 
-    monkeypatch.setattr(type(plan), "batch", batch)
+    monkeypatch.setattr("skdp.algorithms.bilevel.localized_descent.poisson_sample", sample)
     found = plan.gradient(problem, y, None)
     part = PROBLEMS["mean"](first.take(first.records_of(chosen)), LogisticLoss())
     penalty = problem.penalty_gradient(y)
