@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from skdp.privacy import Neighbouring, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant
+from skdp.privacy.composition import mixed_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, PureEvent
-from skdp.privacy.pure_releases import mixed_epsilon
 
 RELATION = Neighbouring.REPLACE_ONE
 
