@@ -75,35 +75,19 @@ class CenteringMap:
 
     The constant is missing without an intercept. Weights and sums are moved between A and the rows
     ``(x, 1)``.
-
-    Parameters
-    ----------
-    data_norm : float
-    has_intercept : bool
-    centering : Centering
-
-    Attributes
-    ----------
-    centering : Centering
-    unit : float
-        The scale in units of rows.
-    shift : ndarray of shape (n_features,)
-        The mean of the rows in units of the scale.
-    constant : float
-        Value of the constant; 0 without an intercept.
-    norm_bound : float
-        Bound on the norm of A for every conceivable row.
-    n_counted : float or None
-        Released number of records, if there is one.
     """
 
     def __init__(self, data_norm: float, has_intercept: bool, centering: Centering) -> None:
-        self.has_intercept, self.n_counted = has_intercept, centering.n_records
-        self.centering = centering
+        self.has_intercept, self.centering = has_intercept, centering
+        #: Released number of records, if there is one.
+        self.n_counted = centering.n_records
+        #: The scale in units of rows, and the mean of the rows in units of the scale.
         self.unit = data_norm * centering.scale
         self.shift = centering.mean / centering.scale
+        #: Value of the constant; 0 without an intercept.
         self.constant = centering.constant if has_intercept else 0.0
         mean = float(np.linalg.norm(centering.mean))
+        #: Bound on the norm of A for every conceivable row.
         self.norm_bound = (1.0 + mean) / centering.scale + self.constant
         self.amplification = self.norm_bound / self.constant if has_intercept else 1.0
         #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``:
@@ -156,12 +140,7 @@ class CenteredRecords(CenteringMap, ABC):
 class CenteredRows(CenteredRecords):
     """View records as centered rows; nothing is copied but where said.
 
-    Parameters
-    ----------
-    records : Records
-    centering : Centering
-    has_threads : bool, default=True
-        Whether threads share sparse rows, whose products have none.
+    With `has_threads`, threads share sparse rows, whose products have none.
     """
 
     def __init__(self, records: Records, centering: Centering, has_threads: bool = True) -> None:
@@ -270,13 +249,7 @@ class CenteredTotal:
 
 
 class CenteredChunks(CenteredRecords):
-    """View records of a source as centered rows.
-
-    Parameters
-    ----------
-    records : ChunkedRecords
-    centering : Centering
-    """
+    """View records of a source as centered rows."""
 
     def __init__(self, records: ChunkedRecords, centering: Centering) -> None:
         super().__init__(records.data_norm, records.intercept > 0.0, centering)

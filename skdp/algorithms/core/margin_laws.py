@@ -158,15 +158,7 @@ def _odds(logs: tuple[float, ...]) -> Law:
 
 
 class Balance:
-    """Margins of the mean record for normal margins ``root g`` around it.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (K,)
-        Of the classes.
-    n_draws : int, default=150
-        Of a normal law in several directions.
-    """
+    """Margins of the mean record for normal margins ``root g`` around it, and shares of classes."""
 
     def __init__(self, shares: np.ndarray, n_draws: int = DRAWS) -> None:
         self.basis = basis(len(shares))

@@ -266,13 +266,8 @@ def margin_noise(
 ) -> MarginNoise:
     """Noise of the coefficients and of the margins of an average and of a rare unit row.
 
-    Parameters
-    ----------
-    functions, variances, plain, mix, mixed
-        As of :class:`WeightNoise`, but of the features of A and of 1.
-    spectrum : Spectrum
-    unit : float
-        Of the features of A.
+    The arrays are those of :class:`WeightNoise` (`functions` are its directions), but of the
+    features of A and of 1; `unit` is that of these features.
     """
     d, shares = functions.shape[1] - 1, (mix**2).mean(axis=0)
     rows = np.sqrt(shares @ variances)[:, None] * functions

@@ -75,17 +75,7 @@ class Square:
 
 
 class Hypotheses:
-    """True deviations of margins, and second moments of rows along them, that a norm may have.
-
-    Parameters
-    ----------
-    norm : float
-        Of the mean weights.
-    steps : Path
-    law : Law
-    n_outputs : int
-    is_squared : bool
-    """
+    """True deviations of margins, and second moments of rows along them, for a norm of weights."""
 
     def __init__(
         self, norm: float, steps: Path, law: Law, n_outputs: int, is_squared: bool
@@ -143,14 +133,8 @@ def shrunk(norm: float, steps: Path, n_outputs: int, is_free: bool) -> Size:
 def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray, Size]:
     """Return the weights times factors that leave the deviation of margins, and the size then.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_outputs, n_features)
-        Those of a feature are 0, or normal; which part of the features has any is not known.
-    size : Size
-        Of their margins.
-    noise : float
-        Variance of the noise of a weight.
+    Weights of a feature, in a column, are 0, or normal; which part of the features has any is not
+    known. The `size` is that of their margins, `noise` the variance of the noise of a weight.
     """
     k, d = weights.shape
     squares = (weights**2).sum(axis=0)
