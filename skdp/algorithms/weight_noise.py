@@ -141,10 +141,16 @@ class WeightNoise:
             margins=MarginNoise(coef=size, average_row=size * norm, rare_row=size * norm),
         )
 
-    def coef(self) -> np.ndarray:
-        """Standard deviations of the coefficients, shape (n_scores, n_features)."""
-        squares = self.variances @ self.directions[:, :-1] ** 2 + self.plain[:, None]
-        squares = self.mix**2 @ squares + (self.mixed[:, :, :-1] ** 2).sum(axis=0)
+    def coef(self, along: np.ndarray | None = None) -> np.ndarray:
+        """Standard deviations of the coefficients, shape (n_scores, n_features).
+
+        Or of sums of coefficients times the rows of `along`, of shape (n_sums, n_features).
+        """
+        parts, plain, mixed = self.directions[:, :-1], self.plain[:, None], self.mixed[:, :, :-1]
+        if along is not None:
+            parts, mixed = parts @ along.T, mixed @ along.T
+            plain = plain * (along**2).sum(axis=1)
+        squares = self.mix**2 @ (self.variances @ parts**2 + plain) + (mixed**2).sum(axis=0)
         return np.asarray(np.sqrt(squares))
 
     def intercept(self) -> np.ndarray:
@@ -153,18 +159,6 @@ class WeightNoise:
         squares += self.plain * float(self.center @ self.center)
         squares = self.mix**2 @ squares + (self.mixed[:, :, -1] ** 2).sum(axis=0)
         return np.asarray(np.sqrt(squares))
-
-    def draws(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw weights of ``(x, 1)`` with the covariance, shape (n_draws, n_scores, d + 1)."""
-        k, d = len(self.plain), len(self.center)
-        own = rng.standard_normal((n_draws, *self.variances.shape)) * np.sqrt(self.variances)
-        weights = own @ self.directions
-        if self.plain.any():
-            even = rng.standard_normal((n_draws, k, d)) * np.sqrt(self.plain)[:, None]
-            weights[..., :-1] += even
-            weights[..., -1] -= even @ self.center
-        mixed = np.tensordot(rng.standard_normal((n_draws, len(self.mixed))), self.mixed, axes=1)
-        return np.asarray(self.mix @ weights + mixed)
 
     def scores(self, rows: Records, slopes: np.ndarray | None = None) -> np.ndarray:
         """Standard deviations of scores, or to first order of functions: (n_rows, n_functions).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, shown
 from skdp.inspection.privacy_utility import pyplot_of
+from skdp.linear_model.intervals import intervals_of
 from skdp.tabular import TableEncoder
 from skdp.tabular.table_effects import TableEffects
 from skdp.tabular.table_model import TabularModel
 
 #: Effects that are drawn where none are asked for.
 _MOST = 6
-#: Draws of the noise: their deviations are off by 7 %.
-_DRAWS = 100
+#: Chance that a band holds the effect of the population at a point.
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,12 @@ class PartialEffect:
     missing : float or None, default=None
         Effect of a missing value.
     std : ndarray or None, default=None
-        Of the shape of `values`: standard deviations of what the noise of the fit adds, from draws
-        of its law; None where the method does not tell it.
+        Of the shape of `values`: standard deviations of what the noise of the fit adds; None where
+        the method does not tell it.
+    estimate, low, high : ndarray or None, default=None
+        After a fit with ``intervals=True``, of the shape of `values`: debiased effects, which are
+        not those of the model, and the ends of 95 % confidence intervals of the effects of the
+        population, each point for itself; infinite where the noise hides an effect.
     """
 
     name: Any
@@ -46,6 +52,26 @@ class PartialEffect:
     values: np.ndarray
     missing: float | None = None
     std: np.ndarray | None = None
+    estimate: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    def to_frame(self) -> Any:
+        """Return a data frame of one row per point of the grid, or pair of points.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            With the columns effect, std, estimate, low and high; NaN where they are not known.
+        """
+        pd = importlib.import_module("pandas")
+        index: Any = pd.Index(self.grid, name=self.name)
+        if isinstance(self.grid, tuple):
+            index = pd.MultiIndex.from_product(self.grid, names=self.name)
+        names = ("values", "std", "estimate", "low", "high")
+        known = {name: getattr(self, name) for name in names}
+        found = {name: np.nan if each is None else each.ravel() for name, each in known.items()}
+        return pd.DataFrame(found, index=index).rename(columns={"values": "effect"})
 
 
 class PartialEffectDisplay:
@@ -58,7 +84,10 @@ class PartialEffectDisplay:
     effects, exactly, for rows that are not shortened to norm 1. The effects are functions of the
     released coefficients and of the declarations: drawing them looks at no record and costs no
     budget. Each has mean 0 over the declared range or values. Bands and bars are two standard
-    deviations of what the noise of the fit adds to them (``coef_noise_``).
+    deviations of what the noise of the fit adds to them (``coef_noise_``). After a fit with
+    ``intervals=True`` they are 95 % confidence intervals of the effects of the population, each
+    point for itself, around debiased effects, which are dashed; there are none where the noise
+    hides an effect.
 
     Parameters
     ----------
@@ -150,8 +179,7 @@ class PartialEffectDisplay:
             terms = [at for at in most if sizes[at] > 0]
         else:
             terms = [_positions(effects, each) for each in features]
-        found = [_partial_effect(effects, at) for at in terms]
-        found = _with_noise(estimator, model, class_, grid_resolution, terms, found)
+        found = [_with_bands(model, class_, effects, at) for at in terms]
         label = "Effect on the log odds" if hasattr(model, "classes_") else "Effect on the target"
         return cls(effects=found, label=label).plot(ax)
 
@@ -292,41 +320,40 @@ def _partial_effect(effects: TableEffects, at: tuple[int, ...]) -> PartialEffect
     return PartialEffect(name, grids[0], values[: sizes[0]], missing)
 
 
-def _with_noise(
-    estimator: Any,
-    model: Any,
-    class_: Any,
-    n_points: int,
-    terms: Sequence[tuple[int, ...]],
-    found: list[PartialEffect],
-) -> list[PartialEffect]:
-    """Give effects the standard deviations of their noise: of effects of drawn coefficients."""
-    noise = getattr(model, "_noise", None)
-    if noise is None or not found:
+def _with_bands(
+    model: Any, class_: Any, effects: TableEffects, at: tuple[int, ...]
+) -> PartialEffect:
+    """Return an effect, and what is known of its noise: it is a sum of coefficients."""
+    found = _partial_effect(effects, at)
+    noise, step = (getattr(model, name, None) for name in ("_noise", "_transcript"))
+    if noise is None:
         return found
-    row, _ = _row_of(model, class_, len(noise.mix))
-    encoder = estimator.encoder_ if isinstance(estimator, TabularModel) else estimator[0]
-    squares = [np.zeros_like(each.values) for each in found]
-    for weights in noise.draws(_DRAWS, np.random.default_rng(0))[:, row]:  # public draws
-        drawn = TableEffects(
-            encoder.schema_, encoder.row_features, weights[:-1], weights[-1], n_points
-        )
-        for square, at in zip(squares, terms, strict=True):
-            square += _partial_effect(drawn, at).values ** 2 / _DRAWS
-    return [replace(each, std=np.sqrt(square)) for each, square in zip(found, squares, strict=True)]
+    row, sign = _row_of(model, class_, len(noise.mix))
+    units = np.eye(effects.features.n_features)
+    along = np.array([_partial_effect(effects.along(e), at).values.ravel() for e in units]).T
+    given = {"std": noise.coef(along)[row]}
+    if step is not None:
+        step = replace(step, mix=sign * step.mix[[row]])
+        estimate, _, _, low, high = intervals_of(step, _LEVEL, along)
+        given |= {"estimate": estimate[0], "low": low[0], "high": high[0]}
+    shape = found.values.shape
+    return replace(found, **{name: each.reshape(shape) for name, each in given.items()})
 
 
 def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, Any]) -> None:
+    low, high = effect.low, effect.high
+    if low is None and effect.std is not None:
+        low, high = effect.values - 2.0 * effect.std, effect.values + 2.0 * effect.std
     if effect.grid.dtype.kind == "U":
         labels, values = list(effect.grid), list(effect.values)
         if effect.missing is not None:
             labels, values = [*labels, "missing"], [*values, effect.missing]
         ax.axvline(0.0, color="0.8", linewidth=0.8)
-        bars = {}
-        if effect.std is not None:
-            spare = [0.0] * (effect.missing is not None)
-            bars = {"xerr": [*(2.0 * effect.std), *spare], "ecolor": "0.4"}
-        ax.barh(range(len(labels)), values, color="#0072B2", **bars)
+        ax.barh(range(len(labels)), values, color="#0072B2", alpha=0.6)
+        if low is not None:
+            ax.hlines(range(len(low)), *np.where(np.isfinite(low), (low, high), np.nan), color="0.2")
+        if effect.estimate is not None:
+            ax.plot(effect.estimate, range(len(effect.estimate)), "|", color="0.2")
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.set_xlabel(label)
@@ -334,9 +361,10 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
         return
     ax.axhline(0.0, color="0.8", linewidth=0.8)
     ax.plot(effect.grid, effect.values, **{"color": "#0072B2", **line_kw})
-    if effect.std is not None:
-        ends = effect.values - 2.0 * effect.std, effect.values + 2.0 * effect.std
-        ax.fill_between(effect.grid, *ends, color="#0072B2", alpha=0.2, linewidth=0)
+    if effect.estimate is not None:
+        ax.plot(effect.grid, effect.estimate, "--", color="0.2", linewidth=0.8)
+    if low is not None:
+        ax.fill_between(effect.grid, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     if effect.missing is not None:
         ax.axhline(effect.missing, color="#D55E00", linestyle="--", label="missing")
         ax.legend()

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_real
 from skdp.algorithms.core.fit import CorePlan
-from skdp.algorithms.core.intervals import LARGEST, least_records
+from skdp.algorithms.core.intervals import LARGEST, Newton, least_records
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
@@ -69,6 +69,16 @@ class CoefficientIntervals:
         return pd.DataFrame({name: getattr(self, name).ravel() for name in columns}, index=index)
 
 
+def intervals_of(
+    step: Newton, level: float, along: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return estimates, deviations of noise and sample, and ends; see :meth:`Newton.debiased`."""
+    estimate, noise, sampling, hidden = step.debiased(along)
+    reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(noise, sampling)
+    reach = np.where(hidden, np.inf, reach)
+    return estimate, noise, sampling, estimate - reach, estimate + reach
+
+
 class CoefficientIntervalsMixin(DPLinearModel):
     """Linear models with confidence intervals of their coefficients; not for direct use."""
 
@@ -109,13 +119,10 @@ class CoefficientIntervalsMixin(DPLinearModel):
             raise ValueError(
                 "coef_interval needs a fit with intervals=True, which releases a Newton step."
             )
-        estimate, noise, sampling, hidden = self._transcript.debiased()
-        reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(noise, sampling)
-        reach = np.where(hidden, np.inf, reach)
-        labels = tuple(self.classes_.tolist()) if len(estimate) > 1 else ()
+        found = intervals_of(self._transcript, level)
+        labels = tuple(self.classes_.tolist()) if len(found[0]) > 1 else ()
         estimate, noise, sampling, low, high = (
-            self._of_scores(each, np.zeros(len(each)))[0].copy()
-            for each in (estimate, noise, sampling, estimate - reach, estimate + reach)
+            self._of_scores(each, np.zeros(len(each)))[0].copy() for each in found
         )
         default = [f"x{i}" for i in range(self.n_features_in_)]
         return CoefficientIntervals(

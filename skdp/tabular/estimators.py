@@ -59,6 +59,10 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
+    intervals : bool, default=False
+        Whether :class:`~skdp.inspection.PartialEffectDisplay` is to have confidence bands, as of
+        :class:`~skdp.DPLogisticRegression`; "auto" then plans no more features than the release of
+        the bands can tell apart.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
@@ -127,6 +131,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
+        intervals: bool = False,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -143,6 +148,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
+        self.intervals = intervals
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
@@ -242,6 +248,10 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
+    intervals : bool, default=False
+        Whether :class:`~skdp.inspection.PartialEffectDisplay` is to have confidence bands, as of
+        :class:`~skdp.DPRidge`; "auto" then plans no more features than the release of
+        the bands can tell apart.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
@@ -306,6 +316,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         neighbouring: Relation = "replace_one",
         n_public: int | None = None,
         weight_bound: float | None = None,
+        intervals: bool = False,
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: Verbose = 0,
@@ -321,6 +332,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.weight_bound = weight_bound
+        self.intervals = intervals
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose

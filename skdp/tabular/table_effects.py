@@ -5,6 +5,7 @@ Functions of released coefficients and of declarations alone: docs/theory/tabula
 
 from __future__ import annotations
 
+import copy
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -50,21 +51,34 @@ class TableEffects:
             for each in schema.values()
             for part in each.expand("")
         ]
-        self._coef = np.asarray(coef, dtype=np.float64)
-        form = self._quadratic_form()
-        #: What a pair of entries of phi is multiplied by, and an entry with itself.
-        self._form, self._pairs = form, form + form.T
         self._states = [self.states(k) for k in range(len(self.parts))]
-        self._means = [self._mean_of_grid(k) for k in range(len(self.parts))]
-        self._levels = np.zeros(len(self.parts))
-        for k, states in enumerate(self._states):
-            if states.is_counted.any():
-                self._levels[k] = self._uncentered(k, states.read)[states.is_counted].mean()
+        self._grids = [self._encoded(k, each.read) for k, each in enumerate(self._states)]
+        self._means = [
+            phi[states.is_counted].sum(axis=0) / max(states.is_counted.sum(), 1)
+            for (_, phi), states in zip(self._grids, self._states, strict=True)
+        ]
+        self._set(coef, intercept)
+
+    def _set(self, coef: np.ndarray, intercept: float) -> None:
+        self._coef, self._intercept = np.asarray(coef, dtype=np.float64), float(intercept)
+        form = self._quadratic_form()
+        #: What a pair of entries of phi is multiplied by, and twice an entry with itself.
+        self._pairs = form + form.T
+
+    def along(self, coef: np.ndarray) -> TableEffects:
+        """Return the effects of other coefficients."""
+        other = copy.copy(self)
+        other._set(coef, 0.0)
+        return other
+
+    @property
+    def constant(self) -> float:
+        """The margin of a row without effects."""
         between = sum(
             float(self._means[i] @ self._block(i, j) @ self._means[j])
             for i, j in combinations(range(len(self.parts)), 2)
         )
-        self.constant = float(intercept) + float(self._levels.sum()) - between
+        return self._intercept + sum(map(self._level, range(len(self.parts)))) - between
 
     @property
     def parts(self) -> list[Part]:
@@ -90,17 +104,15 @@ class TableEffects:
 
     def effect(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
         """Return the effect of a part for some of its values; None: on its grid."""
-        read = self._states[k].read if read is None else read
-        return self._uncentered(k, read) - self._levels[k]
+        return self._uncentered(k, read) - self._level(k)
 
     def pair_effect(
         self, i: int, j: int, reads: tuple[np.ndarray, np.ndarray] | None = None
     ) -> np.ndarray:
         """Return the effect of two parts, on both grids or for each of some pairs of values."""
-        states = self._states[i].read, self._states[j].read
         one, other = (
-            self._phi(k, read) - self._means[k]
-            for k, read in zip((i, j), states if reads is None else reads, strict=True)
+            (self._grids[k] if reads is None else self._encoded(k, reads[at]))[1] - self._means[k]
+            for at, k in enumerate((i, j))
         )
         weighted = one @ self._block(i, j)
         return weighted @ other.T if reads is None else (weighted * other).sum(axis=1)
@@ -156,32 +168,34 @@ class TableEffects:
                 rows.append(np.full(n, np.nan))
         return rows
 
-    def _phi(self, k: int, read: np.ndarray) -> np.ndarray:
-        return self.features.phi(self._rows_of(k, read))[:, self.features.phi_of(k)]
-
-    def _mean_of_grid(self, k: int) -> np.ndarray:
-        """Return the mean of the entries of phi over the declared values; of texts nothing."""
-        states = self._states[k]
-        counted = states.read[states.is_counted]
-        if not len(counted):
-            return np.zeros(len(self.features.phi_of(k)))
-        return np.asarray(self._phi(k, counted).mean(axis=0))
-
-    def _uncentered(self, k: int, read: np.ndarray) -> np.ndarray:
-        """Return the effect of a part and the mean effects of its pairs, up to a constant."""
+    def _encoded(self, k: int, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features and the entries of phi that belong to a part, of some values."""
+        rows, features = self._rows_of(k, read), self.features
         if not read.shape[0]:
-            return np.zeros(0)
-        features = self.features
-        rows = features.unbounded(self._rows_of(k, read))
-        start = features.offsets[k]
+            return np.zeros((0, len(self._at(k)))), np.zeros((0, len(features.phi_of(k))))
+        return features.unbounded(rows)[:, self._at(k)], features.phi(rows)[:, features.phi_of(k)]
+
+    def _at(self, k: int) -> list[int]:
+        """Return the features of a part alone."""
+        features, start = self.features, self.features.offsets[k]
         at = [*range(start, start + self.parts[k].n_features)]
         if k in features.numbers:
             first = features.n_linear + features.numbers.index(k)
             at += range(first, features.n_linear + features.n_curves, len(features.numbers))
-        total = rows[:, at] @ self._coef[at]
-        phi, own = self._phi(k, read), features.phi_of(k)
-        total += ((phi @ self._form[np.ix_(own, own)]) * phi).sum(axis=1)
-        for j in range(len(self.parts)):
-            if j != k:
-                total += phi @ (self._block(k, j) @ self._means[j])
+        return at
+
+    def _level(self, k: int) -> float:
+        """Return the mean over the grid; of texts 0."""
+        counted = self._uncentered(k)[self._states[k].is_counted]
+        return float(counted.mean()) if len(counted) else 0.0
+
+    def _uncentered(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
+        """Return the effect of a part and the mean effects of its pairs, up to a constant."""
+        rows, phi = self._grids[k] if read is None else self._encoded(k, read)
+        total = rows @ self._coef[self._at(k)]
+        if self._pairs.any():
+            total += 0.5 * ((phi @ self._block(k, k)) * phi).sum(axis=1)
+            for j in range(len(self.parts)):
+                if j != k:
+                    total += phi @ (self._block(k, j) @ self._means[j])
         return np.asarray(total)

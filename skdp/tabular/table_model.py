@@ -97,6 +97,8 @@ class TabularModel(PrivateEstimator):
     columns_dropped_: tuple[str, ...]
     n_public: int | None
     weight_bound: float | None
+    intervals: bool
+    classes: Any = None
     #: Weights are metadata: as a named parameter, weight 2 would have to equal two records.
     __metadata_request__fit: ClassVar = {"sample_weight": None}
     #: Kind of the model of the encoded rows, which gets all parameters that it shares.

@@ -99,10 +99,13 @@ class Newton:
     #: Shape (n_scores, k).
     mix: np.ndarray
 
-    def debiased(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def debiased(
+        self, along: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return coefficients of rows x after the step, their deviations, and which are hidden.
 
-        The deviations are of the noise and of the sample; shape (n_scores, n_features).
+        Or sums of coefficients times the rows of `along`, of shape (n_sums, n_features). The
+        deviations are of the noise and of the sample; shape (n_scores, n_features or n_sums).
         """
         (k, width), (of_score, of_curvature, of_squares) = self.score.shape, self.errors
         values, vectors = np.linalg.eigh(self.curvature)
@@ -121,17 +124,18 @@ class Newton:
         kept = max(1.0 - known / max(float((off**2).sum()), 1e-300), 0.0)
         own, turn = np.linalg.eigh(ratio * self.curvature + kept * off)
         sample = (turn * np.maximum(own, 0.0)) @ turn.T / self.n_records
-        mix = np.kron(self.mix, np.eye(width)[:-1]) / self.unit
+        along = np.eye(width - 1) if along is None else along
+        mix = np.kron(self.mix, np.pad(along, ((0, 0), (0, 1)))) / self.unit
         below = vectors[:, values < _HIDDEN * of_curvature]
         lost, of_noise, of_sample = (
-            np.maximum(((root @ each) * root).sum(axis=1), 0.0).reshape(-1, width - 1)
+            np.maximum(((root @ each) * root).sum(axis=1), 0.0).reshape(-1, len(along))
             for root, each in (
                 (mix @ below @ below.T @ inverse, noise + sample),
                 (mix @ inverse, noise),
                 (mix @ inverse, sample),
             )
         )
-        estimate = self.mix @ (self.weights + step)[:, :-1] / self.unit
+        estimate = self.mix @ (self.weights + step)[:, :-1] @ along.T / self.unit
         hidden = lost > _LOST * (of_noise + of_sample)
         return estimate, np.sqrt(of_noise), np.sqrt(of_sample), hidden
 
