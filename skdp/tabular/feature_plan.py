@@ -21,7 +21,7 @@ from skdp.tabular.matching import declarations, paired_parts, parts_of
 #: more than fill 2 GB.
 BUDGET, OFFSET, POWER, MOST, CELLS = 1.2, 40.0, 2.0 / 3.0, 1000, 2**28
 #: Weights of the blocks: a number, products, the sketch, and two frequencies in it. Rows are
-#: divided by ``sqrt(SPREAD T)``, so that few are longer than 1.
+#: divided by ``sqrt(spread T)``, with this number so that few are longer than 1.
 NUMBER_WEIGHT, PRODUCT_WEIGHT, SKETCH_WEIGHT = 1.25, 0.35, 0.3
 #: Of the products of a declared pair of columns, and of further frequencies of numbers in them.
 PAIR_WEIGHT = 1.0
@@ -50,6 +50,9 @@ class FeaturePlan:
         Number of columns of the sketch of all products of features.
     effective_size : float or None, default=None
         Number of records times the budget that the plan was made for.
+    spread : float, default=1.15
+        Rows are divided by the root of so many times their typical squared norm. For few of them to
+        be longer than 1; for none with ``intervals=True``.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class FeaturePlan:
     products: bool = False
     n_sketch: int = 0
     effective_size: float | None = None
+    spread: float = SPREAD
 
     def __post_init__(self) -> None:
         for q in self.frequencies:

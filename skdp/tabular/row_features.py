@@ -12,7 +12,7 @@ position of a number in [-1, 1] and t = pi (u + 1) / 2. A row has the blocks
 - C: 0.3 times the sketch of all products of two entries of
   ``phi = (E without texts, 0.7 cos(2 t), 0.47 cos(3 t))``, the curves over sqrt(D),
 
-all divided by sqrt(1.15 T), where T is the typical squared norm. Rows that are then longer than 1
+all divided by sqrt(1.15 T) where the plan has no other spread, where T is the typical squared norm. Rows that are then longer than 1
 are shortened to 1.
 """
 
@@ -35,7 +35,6 @@ from skdp.tabular.feature_plan import (
     PRODUCT_WEIGHT,
     SKETCH_WEIGHT,
     SKETCHED,
-    SPREAD,
     FeaturePlan,
     curve_weight,
     n_entries,
@@ -81,9 +80,10 @@ class RowFeatures:
         self.n_features = self.n_narrow + plan.n_sketch
         #: Public number that rows are divided by.
         self._norm = squared_norm(plan, d, n_parts, len(self.pairs))
-        self.divisor = math.sqrt(SPREAD * self._norm)
+        self.divisor = math.sqrt(plan.spread * self._norm)
         #: Weight of a feature of one part.
         self.unit = 1.0 / (math.sqrt(n_parts) * self.divisor)
+        self._n_parts = n_parts
         if plan.products and d > 1:
             share = math.sqrt(d / n_parts) / math.sqrt(d * (d - 1) / 2)
             self.product_weight = 3.0 * PRODUCT_WEIGHT * share / self.divisor
@@ -163,6 +163,23 @@ class RowFeatures:
     def directions(self) -> float:
         """Number of features of the variance of the linear block that count like all."""
         return min(self.n_linear * self._norm, float(self.n_features))
+
+    @property
+    def longest(self) -> float:
+        """Largest squared norm of a row over the typical one, without a sketch."""
+        plan, entries = self.plan, NUMBER_WEIGHT**2 + sum(w**2 for w in self.phi_curves.values())
+        number = NUMBER_WEIGHT**2 + sum(curve_weight(q) ** 2 for q in plan.frequencies)
+        number += (3.0 * PRODUCT_WEIGHT) ** 2 * plan.products
+        of_pairs = [entries ** sum(k in self.numbers for k in pair) for pair in self.pairs]
+        d = len(self.numbers)
+        squares = d * number + self._n_parts - d + PAIR_WEIGHT**2 * sum(of_pairs)
+        return squares / (self._n_parts * self._norm)
+
+    @property
+    def faintest(self) -> float:
+        """Typical variance of a curve of the last frequency over the average one of features."""
+        own = 0.5 * curve_weight(self.plan.frequencies[-1]) ** 2
+        return own * self.n_features / (self._n_parts * self._norm)
 
     @property
     def is_sparse(self) -> bool:

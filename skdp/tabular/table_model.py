@@ -20,6 +20,7 @@ from skdp._runtime import without_warnings
 from skdp._sources import LabelCodes
 from skdp._types import ColumnsLeft, Relation, Self, TableFeatures
 from skdp._units import take_user_ids
+from skdp.algorithms.core.intervals import INTERVALS_SHARE, least_records, plan_newton
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.statistics.histograms import HistogramsPlan
@@ -32,7 +33,7 @@ from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, Priv
 from skdp.privacy.gaussian_dp import gaussian_budget
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
-from skdp.tabular.columns import Declaration
+from skdp.tabular.columns import Declaration, Part
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
 from skdp.tabular.given_tables import Bins, TableInChunks, TableInMemory
 from skdp.tabular.matching import (
@@ -335,14 +336,35 @@ class TabularModel(PrivateEstimator):
     ) -> FeaturePlan:
         """Plan the features by public numbers and what was released of the table."""
         pairs = paired_parts(self.pairs, given)
-        if self.features != "auto":
-            return FeaturePlan.fixed(self.features)
-        n_records = self._nominal(n_units)
-        size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
         parts = parts_of(given) if maps is None else maps.kept(parts_of(given))
-        plan = plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
-        if rarer is not None:
-            plan = capped_plan(parts, plan, pairs, rarer)
+        if self.features != "auto":
+            plan = FeaturePlan.fixed(self.features)
+        else:
+            n_records = self._nominal(n_units)
+            size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
+            plan = plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
+            if rarer is not None:
+                plan = capped_plan(parts, plan, pairs, rarer)
+            if self.intervals:
+                plan = self._told_apart(plan, parts, pairs, n_records)
+        if self.intervals:
+            plan = replace(plan, spread=RowFeatures(parts, plan, pairs).longest)
+        return plan
+
+    def _told_apart(
+        self, plan: FeaturePlan, parts: Sequence[Part], pairs: Any, n_records: int
+    ) -> FeaturePlan:
+        """Keep curves while the release for intervals tells them apart; products are left out."""
+        plan, k = replace(plan, products=False, n_sketch=0), max(len(self.classes or ()) - 1, 1)
+        # histograms may take a fifth of the squared budget
+        mu = math.sqrt(0.8 * INTERVALS_SHARE) * Level.of(self._budget).mu
+        while plan.frequencies:
+            features = RowFeatures(parts, plan, pairs)
+            design = Design(1.0, features.n_features + 1, n_records)
+            newton = plan_newton(design, Neighbouring.REPLACE_ONE, mu, k)
+            if least_records(newton, k, 0.5 * features.faintest) <= n_records:
+                break
+            plan = replace(plan, frequencies=plan.frequencies[:-1])
         return plan
 
     def _plan_of_shape(

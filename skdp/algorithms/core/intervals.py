@@ -157,14 +157,17 @@ def plan_newton(design: Design, neighbouring: Neighbouring, mu: float, k: int) -
     )
 
 
-def least_records(plan: NoisySum, k: int) -> float:
-    """Return the least number of records; it is infinite for too many coefficients."""
+def least_records(plan: NoisySum, k: int, largest_noise: float = LARGEST_NOISE) -> float:
+    """Return the least number of records, infinite for too many coefficients.
+
+    The noise of the curvature is then at most so large in units of an average eigenvalue.
+    """
     width = plan.design.width
     if k * width > LARGEST:
         return math.inf
     # the mean curvature of classes of equal size is 2 / (k + 1) of the largest one
     noise = plan.deviation / _CURVATURE * math.sqrt(2.0 * k * width)
-    return noise * width * 0.5 * (k + 1.0) / LARGEST_NOISE
+    return noise * width * 0.5 * (k + 1.0) / largest_noise
 
 
 def reach_and_clip(plan: NoisySum, rows: CenteredRecords, loss: Loss) -> tuple[float, float]:
