@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, shown
 from skdp.inspection.privacy_utility import pyplot_of
-from skdp.linear_model.intervals import intervals_of
+from skdp.linear_model.intervals import apart, intervals_of
 from skdp.tabular import TableEncoder
 from skdp.tabular.table_effects import TableEffects
 from skdp.tabular.table_model import TabularModel
@@ -333,6 +333,8 @@ def _with_bands(
     along = np.array([_partial_effect(effects.along(e), at).values.ravel() for e in units]).T
     given = {"std": noise.coef(along)[row]}
     if step is not None:
+        parts = enumerate(effects.parts)
+        step = apart(step, [(effects.features_of(k), each.kind == "levels") for k, each in parts])
         step = replace(step, mix=sign * step.mix[[row]])
         estimate, _, _, low, high = intervals_of(step, _LEVEL, along)
         given |= {"estimate": estimate[0], "low": low[0], "high": high[0]}
@@ -351,7 +353,9 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
         ax.axvline(0.0, color="0.8", linewidth=0.8)
         ax.barh(range(len(labels)), values, color="#0072B2", alpha=0.6)
         if low is not None:
-            ax.hlines(range(len(low)), *np.where(np.isfinite(low), (low, high), np.nan), color="0.2")
+            ax.hlines(
+                range(len(low)), *np.where(np.isfinite(low), (low, high), np.nan), color="0.2"
+            )
         if effect.estimate is not None:
             ax.plot(effect.estimate, range(len(effect.estimate)), "|", color="0.2")
         ax.set_yticks(range(len(labels)), labels)

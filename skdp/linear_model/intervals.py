@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_real
 from skdp.algorithms.core.fit import CorePlan
-from skdp.algorithms.core.intervals import LARGEST, Newton, least_records
+from skdp.algorithms.core.intervals import HIDDEN, LARGEST, Newton, least_records
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
@@ -77,6 +78,29 @@ def intervals_of(
     reach = float(norm.isf(0.5 - 0.5 * level)) * np.hypot(noise, sampling)
     reach = np.where(hidden, np.inf, reach)
     return estimate, noise, sampling, estimate - reach, estimate + reach
+
+
+def apart(step: Newton, blocks: Sequence[tuple[Sequence[int], bool]]) -> Newton:
+    """Leave what noise hides within blocks of features out of the step of all others.
+
+    Unless it visibly goes with others. Levels, the second entry, add up to 1 or nearly so: what
+    they have in common is left out, too, as the constant stands for it.
+    """
+    (k, width), limit = step.score.shape, step.errors[1]
+    mean = np.einsum("aiaj->ij", step.curvature.reshape(k, width, k, width)) / k
+    kept = np.eye(width)
+    for at, are_levels in blocks:
+        own, others = mean[np.ix_(at, at)], np.delete(mean[:-1], at, axis=0)[:, at]
+        if are_levels and own.mean() * len(at) < HIDDEN * limit:
+            contrasts = np.eye(len(at)) - 1.0 / len(at)
+            own = contrasts @ own @ contrasts
+        values, vectors = np.linalg.eigh(own)
+        alone = ((others @ vectors) ** 2).sum(axis=0) * 2.0 * k / limit**2  # a chi square
+        is_alone = alone < len(others) + 3.0 * math.sqrt(2.0 * len(others))
+        hidden = vectors[:, (values < HIDDEN * limit) & is_alone]
+        kept[np.ix_(at, at)] -= hidden @ hidden.T
+    turn = np.kron(np.eye(k), kept)
+    return replace(step, curvature=turn @ step.curvature @ turn)
 
 
 class CoefficientIntervalsMixin(DPLinearModel):

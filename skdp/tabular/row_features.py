@@ -19,7 +19,7 @@ are shortened to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
@@ -166,13 +166,9 @@ class RowFeatures:
 
     @property
     def longest(self) -> float:
-        """Largest squared norm of a row over the typical one, without a sketch."""
-        plan, entries = self.plan, NUMBER_WEIGHT**2 + sum(w**2 for w in self.phi_curves.values())
-        number = NUMBER_WEIGHT**2 + sum(curve_weight(q) ** 2 for q in plan.frequencies)
-        number += (3.0 * PRODUCT_WEIGHT) ** 2 * plan.products
-        of_pairs = [entries ** sum(k in self.numbers for k in pair) for pair in self.pairs]
-        d = len(self.numbers)
-        squares = d * number + self._n_parts - d + PAIR_WEIGHT**2 * sum(of_pairs)
+        """Largest squared norm of positions, levels and curves over the typical one."""
+        d, curves = len(self.numbers), sum(curve_weight(q) ** 2 for q in self.plan.frequencies)
+        squares = d * (NUMBER_WEIGHT**2 + curves) + self._n_parts - d
         return squares / (self._n_parts * self._norm)
 
     @property
@@ -312,10 +308,13 @@ class RowFeatures:
 
 
 def capped_plan(
-    parts: Sequence[Part], plan: FeaturePlan, pairs: Sequence[tuple[int, int]], n_records: float
+    parts: Sequence[Part],
+    plan: FeaturePlan,
+    pairs: Sequence[tuple[int, int]],
+    is_too_wide: Callable[[RowFeatures], bool],
 ) -> FeaturePlan:
-    """Leave out blocks while there are too many directions for the records of the rarer class."""
-    while RowFeatures(parts, plan, pairs).directions > MOST_DIRECTIONS * n_records:
+    """Leave out blocks while there are too many features."""
+    while is_too_wide(RowFeatures(parts, plan, pairs)):
         if plan.frequencies:
             plan = replace(plan, frequencies=plan.frequencies[:-1])
         elif plan.n_sketch:

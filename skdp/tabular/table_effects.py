@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.tabular.columns import Date, Declaration, Number, Part
+from skdp.tabular.columns import Date, Declaration, Number
 from skdp.tabular.feature_plan import NUMBER_WEIGHT
 from skdp.tabular.row_features import RowFeatures
 
@@ -44,7 +44,7 @@ class TableEffects:
         intercept: float,
         n_points: int = 100,
     ) -> None:
-        self.features, self._n_points = features, n_points
+        self.features, self.parts, self._n_points = features, features.parts, n_points
         #: The declaration of each part; of the year of a date that of a number.
         self._declared = [
             each.years if isinstance(each, Date) and part.name == "_year" else each
@@ -79,11 +79,6 @@ class TableEffects:
             for i, j in combinations(range(len(self.parts)), 2)
         )
         return self._intercept + sum(map(self._level, range(len(self.parts)))) - between
-
-    @property
-    def parts(self) -> list[Part]:
-        """The parts of the table."""
-        return self.features.parts
 
     def states(self, k: int) -> States:
         """Return the grid of a part: its range in equal steps, or its levels; then missing."""
@@ -172,10 +167,12 @@ class TableEffects:
         """Return the features and the entries of phi that belong to a part, of some values."""
         rows, features = self._rows_of(k, read), self.features
         if not read.shape[0]:
-            return np.zeros((0, len(self._at(k)))), np.zeros((0, len(features.phi_of(k))))
-        return features.unbounded(rows)[:, self._at(k)], features.phi(rows)[:, features.phi_of(k)]
+            return np.zeros((0, len(self.features_of(k)))), np.zeros((0, len(features.phi_of(k))))
+        return features.unbounded(rows)[:, self.features_of(k)], features.phi(rows)[
+            :, features.phi_of(k)
+        ]
 
-    def _at(self, k: int) -> list[int]:
+    def features_of(self, k: int) -> list[int]:
         """Return the features of a part alone."""
         features, start = self.features, self.features.offsets[k]
         at = [*range(start, start + self.parts[k].n_features)]
@@ -192,7 +189,7 @@ class TableEffects:
     def _uncentered(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
         """Return the effect of a part and the mean effects of its pairs, up to a constant."""
         rows, phi = self._grids[k] if read is None else self._encoded(k, read)
-        total = rows @ self._coef[self._at(k)]
+        total = rows @ self._coef[self.features_of(k)]
         if self._pairs.any():
             total += 0.5 * ((phi @ self._block(k, k)) * phi).sum(axis=1)
             for j in range(len(self.parts)):

@@ -33,7 +33,7 @@ from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, Priv
 from skdp.privacy.gaussian_dp import gaussian_budget
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import Design
-from skdp.tabular.columns import Declaration, Part
+from skdp.tabular.columns import Declaration
 from skdp.tabular.feature_plan import FeaturePlan, effective_size, plan_of_parts
 from skdp.tabular.given_tables import Bins, TableInChunks, TableInMemory
 from skdp.tabular.matching import (
@@ -48,6 +48,7 @@ from skdp.tabular.matching import (
     without_limits,
 )
 from skdp.tabular.rank_maps import (
+    MOST,
     SCALE,
     ColumnMaps,
     found_limits,
@@ -325,6 +326,9 @@ class TabularModel(PrivateEstimator):
         shared = given.keys() & linear.get_params(deep=False).keys()
         linear.set_params(**{name: given[name] for name in shared})
         linear._check_parameters()
+        if self.intervals:
+            named = {"pairs": self.pairs, "features='pairs'": self.features == "pairs"}
+            linear._refuse(*(name for name, is_given in named.items() if is_given))
         return linear
 
     def _planned_features(
@@ -344,28 +348,24 @@ class TabularModel(PrivateEstimator):
             size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
             plan = plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
             if rarer is not None:
-                plan = capped_plan(parts, plan, pairs, rarer)
+                plan = capped_plan(
+                    parts, plan, pairs, lambda each: each.directions > MOST_DIRECTIONS * rarer
+                )
             if self.intervals:
-                plan = self._told_apart(plan, parts, pairs, n_records)
-        if self.intervals:
+                plan = replace(plan, products=False, n_sketch=0)
+                plan = capped_plan(parts, plan, pairs, lambda each: self._hides(each, n_records))
+        if self.intervals:  # effects are exact for rows that are not shortened
             plan = replace(plan, spread=RowFeatures(parts, plan, pairs).longest)
         return plan
 
-    def _told_apart(
-        self, plan: FeaturePlan, parts: Sequence[Part], pairs: Any, n_records: int
-    ) -> FeaturePlan:
-        """Keep curves while the release for intervals tells them apart; products are left out."""
-        plan, k = replace(plan, products=False, n_sketch=0), max(len(self.classes or ()) - 1, 1)
-        # histograms may take a fifth of the squared budget
-        mu = math.sqrt(0.8 * INTERVALS_SHARE) * Level.of(self._budget).mu
-        while plan.frequencies:
-            features = RowFeatures(parts, plan, pairs)
-            design = Design(1.0, features.n_features + 1, n_records)
-            newton = plan_newton(design, Neighbouring.REPLACE_ONE, mu, k)
-            if least_records(newton, k, 0.5 * features.faintest) <= n_records:
-                break
-            plan = replace(plan, frequencies=plan.frequencies[:-1])
-        return plan
+    def _hides(self, features: RowFeatures, n_records: int) -> bool:
+        """Whether noise hides the last curves from intervals, after any histograms."""
+        if not features.plan.frequencies:
+            return False
+        width, k = features.n_features + 1, max(np.size(self.classes) - 1, 1)
+        mu = Level.of(self._budget).part(INTERVALS_SHARE * (1.0 - 2.0 * MOST)).mu
+        newton = plan_newton(Design(1.0, width, n_records), Neighbouring.REPLACE_ONE, mu, k)
+        return least_records(newton, k, 0.5 * features.faintest) > n_records
 
     def _plan_of_shape(
         self,

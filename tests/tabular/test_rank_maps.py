@@ -265,11 +265,15 @@ def test_features_are_left_out_for_a_rare_class():
     """Frequencies go first, then the sketch and the products; the linear block stays."""
     parts = [Part(str(j), "number") for j in range(20)]
     plan = FeaturePlan(frequencies=(2, 3), products=True, n_sketch=40)
-    assert capped_plan(parts, plan, (), 200.0) == plan
-    assert capped_plan(parts, plan, (), 133.0).frequencies == (2,)
-    left = capped_plan(parts, plan, (), 115.0)
-    assert (left.frequencies, left.products, left.n_sketch) == ((), True, 0)
-    assert capped_plan(parts, plan, (), 10.0) == FeaturePlan()
+
+    def left(n_records):
+        return capped_plan(parts, plan, (), lambda each: each.directions > 0.2 * n_records)
+
+    assert left(200.0) == plan
+    assert left(133.0).frequencies == (2,)
+    found = left(115.0)
+    assert (found.frequencies, found.products, found.n_sketch) == ((), True, 0)
+    assert left(10.0) == FeaturePlan()
 
 
 def test_labels_in_chunks_are_those_in_memory():

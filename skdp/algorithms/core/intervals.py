@@ -31,7 +31,7 @@ _ROOM, _CLIPS, _CLASSES, _SEEN = 0.75, (1.5, 4.0, 12.0), 2.0, 100.0
 _FADING = 10.0
 #: Eigenvalues of the curvature below so many deviations of its noise are hidden; part of the
 #: variance of a coefficient from hidden directions above which its interval has no ends.
-_HIDDEN, _LOST = 2.0, 0.1
+HIDDEN, _LOST = 2.0, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class Newton:
         sample = (turn * np.maximum(own, 0.0)) @ turn.T / self.n_records
         along = np.eye(width - 1) if along is None else along
         mix = np.kron(self.mix, np.pad(along, ((0, 0), (0, 1)))) / self.unit
-        below = vectors[:, values < _HIDDEN * of_curvature]
+        below = vectors[:, values < HIDDEN * of_curvature]
         lost, of_noise, of_sample = (
             np.maximum(((root @ each) * root).sum(axis=1), 0.0).reshape(-1, len(along))
             for root, each in (
