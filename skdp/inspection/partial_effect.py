@@ -332,7 +332,7 @@ def _with_bands(
     units = np.eye(effects.features.n_features)
     along = np.array([_partial_effect(effects.along(e), at).values.ravel() for e in units]).T
     given = {"std": noise.coef(along)[row]}
-    if step is not None:
+    if step is not None and along.any():
         parts = enumerate(effects.parts)
         step = apart(step, [(effects.features_of(k), each.kind == "levels") for k, each in parts])
         step = replace(step, mix=sign * step.mix[[row]])
@@ -343,21 +343,22 @@ def _with_bands(
 
 
 def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, Any]) -> None:
-    low, high = effect.low, effect.high
-    if low is None and effect.std is not None:
-        low, high = effect.values - 2.0 * effect.std, effect.values + 2.0 * effect.std
+    ends = None if effect.low is None else np.array([effect.low, effect.high])
+    if ends is None and effect.std is not None:
+        ends = effect.values + np.outer([-2.0, 2.0], effect.std)
+    estimate = effect.estimate
+    if estimate is not None:
+        estimate = np.where(np.isfinite(effect.low), estimate, np.nan)
     if effect.grid.dtype.kind == "U":
         labels, values = list(effect.grid), list(effect.values)
         if effect.missing is not None:
             labels, values = [*labels, "missing"], [*values, effect.missing]
         ax.axvline(0.0, color="0.8", linewidth=0.8)
         ax.barh(range(len(labels)), values, color="#0072B2", alpha=0.6)
-        if low is not None:
-            ax.hlines(
-                range(len(low)), *np.where(np.isfinite(low), (low, high), np.nan), color="0.2"
-            )
-        if effect.estimate is not None:
-            ax.plot(effect.estimate, range(len(effect.estimate)), "|", color="0.2")
+        if ends is not None:
+            ax.hlines(range(len(effect.grid)), *np.where(np.isfinite(ends), ends, np.nan), "0.2")
+        if estimate is not None:
+            ax.plot(estimate, range(len(estimate)), "|", color="0.2")
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.set_xlabel(label)
@@ -365,10 +366,10 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
         return
     ax.axhline(0.0, color="0.8", linewidth=0.8)
     ax.plot(effect.grid, effect.values, **{"color": "#0072B2", **line_kw})
-    if effect.estimate is not None:
-        ax.plot(effect.grid, effect.estimate, "--", color="0.2", linewidth=0.8)
-    if low is not None:
-        ax.fill_between(effect.grid, low, high, color="#0072B2", alpha=0.2, linewidth=0)
+    if estimate is not None:
+        ax.plot(effect.grid, estimate, "--", color="0.2", linewidth=0.8)
+    if ends is not None:
+        ax.fill_between(effect.grid, *ends, color="#0072B2", alpha=0.2, linewidth=0)
     if effect.missing is not None:
         ax.axhline(effect.missing, color="#D55E00", linestyle="--", label="missing")
         ax.legend()

@@ -12,8 +12,8 @@ position of a number in [-1, 1] and t = pi (u + 1) / 2. A row has the blocks
 - C: 0.3 times the sketch of all products of two entries of
   ``phi = (E without texts, 0.7 cos(2 t), 0.47 cos(3 t))``, the curves over sqrt(D),
 
-all divided by sqrt(1.15 T) where the plan has no other spread, where T is the typical squared norm. Rows that are then longer than 1
-are shortened to 1.
+all divided by sqrt(1.15 T), where T is the typical squared norm, or by the spread of a plan in
+place of 1.15. Rows that are then longer than 1 are shortened to 1.
 """
 
 from __future__ import annotations

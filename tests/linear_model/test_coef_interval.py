@@ -8,13 +8,16 @@ fits on the same records, as in test_noise_of_a_fit.py. Seeded: a test always pa
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from skdp.algorithms.core.intervals import Newton
 from skdp.data import ArrayRecords
 from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.linear_model.intervals import apart
 
 D = 5
 ROOT = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(D), np.arange(D)))).T
@@ -148,3 +151,27 @@ def test_a_fit_without_intervals_and_a_level_that_is_none_are_refused():
     for level in (0.0, 1.0, 1.5):
         with pytest.raises(ValueError, match="level"):
             ready.coef_interval(level)
+
+
+def test_what_a_block_hides_does_not_spread_to_others():
+    """Unless it visibly goes with them; what levels have in common is no part of the step."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(6, 6))
+    curvature = np.diag([1.0, 0.0, 1.0, 1.0, 1.0, 1.0]) + 0.1 * (noise + noise.T) / 2.0
+    curvature[2:5, 2:5] -= curvature[2:5, 2:5].mean()  # three levels that add up to 1
+    step = Newton(
+        weights=np.zeros((1, 6)), score=rng.normal(size=(1, 6)), curvature=curvature,
+        squares=np.eye(6), errors=(0.1, 0.1, 0.1), n_records=100, unit=1.0, mix=np.eye(1),
+    )  # fmt: skip
+    blocks = [([0], False), ([1], False), ([2, 3, 4], True)]
+    contrast = np.array([[0.0, 0.0, 2.0, -1.0, -1.0]])
+    found = apart(step, blocks).debiased(np.vstack([np.eye(5)[:3], contrast]))
+    assert found[3].tolist() == [[False, True, True, False]]
+    without = np.delete(np.delete(curvature, 1, 0), 1, 1)
+    narrow = replace(step, weights=np.zeros((1, 5)), score=np.delete(step.score, 1, 1),
+                     curvature=without, squares=np.eye(5))  # fmt: skip
+    alone = apart(narrow, [([0], False), ([1, 2, 3], True)]).debiased()
+    np.testing.assert_allclose(found[0][0, 0], alone[0][0, 0])
+    np.testing.assert_allclose(found[1][0, 0], alone[1][0, 0], rtol=0.2)
+    curvature[0, 1] = curvature[1, 0] = 0.5
+    np.testing.assert_array_equal(apart(step, blocks[:2]).curvature, curvature)

@@ -295,6 +295,8 @@ def _tabular() -> list[Case]:
         TabularCase("tabular classifier, maps of labels, persons", DPTabularClassifier,
                     {"delta": 0.01, "epsilon": 1e4, **apart, "features": "auto"}, n=16,
                     n_classes=2, unit="person", place="chunks"),
+        TabularCase("tabular classifier, intervals", DPTabularClassifier, {"delta": 0.01,
+                    "epsilon": 1e4, "features": "linear", "intervals": True}, n_classes=2),
         TabularCase("tabular regressor, limits", DPTabularRegressor, {"delta": 0.01,
                     "epsilon": 1e4, **apart, "columns": Number()}),
         TabularCase("tabular regressor, delta 0", DPTabularRegressor, {"delta": 0.0, "features":

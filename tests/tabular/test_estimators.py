@@ -249,6 +249,50 @@ def test_plans_of_fits():
         plan_fit(classifier(), 800, 3)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"neighbouring": "add_remove"}, "does not cover neighbouring='add_remove'"),
+        ({"delta": 0.0}, "does not cover delta=0"),
+        ({"pairs": [("hours", "vip")]}, "does not cover pairs"),
+        ({"features": "pairs"}, "does not cover features='pairs'"),
+        ({"user_ids": np.arange(800) // 2}, "does not cover user_ids"),
+        ({"sample_weight": np.full(800, 0.5), "weight_bound": 1.0}, "does not cover sample_weight"),
+        ({"epsilon": 0.1}, r"at least \d+ records would do"),
+        ({"intervals": "yes"}, "intervals == 'yes', must be"),
+    ],
+)
+def test_intervals_refuse_by_name_what_they_do_not_cover(given, message):
+    """Before anything is paid for."""
+    X, score = table()
+    of_fit = {name: given[name] for name in ("user_ids", "sample_weight") if name in given}
+    given = {name: value for name, value in given.items() if name not in of_fit}
+    accountant = BudgetAccountant(5.0, 1e-5)
+    model = regressor(**{"intervals": True, "accountant": accountant, **given})
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(X, score, **of_fit)
+    assert accountant.total().epsilon == 0.0
+
+
+def test_intervals_plan_curves_that_noise_does_not_hide():
+    """More records, and fewer classes, have more of them; no row is shortened."""
+    columns, ends = {f"x{j}": (0, 1) for j in range(4)}, [[0.0] * 4, [1.0] * 4, [0.0, 1.0] * 2]
+    found = []
+    for n, classes in ((1000, [0, 1]), (10**4, [0, 1]), (10**5, range(3)), (10**5, [0, 1])):
+        model = classifier(1.0, columns=columns, classes=classes, intervals=True)
+        schema = {name: Number(0, 1) for name in columns}
+        plan = model._planned_features(schema, n)
+        assert not (plan.products or plan.n_sketch)
+        if n > 1000:
+            plan_fit(model, n, 4, n_classes=len(classes))  # enough for the linear model
+        encoder = TableEncoder(columns, features=plan).fit(pd.DataFrame(ends, columns=[*columns]))
+        positions = [2.0 * each - 1.0 for each in np.array(ends).T]
+        norms = np.linalg.norm(encoder.row_features.unbounded(positions), axis=1)
+        assert norms.max() == pytest.approx(1.0) and norms.max() < 1.0 + 1e-12
+        found.append(len(plan.frequencies))
+    assert found == sorted(found) and found[0] == 0 and found[2] < found[3] <= 11
+
+
 @pytest.mark.audit
 def test_audit_of_the_worst_pair_of_rows():
     """Rows at opposite ends of all ranges, with opposite labels."""

@@ -172,7 +172,9 @@ def test_stated_noise_is_that_of_steps(k, errors):
         score = known.score + errors[0] * rng.normal(size=(k, width))
         noisy = replace(known, score=score, curvature=known.curvature + errors[1] * off)
         estimates.append(noisy.debiased()[0])
-    np.testing.assert_allclose(known.debiased()[1], np.std(estimates, axis=0), rtol=0.15)
+    along = np.vstack([np.eye(3), rng.normal(size=(3, 3))])  # sums of coefficients, too
+    seen = np.std(np.array(estimates) @ along.T, axis=0)
+    np.testing.assert_allclose(known.debiased(along)[1], seen, rtol=0.15)
 
 
 def test_the_sample_has_the_deviations_of_the_sandwich():
