@@ -270,10 +270,9 @@ def _effects_of(estimator: Any, class_: Any, n_points: int) -> tuple[Any, TableE
             "estimator must be a model of skdp.tabular, or a pipeline of a TableEncoder and a "
             f"linear model, got {type(estimator).__name__}."
         )
-    coef, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    coef = np.atleast_2d(model.coef_)
     row, sign = _row_of(model, class_, len(coef))
-    margin = sign * coef[row], sign * float(intercepts[row])
-    return model, TableEffects(encoder.schema_, encoder.row_features, *margin, n_points)
+    return model, TableEffects(encoder.schema_, encoder.row_features, sign * coef[row], n_points)
 
 
 def _row_of(model: Any, class_: Any, n_rows: int) -> tuple[int, float]:

@@ -19,7 +19,7 @@ place of 1.15. Rows that are then longer than 1 are shortened to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
@@ -308,13 +308,10 @@ class RowFeatures:
 
 
 def capped_plan(
-    parts: Sequence[Part],
-    plan: FeaturePlan,
-    pairs: Sequence[tuple[int, int]],
-    is_too_wide: Callable[[RowFeatures], bool],
+    parts: Sequence[Part], plan: FeaturePlan, pairs: Sequence[tuple[int, int]], n_records: float
 ) -> FeaturePlan:
-    """Leave out blocks while there are too many features."""
-    while is_too_wide(RowFeatures(parts, plan, pairs)):
+    """Leave out blocks while there are too many directions for the records of the rarer class."""
+    while RowFeatures(parts, plan, pairs).directions > MOST_DIRECTIONS * n_records:
         if plan.frequencies:
             plan = replace(plan, frequencies=plan.frequencies[:-1])
         elif plan.n_sketch:

@@ -32,8 +32,8 @@ class TableEffects:
     """Effects of the parts of a table on the margin of a linear model.
 
     Each has mean 0 over the public grid of its part, which has `n_points` of a number, and effects
-    of pairs have mean 0 over either grid. With `constant` they sum to the margin of a row that is
-    not shortened.
+    of pairs have mean 0 over either grid. They sum to the margin of a row that is not shortened, up
+    to a constant.
     """
 
     def __init__(
@@ -41,7 +41,6 @@ class TableEffects:
         schema: dict[Any, Declaration],
         features: RowFeatures,
         coef: np.ndarray,
-        intercept: float,
         n_points: int = 100,
     ) -> None:
         self.features, self.parts, self._n_points = features, features.parts, n_points
@@ -57,10 +56,10 @@ class TableEffects:
             phi[states.is_counted].sum(axis=0) / max(states.is_counted.sum(), 1)
             for (_, phi), states in zip(self._grids, self._states, strict=True)
         ]
-        self._set(coef, intercept)
+        self._set(coef)
 
-    def _set(self, coef: np.ndarray, intercept: float) -> None:
-        self._coef, self._intercept = np.asarray(coef, dtype=np.float64), float(intercept)
+    def _set(self, coef: np.ndarray) -> None:
+        self._coef = np.asarray(coef, dtype=np.float64)
         form = self._quadratic_form()
         #: What a pair of entries of phi is multiplied by, and twice an entry with itself.
         self._pairs = form + form.T
@@ -68,17 +67,8 @@ class TableEffects:
     def along(self, coef: np.ndarray) -> TableEffects:
         """Return the effects of other coefficients."""
         other = copy.copy(self)
-        other._set(coef, 0.0)
+        other._set(coef)
         return other
-
-    @property
-    def constant(self) -> float:
-        """The margin of a row without effects."""
-        between = sum(
-            float(self._means[i] @ self._block(i, j) @ self._means[j])
-            for i, j in combinations(range(len(self.parts)), 2)
-        )
-        return self._intercept + sum(map(self._level, range(len(self.parts)))) - between
 
     def states(self, k: int) -> States:
         """Return the grid of a part: its range in equal steps, or its levels; then missing."""
@@ -168,9 +158,8 @@ class TableEffects:
         rows, features = self._rows_of(k, read), self.features
         if not read.shape[0]:
             return np.zeros((0, len(self.features_of(k)))), np.zeros((0, len(features.phi_of(k))))
-        return features.unbounded(rows)[:, self.features_of(k)], features.phi(rows)[
-            :, features.phi_of(k)
-        ]
+        phi = features.phi(rows)[:, features.phi_of(k)]
+        return features.unbounded(rows)[:, self.features_of(k)], phi
 
     def features_of(self, k: int) -> list[int]:
         """Return the features of a part alone."""
@@ -184,7 +173,7 @@ class TableEffects:
     def _level(self, k: int) -> float:
         """Return the mean over the grid; of texts 0."""
         counted = self._uncentered(k)[self._states[k].is_counted]
-        return float(counted.mean()) if len(counted) else 0.0
+        return float(counted.sum()) / max(len(counted), 1)
 
     def _uncentered(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
         """Return the effect of a part and the mean effects of its pairs, up to a constant."""

@@ -348,14 +348,13 @@ class TabularModel(PrivateEstimator):
             size = effective_size(self.epsilon, self.delta, n_records, self.neighbouring)
             plan = plan_of_parts(size, parts, n_records, pairs, is_pure=self.delta == 0)
             if rarer is not None:
-                plan = capped_plan(
-                    parts, plan, pairs, lambda each: each.directions > MOST_DIRECTIONS * rarer
-                )
+                plan = capped_plan(parts, plan, pairs, rarer)
             if self.intervals:
                 plan = replace(plan, products=False, n_sketch=0)
-                plan = capped_plan(parts, plan, pairs, lambda each: self._hides(each, n_records))
+                while self._hides(RowFeatures(parts, plan), n_records):
+                    plan = replace(plan, frequencies=plan.frequencies[:-1])
         if self.intervals:  # effects are exact for rows that are not shortened
-            plan = replace(plan, spread=RowFeatures(parts, plan, pairs).longest)
+            plan = replace(plan, spread=RowFeatures(parts, plan).longest)
         return plan
 
     def _hides(self, features: RowFeatures, n_records: int) -> bool:
