@@ -342,12 +342,12 @@ def _with_bands(
 
 
 def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, Any]) -> None:
-    ends = None if effect.low is None else np.array([effect.low, effect.high])
-    if ends is None and effect.std is not None:
+    ends = estimate = None
+    if effect.low is not None and effect.estimate is not None:
+        ends = np.array([effect.low, effect.high])
+        estimate = np.where(np.isfinite(effect.low), effect.estimate, np.nan)
+    elif effect.std is not None:
         ends = effect.values + np.outer([-2.0, 2.0], effect.std)
-    estimate = effect.estimate
-    if estimate is not None:
-        estimate = np.where(np.isfinite(effect.low), estimate, np.nan)
     if effect.grid.dtype.kind == "U":
         labels, values = list(effect.grid), list(effect.values)
         if effect.missing is not None:

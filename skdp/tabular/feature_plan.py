@@ -51,8 +51,7 @@ class FeaturePlan:
     effective_size : float or None, default=None
         Number of records times the budget that the plan was made for.
     spread : float, default=1.15
-        Rows are divided by the root of so many times their typical squared norm. For few of them to
-        be longer than 1; for none with ``intervals=True``.
+        Rows are divided by the root of so many times their typical squared norm.
 
     Examples
     --------

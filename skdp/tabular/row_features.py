@@ -168,8 +168,7 @@ class RowFeatures:
     def longest(self) -> float:
         """Largest squared norm of positions, levels and curves over the typical one."""
         d, curves = len(self.numbers), sum(curve_weight(q) ** 2 for q in self.plan.frequencies)
-        squares = d * (NUMBER_WEIGHT**2 + curves) + self._n_parts - d
-        return squares / (self._n_parts * self._norm)
+        return (1.0 + (NUMBER_WEIGHT**2 + curves - 1.0) * d / self._n_parts) / self._norm
 
     @property
     def faintest(self) -> float:

@@ -18,10 +18,7 @@ from skdp.tabular.row_features import RowFeatures
 
 
 class States(NamedTuple):
-    """Values of a part on its public grid: as it is read, and in the column's own units.
-
-    Means are taken over the declared values, those that are counted, which missing is not.
-    """
+    """Values of a part on its grid, as read and in its own units; missing does not count."""
 
     read: np.ndarray
     labels: np.ndarray
