@@ -71,6 +71,7 @@ FAMILIES = {
     "neighbouring": (LINEAR + ADVERSARIAL + TABULAR, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
+    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR),
     # without solvers
     "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
 }

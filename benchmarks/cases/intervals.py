@@ -1,7 +1,7 @@
 """Coverage of confidence intervals of coefficients on made tables of known populations.
 
-Each table is a new sample. Pooled over coefficients, and of the worst one; `error` is the standard
-error of one coefficient at 0.9. Intervals without ends count as covering; `infinite` is their part.
+Each table is a new sample. Pooled over coefficients, or points of effects, and of the worst one;
+`error` is the standard error of one at 0.9. Ends at infinity cover; `infinite` is their part.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot
 from scipy.stats import norm
 
+from skdp import DPTabularClassifier, DPTabularRegressor
+from skdp.inspection import PartialEffectDisplay
 from skdp.linear_model import DPLogisticRegression, DPRidge
 
 #: Kind of rows, of targets, and n/d/epsilon.
@@ -46,6 +49,8 @@ CELLS = {
     ("correlated", "rare class"): "10000/10/3 30000/10/1 30000/10/10",
     ("correlated", "three classes"): "3000/5/3 10000/5/1 10000/5/10",
     ("mixing", "three classes"): "30000/5/1",
+    ("effects", "numbers"): "20000/5/1 20000/5/3",
+    ("effects", "classes"): "20000/5/1 20000/5/3",
 }  # fmt: skip
 
 
@@ -98,6 +103,24 @@ def table(kind: str, of: str, n: int, d: int, seed: int) -> tuple[np.ndarray, np
     return X, 0.3 * X @ coef[0] + 0.2 + noise, 0.3 * coef
 
 
+def effects(of: str, n: int, d: int, epsilon: float, seed: int) -> list[np.ndarray]:
+    """Return errors of effects of numbers in a table, and their deviations."""
+    rng, coef = np.random.default_rng(seed), np.random.default_rng(d).normal(size=d) / np.sqrt(d)
+    X, given = rng.uniform(-1, 1, (n, d)), {"maps": None, "intervals": True, "random_state": seed}
+    rows, curve = (at + 0.7 * np.cos(np.pi * (at + 1.0)) for at in (X, np.linspace(-1, 1, 10)))
+    model: Any = DPTabularRegressor(epsilon, target_range=(-4, 4), **given)
+    y = rows @ coef + 0.3 * rng.normal(size=n)
+    if of == "classes":
+        model, coef = DPTabularClassifier(epsilon, classes=[0, 1], **given), 1.5 * coef
+        y = (rows @ coef + rng.logistic(size=n) > 0.0).astype(int)
+    names = [f"x{j}" for j in range(d)]
+    drawn = PartialEffectDisplay.from_estimator(model.fit(X, y), names, grid_resolution=10)
+    pyplot.close(drawn.figure_)
+    estimate, high = np.array([(e.estimate, e.high) for e in drawn.effects_]).swapaxes(0, 1)
+    error = estimate - np.outer(coef, curve - curve.mean())
+    return [error.ravel(), (high - estimate).ravel() / norm.isf(0.025)]
+
+
 def measured(kind: str, of: str, size: str, n_tables: int | None = None) -> dict[str, Any]:
     """Measure a cell."""
     warnings.simplefilter("ignore", UserWarning)
@@ -108,6 +131,9 @@ def measured(kind: str, of: str, size: str, n_tables: int | None = None) -> dict
         model = DPLogisticRegression(epsilon, classes=range(2 + (of[0] == "t")), **given)
     n_tables, found = n_tables or int(np.clip(1e6 / n, 40, 300)), []
     for seed in range(n_tables):
+        if kind == "effects":
+            found.append(effects(of, n, d, epsilon, seed))
+            continue
         X, y, coef = table(kind, of, n, d, seed)
         each = model.set_params(random_state=seed).fit(X, y).coef_interval()
         std = np.where(np.isinf(each.low), np.inf, np.hypot(each.noise_std, each.sampling_std))

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, shown
 from skdp.inspection.privacy_utility import pyplot_of
-from skdp.linear_model.intervals import apart, intervals_of
 from skdp.tabular import TableEncoder
 from skdp.tabular.table_effects import TableEffects
 from skdp.tabular.table_model import TabularModel
@@ -324,19 +323,18 @@ def _with_bands(
 ) -> PartialEffect:
     """Return an effect, and what is known of its noise: it is a sum of coefficients."""
     found = _partial_effect(effects, at)
-    noise, step = (getattr(model, name, None) for name in ("_noise", "_transcript"))
+    noise = getattr(model, "_noise", None)
     if noise is None:
         return found
     row, sign = _row_of(model, class_, len(noise.mix))
     units = np.eye(effects.features.n_features)
     along = np.array([_partial_effect(effects.along(e), at).values.ravel() for e in units]).T
     given = {"std": noise.coef(along)[row]}
-    if step is not None and along.any():
+    if getattr(model, "_transcript", None) is not None and along.any():
         parts = enumerate(effects.parts)
-        step = apart(step, [(effects.features_of(k), each.kind == "levels") for k, each in parts])
-        step = replace(step, mix=sign * step.mix[[row]])
-        estimate, _, _, low, high = intervals_of(step, _LEVEL, along)
-        given |= {"estimate": estimate[0], "low": low[0], "high": high[0]}
+        blocks = [(effects.features_of(k), part.kind == "levels") for k, part in parts]
+        ends = model._interval_of_sums(_LEVEL, sign * along, blocks, row)
+        given |= dict(zip(("estimate", "low", "high"), ends, strict=True))
     shape = found.values.shape
     return replace(found, **{name: each.reshape(shape) for name, each in given.items()})
 

@@ -160,6 +160,18 @@ class CoefficientIntervalsMixin(DPLinearModel):
             labels=labels,
         )
 
+    def _interval_of_sums(
+        self,
+        level: float,
+        along: np.ndarray,
+        blocks: Sequence[tuple[Sequence[int], bool]],
+        row: int,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return estimates and ends of sums of coefficients of a row, by blocks of features."""
+        step = replace(apart(self._transcript, blocks), mix=self._transcript.mix[[row]])
+        estimate, _, _, low, high = intervals_of(step, level, along)
+        return estimate[0], low[0], high[0]
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bool("intervals", self.intervals)

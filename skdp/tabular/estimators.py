@@ -60,8 +60,8 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     intervals : bool, default=False
-        Whether :class:`~skdp.inspection.PartialEffectDisplay` is to have confidence bands, as
-        :class:`~skdp.DPLogisticRegression`. "auto" then has no products, and fewer curves.
+        Whether :class:`~skdp.inspection.PartialEffectDisplay` has confidence bands. They take
+        half of the squared mu of the budget; "auto" then has no products, and fewer curves.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
@@ -248,8 +248,8 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     intervals : bool, default=False
-        Whether :class:`~skdp.inspection.PartialEffectDisplay` is to have confidence bands, as
-        :class:`~skdp.DPRidge`. "auto" then has no products, and fewer curves.
+        Whether :class:`~skdp.inspection.PartialEffectDisplay` has confidence bands. They take
+        half of the squared mu of the budget; "auto" then has no products, and fewer curves.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
