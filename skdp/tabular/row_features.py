@@ -41,7 +41,7 @@ from skdp.tabular.feature_plan import (
     squared_norm,
 )
 from skdp.tabular.pair_sketch import PairSketch
-from skdp.tabular.rank_maps import ColumnMaps, mapped_positions
+from skdp.tabular.rank_maps import RANK, ColumnMaps, mapped_positions
 
 #: Rows whose features are made at once: they stay in the cache. Their number is filled up to a
 #: multiple of _LANES, so that no row is computed in another way than others.
@@ -172,8 +172,9 @@ class RowFeatures:
 
     @property
     def faintest(self) -> float:
-        """Typical variance of a curve of the last frequency over the average one of features."""
-        own = 0.5 * curve_weight(self.plan.frequencies[-1]) ** 2
+        """Variance of a last curve, of ranks in a part of the range, over the average feature's."""
+        q = self.plan.frequencies[-1]
+        own = 0.5 * curve_weight(q) ** 2 * RANK ** (2 * (q - 2))
         return own * self.n_features / (self._n_parts * self._norm)
 
     @property

@@ -157,7 +157,7 @@ def test_stated_noise_is_that_of_steps(k, errors):
     known = Newton(
         weights=np.zeros((k, width)),
         score=rng.normal(size=(k, width)),
-        curvature=root @ root.T + np.eye(k * width),
+        curvature=root @ root.T + np.eye(k * width) + 1.0,
         squares=np.eye(k * width),
         errors=errors,
         n_records=10**6,
@@ -172,7 +172,7 @@ def test_stated_noise_is_that_of_steps(k, errors):
         score = known.score + errors[0] * rng.normal(size=(k, width))
         noisy = replace(known, score=score, curvature=known.curvature + errors[1] * off)
         estimates.append(noisy.debiased()[0])
-    along = np.vstack([np.eye(3), rng.normal(size=(3, 3))])  # sums of coefficients, too
+    along = np.vstack([np.eye(3), np.eye(3) - np.roll(np.eye(3), 1, axis=1)])  # differences, too
     seen = np.std(np.array(estimates) @ along.T, axis=0)
     np.testing.assert_allclose(known.debiased(along)[1], seen, rtol=0.15)
 
