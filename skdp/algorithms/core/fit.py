@@ -150,10 +150,9 @@ class CorePlan(PlannedCore):
             return weights / size.deviation, size, theta
         given = Hypotheses(norm, found.steps, found.law, k, not self.n_classes)
         typical_size = given.posterior(found.steps.variance)
-        covariance = typical_size.deviation**2 * np.eye(k)
-        offsets, scale = rows.centering.offsets, found.scale
-        variances = step_variances(self.loss, found.steps, offsets, covariance, scale, self.unit)
-        noise = float(variances.mean())  # of a mean weight
+        root = typical_size.deviation * np.eye(k)
+        public = self._passed(rows, found, root), root**2, found.scale, self.unit
+        noise = float(step_variances(self.loss, found.steps, *public).mean())  # of a mean weight
         size = given.posterior(noise)
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
@@ -165,6 +164,20 @@ class CorePlan(PlannedCore):
         elif rows.has_intercept:
             theta = posterior_of_steps(found.means, found.steps, size, found.balance, constant)
         return weights / size.deviation, size, theta
+
+    def _passed(self, rows: CenteredRecords, found: Found, root: np.ndarray) -> np.ndarray:
+        """Return margins of the mean record where steps have passed, in units of the loss.
+
+        The constant of log odds has followed the root of the covariance of others, and what
+        clipping leaves of residuals as far as steps reach.
+        """
+        steps = found.steps
+        if found.balance is None or not rows.has_intercept or len(root) >= CLASSES:
+            return rows.centering.offsets
+        base = found.balance.base(root, found.start)
+        clipped = found.balance.base(root, base, steps.clip)
+        reached = min(steps.reached(steps.constant**2 * steps.bend), 1.0)
+        return self.offsets(found, base + reached * (clipped - base))
 
     def _square(
         self,
@@ -199,7 +212,7 @@ class CorePlan(PlannedCore):
         trace = max(1.0 - 2.0 * found.means.noise / rows.centering.scale**2, _LEAST_TRACE)
         d = self.objective.design.n_features
         raw = size.deviation * root_of(weights[:, :d])
-        given = rows.centering.offsets, trace * raw @ raw, found.scale, self.unit, trace
+        given = self._passed(rows, found, raw), trace * raw @ raw, found.scale, self.unit, trace
         bends, axes = step_curvatures(self.loss, found.steps, *given)
         average, spectrum = float(np.mean(bends)), Spectrum.public(d)
         values: np.ndarray = np.reshape(bends, (-1, 1))

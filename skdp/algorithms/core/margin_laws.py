@@ -140,8 +140,7 @@ def _odds(logs: tuple[float, ...]) -> Law:
         at = np.tile(balance.start, (*fitted.shape, 1))
         for _ in range(_CENTERED):  # the constant follows: clipped residuals have the mean 0
             p = softmax(at @ of_classes.T + spread, axis=3)
-            lengths = (p**2).sum(axis=-1, keepdims=True) - 2.0 * p + 1.0  # of residuals, squared
-            kept = y * np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12)))
+            kept = y * clipped_part(p, clip)
             total = kept.sum(axis=3, keepdims=True)
             residuals = total * p - kept
             rate = np.einsum("n,nmsj,ja->msa", weights, residuals, of_classes, optimize=True)
@@ -157,6 +156,12 @@ def _odds(logs: tuple[float, ...]) -> Law:
     return Law(deviations, pull, slope, scales)
 
 
+def clipped_part(fitted: np.ndarray, clip: float) -> np.ndarray:
+    """Return what clipping leaves of the residual of each class, the last axis."""
+    lengths = (fitted**2).sum(axis=-1, keepdims=True) - 2.0 * fitted + 1.0
+    return np.asarray(np.minimum(1.0, clip / ROW / np.sqrt(np.maximum(lengths, 1e-12))))
+
+
 class Balance:
     """Margins of the mean record for normal margins ``root g`` around it, and shares of classes."""
 
@@ -166,13 +171,18 @@ class Balance:
         self._shares = shares
         self._nodes, self._weights = normal_law(len(shares) - 1, n_draws)
 
-    def base(self, root: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Return those for which mean probabilities are the shares, by Newton's method."""
+    def base(self, root: np.ndarray, start: np.ndarray, clip: float = math.inf) -> np.ndarray:
+        """Return those for which clipped residuals have the mean 0, by Newton's method.
+
+        Without a clip mean probabilities are the shares; with one, targets do not depend on g.
+        """
         spread = self._nodes @ root.T @ self.basis.T
         at = start
         for _ in range(_NEWTON):
             p = softmax(self.basis @ at + spread, axis=1)
-            first, weighted = self._weights @ p - self._shares, self._weights[:, None] * p
+            kept = self._shares * clipped_part(p, clip)
+            both = kept.sum(axis=1, keepdims=True) * p
+            first, weighted = self._weights @ (both - kept), self._weights[:, None] * both
             second = np.diag(weighted.sum(axis=0)) - weighted.T @ p
             second = self.basis.T @ second @ self.basis + 1e-9 * np.eye(len(at))
             at = at - np.clip(np.linalg.solve(second, self.basis.T @ first), -1.0, 1.0)
