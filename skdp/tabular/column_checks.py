@@ -25,6 +25,8 @@ from skdp.tabular.matching import as_declaration, closest, has_categories, is_by
 
 #: Parts of the values from which on a finding is one.
 _CLIPPED, _OTHER_UNIT, _IDENTIFIER = 0.02, 0.5, 0.5
+#: Part of a range that has to hold more than nine tenths of the values.
+_NARROW = 0.05
 #: An identifier has more than this many values.
 _MANY = 20
 _SHOWN = 5
@@ -100,7 +102,7 @@ class ColumnFinding:
         Its name, or its position.
     kind : str
         "lacking", "undeclared", "declaration", "target", "missing", "unread", "infinity",
-        "clipped", "unknown", "never", "constant" or "identifier".
+        "clipped", "narrow", "unknown", "never", "constant" or "identifier".
     text : str
     """
 
@@ -249,6 +251,11 @@ def _of_number(declared: Number, found: np.ndarray) -> _Found:
     position = declared.position(found)
     if position.min() == position.max():
         yield "constant", "constant" + (" after clipping" if outside else "")
+        return
+    first, last = np.quantile(position, [0.05, 0.95])
+    if last - first < 2.0 * _NARROW and outside <= _CLIPPED:
+        part = _percent(0.5 * (last - first))
+        yield "narrow", f"the middle 90 % are in {part} of the range: another unit, or log=True?"
 
 
 def _of_levels(declared: Category, present: np.ndarray, n: int) -> _Found:

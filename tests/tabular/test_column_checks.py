@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp.inspection import check_pipeline
-from skdp.tabular import Date, TableEncoder, Text
+from skdp.tabular import Date, Number, TableEncoder, Text
 from skdp.tabular import check_columns as check
 from skdp.tabular import describe_columns as describe
 
@@ -69,7 +69,9 @@ def test_descriptions_of_other_tables():
     [
         ((18, 90), lambda rng: rng.uniform(200, 1000, N), ["clipped", "constant"], "another unit?"),
         ((18, 60), lambda rng: rng.uniform(18, 90, N), ["clipped"], "which are clipped"),
-        ((0, 1e6), lambda rng: rng.uniform(0, 1e3, N), [], ""),
+        ((0, 1e6), lambda rng: rng.uniform(0, 1e3, N), ["narrow"], "are in 0.0"),
+        ((0, 1e4), lambda rng: rng.uniform(0, 1e3, N), [], ""),
+        (Number(0, 1e6, log=True), lambda rng: rng.uniform(0, 1e3, N), [], ""),
         (["a", "b"], lambda rng: ["a", "b"] * 90 + ["c"] * 20, ["unknown"],
          "10 % in no declared category, mostly 'c'"),
         ((0, 9), lambda rng: np.full(N, 3), ["constant"], "constant"),
