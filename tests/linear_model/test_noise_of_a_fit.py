@@ -248,3 +248,14 @@ def test_noise_of_correlated_columns_is_told_by_the_gradients():
     """Without them coefficients of these rows had half of it."""
     coef, scores = ratios(DPRidge(**NUMBERS), *correlated(), 60)
     assert 0.8 < coef < 1.25 and 0.8 < scores < 1.25
+
+
+@pytest.mark.slow
+def test_noise_of_a_rare_class_counts_where_clipping_moves_the_constant():
+    """At a constant model for the shares, 3 % here, scores had .74 of it, and now .83."""
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(20_000, 20))
+    y = (1.5 * Z[:, 0] - 4.5 + rng.logistic(size=len(Z)) > 0).astype(int)
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+    _, scores = ratios(model, 0.6 * Z / np.sqrt(20.0), y, 60)
+    assert 0.8 < scores < 1.25
