@@ -17,10 +17,10 @@ from skdp.tabular.columns import (
     Flag,
     Number,
     Text,
-    level_codes,
     present_values,
 )
 from skdp.tabular.frames import Table, dates_of, is_frame, numbers_of
+from skdp.tabular.level_codes import level_codes
 from skdp.tabular.matching import as_declaration, closest, has_categories, is_by_name, listed
 
 #: Parts of the values from which on a finding is one.

@@ -10,10 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-import re
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,6 +22,7 @@ from skdp._checks import check_bool, check_count, check_real, shown
 from skdp._records import is_missing
 from skdp.preprocessing.ranges import to_unit_interval
 from skdp.tabular.frames import date_of, dates_of, level_text, numbers_of, objects
+from skdp.tabular.level_codes import MISSING, NONE, level_codes
 
 #: Texts of a flag.
 _NO, _YES = ("no", "false", "n", "f"), ("yes", "true", "y", "t")
@@ -439,48 +437,6 @@ class Text(Declaration):
         return np.ones(len(values), dtype=bool)
 
 
-#: Codes of values that are no level.
-NONE, MISSING = -1, -2
-
-
-def level_codes(values: np.ndarray, levels: Sequence[Any]) -> np.ndarray:
-    """Return the position of each value among levels, or NONE or MISSING."""
-    codes = _LevelCodes(levels)
-    items = values.tolist()
-    try:
-        return np.fromiter(map(codes.__getitem__, items), dtype=np.intp, count=len(items))
-    except TypeError:  # not hashable
-        found = map(codes.of_text, items)
-        return np.fromiter(found, dtype=np.intp, count=len(items))
-
-
-class _LevelCodes(dict[Any, int]):
-    """Positions of levels; what is not equal to one is compared as text, once for each value."""
-
-    def __init__(self, levels: Sequence[Any]) -> None:
-        super().__init__((level, k) for k, level in enumerate(levels))
-        self._texts = {level_text(level): k for k, level in enumerate(levels)}
-        padded = {t: str(int(t)) for t in self._texts if re.fullmatch(r"0\d+", t)}
-        counts = Counter(padded.values())
-        others = [(short, self._texts[t]) for t, short in padded.items() if counts[short] == 1]
-        others += [(text, k) for k, level in enumerate(levels) for text in _texts_of_bool(level)]
-        for text, k in others:
-            self._texts.setdefault(text, k)
-
-    def __missing__(self, value: Any) -> int:
-        code = self.of_text(value)
-        if code != MISSING:  # there are many NaN
-            self[value] = code
-        return code
-
-    def of_text(self, value: Any) -> int:
-        """Return the code of a value by its text alone."""
-        if is_missing(value):
-            return MISSING
-        texts = (level_text(value), *_texts_of_bool(value))
-        return next((self._texts[text] for text in texts if text in self._texts), NONE)
-
-
 def _of_flags(values: np.ndarray) -> np.ndarray:
     """Return values with the texts of a flag as bools."""
     if values.dtype.kind not in "OUT":
@@ -490,12 +446,6 @@ def _of_flags(values: np.ndarray) -> np.ndarray:
     return objects(
         known.get(each.strip().lower(), each) if isinstance(each, str) else each for each in values
     )
-
-
-def _texts_of_bool(value: Any) -> tuple[str, ...]:
-    """Return further texts of True and False: 1 and true, or 0 and false."""
-    is_bool = isinstance(value, (bool, np.bool_))
-    return (str(int(value)), str(bool(value)).lower()) if is_bool else ()
 
 
 def _date_codes(dates: np.ndarray, part: str) -> np.ndarray:
