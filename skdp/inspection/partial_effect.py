@@ -42,8 +42,8 @@ class PartialEffect:
         the method does not tell it.
     estimate, low, high : ndarray or None, default=None
         After a fit with ``intervals=True``, of the shape of `values`: debiased effects, which are
-        not those of the model, and the ends of 95 % confidence intervals of the effects of the
-        population, each point for itself; infinite where the noise hides an effect.
+        not those of the model, and the ends of 95 % confidence intervals of the best effects that
+        the features can make, each point for itself; infinite where the noise hides an effect.
     """
 
     name: Any
@@ -84,9 +84,9 @@ class PartialEffectDisplay:
     released coefficients and of the declarations: drawing them looks at no record and costs no
     budget. Each has mean 0 over the declared range or values. Bands and bars are two standard
     deviations of what the noise of the fit adds to them (``coef_noise_``). After a fit with
-    ``intervals=True`` they are 95 % confidence intervals of the effects of the population, each
-    point for itself, around debiased effects, which are dashed; there are none where the noise
-    hides an effect.
+    ``intervals=True`` they are 95 % confidence intervals of the best effects that the features can
+    make in the population, each point for itself, around debiased effects, which are dashed; there
+    are none where the noise hides an effect, and with rows that are shortened.
 
     Parameters
     ----------
@@ -330,7 +330,10 @@ def _with_bands(
     units = np.eye(effects.features.n_features)
     along = np.array([_partial_effect(effects.along(e), at).values.ravel() for e in units]).T
     given = {"std": noise.coef(along)[row]}
-    if getattr(model, "_transcript", None) is not None and along.any():
+    features = effects.features
+    is_exact = features.plan.spread >= features.longest  # no row is shortened
+    is_exact = is_exact and not (features.pairs or features.plan.products or features.plan.n_sketch)
+    if getattr(model, "_transcript", None) is not None and is_exact and along.any():
         parts = enumerate(effects.parts)
         blocks = [(effects.features_of(k), part.kind == "levels") for k, part in parts]
         ends = model._interval_of_sums(_LEVEL, sign * along, blocks, row)
@@ -343,6 +346,8 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
     ends = estimate = None
     if effect.low is not None and effect.estimate is not None:
         ends = np.array([effect.low, effect.high])
+        if not np.isfinite(ends).all():
+            ax.set_title("no band: hidden by noise", fontsize="small", color="0.4")
         estimate = np.where(np.isfinite(effect.low), effect.estimate, np.nan)
     elif effect.std is not None:
         ends = effect.values + np.outer([-2.0, 2.0], effect.std)

@@ -96,7 +96,7 @@ def apart(step: Newton, blocks: Sequence[tuple[Sequence[int], bool]]) -> Newton:
             own = contrasts @ own @ contrasts
         values, vectors = np.linalg.eigh(own)
         alone = ((others @ vectors) ** 2).sum(axis=0) * 2.0 * k / limit**2  # a chi square
-        is_alone = alone < len(others) + 3.0 * math.sqrt(2.0 * len(others))
+        is_alone = alone <= len(others) + 3.0 * math.sqrt(2.0 * len(others))
         hidden = vectors[:, (values < HIDDEN * limit) & is_alone]
         kept[np.ix_(at, at)] -= hidden @ hidden.T
     turn = np.kron(np.eye(k), kept)

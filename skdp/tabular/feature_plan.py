@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.fft import next_fast_len
 
-from skdp._checks import check_count, check_option
+from skdp._checks import check_count, check_option, check_positive
 from skdp._types import Relation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -72,6 +72,7 @@ class FeaturePlan:
         for q in self.frequencies:
             check_count("a frequency", q, 2, 100)
         check_count("n_sketch", self.n_sketch, 0, 2**20)
+        check_positive(spread=self.spread)
         object.__setattr__(self, "frequencies", tuple(self.frequencies))
 
     @classmethod

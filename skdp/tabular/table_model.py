@@ -350,7 +350,10 @@ class TabularModel(PrivateEstimator):
             if rarer is not None:
                 plan = capped_plan(parts, plan, pairs, rarer)
             if self.intervals:
-                plan = replace(plan, products=False, n_sketch=0)
+                curves = plan.frequencies
+                if maps is not None:  # what was checked before anything was paid for
+                    curves = curves[: len(self.feature_plan_.frequencies)]
+                plan = replace(plan, frequencies=curves, products=False, n_sketch=0)
                 while self._hides(RowFeatures(parts, plan), n_records):
                     plan = replace(plan, frequencies=plan.frequencies[:-1])
         if self.intervals:  # effects are exact for rows that are not shortened

@@ -210,6 +210,15 @@ def test_set_output(make, container):
         assert (out.index == X.index).all()
 
 
+def test_sparse_rows_are_shortened():
+    """Numbers at their ends would make rows of a norm of 1.14."""
+    n, columns = 50, {f"x{j}": (0, 1) for j in range(9)} | {"level": list(range(200))}
+    X = pd.DataFrame({f"x{j}": np.ones(n) for j in range(9)} | {"level": np.arange(n)})
+    rows = TableEncoder(columns, features="linear").fit_transform(X)
+    assert all(sum(Fraction(float(v)) ** 2 for v in row.data) <= 1 for row in rows)
+    assert rows.power(2).sum(axis=1).min() > 0.999
+
+
 def test_sparse_and_dense_features_are_the_same():
     wide = {"job": Category(["cook", *range(60)], missing=True), "note": Text(512)}
     columns = {**COLUMNS, **wide}

@@ -63,7 +63,7 @@ def test_lowy_algorithm_1_worked_example():
     assert plan.mechanism.noise_multiplier == pytest.approx(5.084168, abs=5e-7)
     tight = plan_output_perturbation(constants, PrivacyBudget(1.0, 1e-6))
     assert tight.accuracy == pytest.approx(1e-5)  # theta Delta / 2, theta = 1e-3
-    # erratum E25: the regulariser does not count
+    # an erratum: the regulariser does not count
     plan = plan_output_perturbation(UNIT, PrivacyBudget(1.0), calibration="lowy2021_alg6")
     assert plan.exact_sensitivity == pytest.approx(2.0 / (0.1 * 1000))  # not 2(L + lambda R)
 
