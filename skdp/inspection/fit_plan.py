@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import gammaln
 from sklearn.base import clone
 
 from skdp._checks import InvalidTypeError, check_count
@@ -46,13 +45,8 @@ class PlannedRelease:
     @classmethod
     def of(cls, release: Release, radius: float = math.inf) -> PlannedRelease:
         """Compute the expected norm of the noise of a release; `radius` is of the coefficients."""
-        d = release.dimension
-        if release.mechanism == "gaussian":  # the mean of a chi variable of d degrees of freedom
-            log_mean = 0.5 * math.log(2.0) + gammaln(0.5 * (d + 1)) - gammaln(0.5 * d)
-            norm = release.noise_scale * math.exp(log_mean)
-        elif release.mechanism == "spherical_laplace":  # Gamma(d)
-            norm = release.noise_scale * d
-        else:
+        norm = release.noise_norm
+        if norm is None:
             return cls(release, None, None, None)
         assert release.event.neighbouring is not None
         replaced = 2.0 / release.event.neighbouring.n_changes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
 from typing import Any
+
+from scipy.special import gammaln
 
 from skdp.privacy.events import (
     ComposedEvent,
@@ -56,6 +59,16 @@ class Release:
     reference: str
     event: PrivacyEvent
 
+    @property
+    def noise_norm(self) -> float | None:
+        """Expected Euclidean norm of the noise; None for a draw."""
+        d = self.dimension
+        if self.mechanism == "gaussian":  # the mean of a chi variable of d degrees of freedom
+            log_mean = 0.5 * math.log(2.0) + gammaln(0.5 * (d + 1)) - gammaln(0.5 * d)
+            return self.noise_scale * math.exp(float(log_mean))
+        # of a Gamma variable
+        return self.noise_scale * d if self.mechanism == "spherical_laplace" else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain Python types."""
         return {**asdict(self), "event": self.event.to_dict()}
@@ -66,7 +79,7 @@ class Release:
         return cls(**{**values, "event": event_from_dict(values["event"])})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyReport:
     """The privacy statement of one fit, a function of public inputs and of releases paid for.
 
@@ -163,16 +176,23 @@ class PrivacyReport:
         """Return the report as a table, for notebooks."""
         first = str(self).partition("\n")[0]
         names = [each.name for each in fields(Release) if each.name != "event"]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{_cell(getattr(release, name))}</td>' for name in names)}</tr>"
-            for release in self.releases
-        )
+        noise = f"noise_in_{'records' if self.unit == 'record' else 'persons'}"
+        head = "".join(f"<th>{name}</th>" for name in (*names, noise))
+        body = ""
+        for release in self.releases:
+            norm = release.noise_norm
+            cells = [getattr(release, name) for name in names]
+            cells.append("" if norm is None else norm / release.sensitivity)
+            body += f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in cells)}</tr>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self._notes())
         return (
             f"<p>{escape(first)}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
         )
+
+    def __repr__(self) -> str:
+        whom = "records" if self.unit == "record" else "persons"
+        return f"<({self.epsilon:g}, {self.delta:g})-DP of {whom}>"
 
     def __str__(self) -> str:
         relation = "replace-one" if self.neighbouring.is_replaced else "add/remove"

@@ -58,6 +58,8 @@ def test_reports_are_tables_in_notebooks():
     assert html.count("<tr>") == 1 + len(report.releases)
     for release in report.releases:
         assert release.name in html and f"{release.noise_scale:.4g}" in html
+        assert f"<td>{release.noise_norm / release.sensitivity:.4g}</td></tr>" in html
+    assert repr(report) == "<(0.7, 1e-05)-DP of records>"
     assert all(text in html for text in (*report.remarks, *report.caveats))
     caveats = ("<script>", *report.caveats)
     assert "<script>" not in dataclasses.replace(report, caveats=caveats)._repr_html_()
