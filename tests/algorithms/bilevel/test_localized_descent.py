@@ -8,7 +8,7 @@ import pytest
 from plain_noise import seeded
 
 from skdp.algorithms import Run, dp_localized_gd, plan_localized_gd
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.composition import tightest_epsilon
 from skdp.problems import (
     Ball,
@@ -46,6 +46,8 @@ def test_noise_of_the_corrected_algorithm(n_rounds):
     assert spent <= 1.0
     assert spent == pytest.approx(1.0, rel=1e-6)
     assert plan.to_dict()["n_steps"] == 40
+    persons = dataclasses.replace(plan, neighbouring=Neighbouring.REPLACE_ONE.of_persons)
+    assert persons.event.neighbouring.unit == "user" != plan.event.neighbouring.unit
 
 
 def test_batches_are_unbiased():
