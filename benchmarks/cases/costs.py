@@ -169,8 +169,8 @@ def lost_by(cells: pd.DataFrame) -> list[str]:
     names = "; ".join(f"{short(row.dataset)}, {row.part} ({row.beyond:.3f})" for row in most)
     return [
         f"At epsilon 1 the {len(small)} groups of less than a tenth of the records lose "
-        f"{small.mean():.3f} on average, the {len(other)} others {other.mean():.3f}. Beyond all "
-        f"records of their tables lose most: {names}."
+        f"{small.mean():.3f} on average, the {len(other)} others {other.mean():.3f}. The "
+        f"largest losses beyond that of the whole table: {names}."
     ]
 
 

@@ -347,7 +347,7 @@ def _draw_effect(ax: Any, effect: PartialEffect, label: str, line_kw: dict[str, 
     if effect.low is not None and effect.estimate is not None:
         ends = np.array([effect.low, effect.high])
         if not np.isfinite(ends).all():
-            ax.set_title("no band: hidden by noise", fontsize="small", color="0.4")
+            ax.set_title("no band where noise hides it", fontsize="small", color="0.4")
         estimate = np.where(np.isfinite(effect.low), effect.estimate, np.nan)
     elif effect.std is not None:
         ends = effect.values + np.outer([-2.0, 2.0], effect.std)

@@ -126,7 +126,7 @@ def test_the_page_says_what_is_kept_and_who_loses_most(case):
     assert "From 1,000 on the median cell keeps" in text
     assert "less than a tenth is kept on T." in text
     assert "At epsilon 1 the 2 groups of less than a tenth of the records lose 0.250" in text
-    assert "lose most: T, sex=F (0.300); T, sex=M (-0.200)." in text
+    assert "whole table: T, sex=F (0.300); T, sex=M (-0.200)." in text
     constants = "0.400 | 0.300 | 0.000 |"
     scores = "**0.000** | 0.100 | 0.200 | 0.400 | 0.500"
     assert f"| T | 900 | R2 | {scores} | {constants}" in lines
@@ -136,4 +136,4 @@ def test_the_page_says_what_is_kept_and_who_loses_most(case):
     assert (
         "| T | sex=F (4%) | R2 | **0.000** | **0.100** | 0.500 | 0.600 | 0.300 | 0.200 |" in lines
     )
-    assert "sex=M (" not in text.split("lose most")[1].split("\n", 1)[1]
+    assert "sex=M (" not in text.split("whole table: ")[1].split("\n", 1)[1]

@@ -14,6 +14,8 @@ from skdp import DPRidge, DPTabularClassifier, DPTabularRegressor
 from skdp.inspection import PartialEffectDisplay, feature_importance
 from skdp.inspection.partial_effect import _effects_of, _with_bands
 from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
+from skdp.tabular.matching import declarations
+from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.table_effects import TableEffects
 from skdp.tabular.table_encoder import table_of
 
@@ -299,3 +301,33 @@ def test_bands_are_drawn_where_they_have_ends():
     hidden, _ = with_intervals(rare=0.001)
     display = PartialEffectDisplay.from_estimator(hidden, ["job"])
     assert np.isnan(display.axes_[0].lines[-1].get_xdata()).all()
+    assert "noise hides" in display.axes_[0].get_title()
+
+
+def test_a_table_of_one_column_has_bands():
+    """What its levels have in common goes with no other column."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"job": rng.choice(list("abc"), 20_000)})
+    y = 0.3 * (X["job"] == "a") + rng.normal(0, 0.3, len(X))
+    shared = {"columns": {"job": list("abc")}, "target_range": (-3, 3), "random_state": 0}
+    model = DPTabularRegressor(3.0, intervals=True, **shared).fit(X, y)
+    (effect,) = PartialEffectDisplay.from_estimator(model).effects_
+    assert np.isfinite([effect.low, effect.high]).all()
+
+
+def test_rows_that_are_shortened_have_no_bands():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 2))
+    ridge = DPRidge(3.0, data_norm=1.0, target_range=(-3, 3), intervals=True, random_state=0)
+    model = make_pipeline(TableEncoder((-1, 1), features="curves"), ridge).fit(X, X[:, 0])
+    effect = PartialEffectDisplay.from_estimator(model).effects_[0]
+    assert effect.low is None and effect.std.all()
+
+
+def test_maps_add_no_curves_to_those_that_were_checked_before_the_payment():
+    shared = {"columns": {f"x{j}": (0, 1) for j in range(4)}, "target_range": (-1, 1)}
+    model = DPTabularRegressor(3.0, intervals=True, **shared)
+    wide = model._planned_features(schema := declarations(model.columns), 50_000)
+    assert wide.frequencies
+    model.feature_plan_ = FeaturePlan()
+    after = model._planned_features(schema, 50_000, ColumnMaps({}, frozenset([0])))
+    assert not after.frequencies

@@ -132,6 +132,6 @@ class Query:
         x, y = (np.linalg.norm(new - old) for new, old in zip(point, anchor, strict=True))
         # it bounds noise; the guarantee does not depend on it
         distance = settings.smoothness * float(np.hypot(x, 0.0 if block == "y" else y))
-        assert settings.clip_difference is not None
-        clip = min(settings.clip_difference * weight, distance * weight)
-        return clip * unit if math.isfinite(clip) else settings.clip_difference * unit
+        largest = settings.clip_of_differences
+        clip = min(largest * weight, distance * weight)
+        return clip * unit if math.isfinite(clip) else largest * unit

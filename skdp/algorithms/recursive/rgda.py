@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Run
@@ -184,7 +183,7 @@ def _calibrated(
     `noise_ratio` times that of gradients. Without sampling they are exact: ``sum 1 / m^2 = mu^2``.
     """
     counts, ratio = settings.n_queries, settings.noise_ratio
-    rates: Any = settings.sampling_rate, settings.sampling_rate_difference
+    rates = settings.sampling_rate, settings.rate_of_differences
     sensitivity = relation.n_changes
 
     def mechanisms(

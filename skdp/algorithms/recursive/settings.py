@@ -163,12 +163,10 @@ class RGDASettings:
         check_count("inner_steps", self.inner_steps)
         for name in ("n_steps", "period", "inner_steps"):
             object.__setattr__(self, name, int(getattr(self, name)))
-        for name in ("sampling_rate", "clip"):
-            if getattr(self, f"{name}_difference") is None:
-                object.__setattr__(self, f"{name}_difference", getattr(self, name))
-        for name in ("sampling_rate", "sampling_rate_difference"):
-            self._check_real(name, 0.0, 1.0, "right")
-        for name in (*_POSITIVE, "clip_difference"):
+        self._check_real("sampling_rate", 0.0, 1.0, "right")
+        if self.sampling_rate_difference is not None:
+            self._check_real("sampling_rate_difference", 0.0, 1.0, "right")
+        for name in (*_POSITIVE, *["clip_difference"] * (self.clip_difference is not None)):
             # wide, but products of them are far from the ends of double precision
             self._check_real(name, 1e-50, 1e50)
         self._check_real("share_y", 0.0, 1.0, "neither")
@@ -178,6 +176,17 @@ class RGDASettings:
             object.__setattr__(self, name, bool(getattr(self, name)))
         if not (self.escape is None or isinstance(self.escape, EscapePhase)):
             raise TypeError(f"escape must be an EscapePhase, got {self.escape!r}.")
+
+    @property
+    def rate_of_differences(self) -> float:
+        """Sampling rate of batches of differences."""
+        own = self.sampling_rate_difference
+        return self.sampling_rate if own is None else own
+
+    @property
+    def clip_of_differences(self) -> float:
+        """Largest norm of a difference."""
+        return self.clip if self.clip_difference is None else self.clip_difference
 
     def _check_real(
         self,
