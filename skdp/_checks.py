@@ -60,19 +60,20 @@ def check_real(
         number = float(value)
     except OverflowError:  # of an integer
         number = -math.inf if value < 0 else math.inf
-    _check_range(name, number, low, high, closed)
-
-
-def _check_range(name: str, value: float, low: float, high: float, closed: _Closed) -> None:
     left, right = closed in ("both", "left"), closed in ("both", "right")
-    above = low <= value if left else low < value
-    if above and (value <= high if right else value < high):
-        return
+    is_above = low <= number if left else low < number
+    if not (is_above and (number <= high if right else number < high)):
+        raise _out_of_range(name, number, low, high, left, right)
+
+
+def _out_of_range(
+    name: str, value: float, low: float, high: float, left: bool = True, right: bool = True
+) -> ValueError:
     if high < math.inf:
         range_ = f"in {'[' if left else '('}{low:.10g}, {high:.10g}{']' if right else ')'}"
     else:
         range_ = f"{'>=' if left else '>'} {low:.10g}{'' if right else ' and finite'}"
-    raise ValueError(f"{name} == {shown(value)}, must be {range_}.")
+    return ValueError(f"{name} == {shown(value)}, must be {range_}.")
 
 
 def check_unit(name: str, value: Any, low: float = 1.0 / LARGEST_UNIT) -> None:
@@ -122,7 +123,7 @@ def check_count(
         raise InvalidTypeError(f"{name} must be an integer, got {shown(value)}.")
     value = int(value)
     if not low <= value <= high:
-        _check_range(name, value, low, high, "both")
+        raise _out_of_range(name, value, low, high)
     if value > largest:
         raise ValueError(f"{name} == {shown(value)}, must be at most 2^53.")
 

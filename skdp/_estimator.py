@@ -40,8 +40,9 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
     delta: float
     neighbouring: str
     random_state: Any
-    #: Not a parameter of all.
+    #: Not parameters of all.
     verbose: Verbose = 0
+    _solver: Any = "auto"
     #: Column of a data frame that had the ids of persons in fit.
     _id_column: str | None = None
 
@@ -65,7 +66,7 @@ class PrivateEstimator(AccountedMixin, BaseEstimator):
             raise TypeError(f"verbose must be an integer or a callable, got {shown(self.verbose)}.")
 
     def _run(self) -> Run:
-        return Run("auto", *randomness(self.random_state), self.verbose)
+        return Run(self._solver, *randomness(self.random_state), self.verbose)
 
     def _pay_and_run(self, plan: Plan, data: Any) -> Any:
         """Pay for the releases of a plan, then run it: the only place that does either."""

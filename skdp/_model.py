@@ -26,7 +26,6 @@ from skdp._units import (
     NO_WEIGHT,
     NO_WEIGHT_BOUND,
     ClippedWeights,
-    Units,
     person_codes,
     record_weights,
     refuse_id_features,
@@ -129,16 +128,12 @@ class PrivateModel(PrivateEstimator):
     ) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
 
-    def _units(self, X: Any, given: tuple[Any, Any]) -> Units | None:
-        """Check and encode the ids of persons and the weights of records, if there are any."""
-        if isinstance(X, RecordSource):
-            return None  # it has them itself
+    def _units(self, X: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Return codes of persons and weights of records in memory, None where there are none."""
+        persons = weights = None
         user_ids, sample_weight = given
         if user_ids is None and self.max_records_per_user is not None:
             raise ValueError(_NO_PERSONS)
-        if user_ids is None and sample_weight is None:
-            return None
-        persons = weights = None
         if user_ids is not None:
             persons = person_codes(user_ids, X.shape[0])
             if isinstance(X, np.ndarray):
@@ -148,7 +143,7 @@ class PrivateModel(PrivateEstimator):
             bound = float(self.weight_bound or 1.0)
             weights = record_weights(sample_weight, bound, X.shape[0])
             self._check_weights(bool(weights.any()))
-        return Units(persons=persons, weights=weights, max_records=self.max_records_per_user)
+        return persons, weights
 
     def _check_weights(self, is_any: bool) -> None:
         """Refuse weights that are all zero where no records are; warn of an undeclared bound."""

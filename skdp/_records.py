@@ -49,12 +49,7 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
     check_kind(X)
     if options["dtype"] is not None:
         _refuse_dates(X)
-    with (
-        _naming_the_column(X, options),
-        refuse_without_values(),
-        config_context(assume_finite=False),
-        silent,
-    ):
+    with _naming_the_column(X, options), silent:
         if isinstance(y, str):
             X = validate_data(estimator, X, **options)
             check_sparse_format(X)
@@ -97,19 +92,16 @@ def validate_array(X: Any) -> np.ndarray:
     """Return numbers that no estimator has seen, checked as by :func:`validate_records`."""
     options = {"dtype": [np.float64, np.float32]}
     _refuse_dates(X)
-    with (
-        _naming_the_column(X, options),
-        refuse_without_values(),
-        config_context(assume_finite=False),
-    ):
+    with _naming_the_column(X, options):
         return np.asarray(check_array(X, input_name="X", **options))
 
 
 @contextlib.contextmanager
 def _naming_the_column(X: Any, options: dict[str, Any]) -> Iterator[None]:
-    """Add the column of X that is at fault to the errors of a validation to numbers."""
+    """Refuse missing values in any configuration, and name the column of X that is at fault."""
     try:
-        yield
+        with refuse_without_values(), config_context(assume_finite=False):
+            yield
     except (TypeError, ValueError, OverflowError) as error:
         first = str(error)
         fault = None

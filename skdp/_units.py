@@ -14,33 +14,12 @@ import numpy as np
 
 from skdp._records import distinct_persons, has_column, refuse_kinds, without_column
 from skdp._runtime import without_warnings
-from skdp.problems import Records
 from skdp.problems.persons import person_starts, rows_of
 
 #: Error of weights that leave no records.
 NO_WEIGHT = "sample_weight is zero for all records."
 #: Warning of a bound that was not declared.
 NO_WEIGHT_BOUND = "weight_bound was not declared: sample_weight is clipped to 1."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Units:
-    """What a fit knows of the units of its guarantee besides the records themselves."""
-
-    #: Shape (n_samples,). Codes of persons from 0 on; None where every record is a unit.
-    persons: np.ndarray | None = None
-    #: Shape (n_samples,). In [0, 1]; None for 1.
-    weights: np.ndarray | None = None
-    #: Persons with fewer records weigh less than 1.
-    max_records: int | None = None
-
-    def of(self, records: Records) -> Records:
-        """Give the records their weights and persons."""
-        if self.weights is not None:
-            records = records.with_weights(self.weights)
-        if self.persons is not None:
-            records = records.of_persons(self.persons, self.max_records)
-        return records
 
 
 class Persons:

@@ -12,12 +12,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import LARGEST_UNIT, check_bool, check_count, check_real, check_unit
-from skdp._estimator import randomness
 from skdp._model import PrivateModel
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp._types import Self
-from skdp.algorithms.plan import Result, Run
+from skdp.algorithms.plan import Result
 from skdp.methods import Gradient, Method, Output
 from skdp.methods.choice import METHODS, Choice, choose, resolved
 from skdp.privacy.events import Neighbouring
@@ -165,9 +164,6 @@ class DPLinearModel(PrivateModel):
             in_memory=in_memory,
             is_slack=design.is_slack,
         )
-
-    def _run(self) -> Run:
-        return Run(self._solver, *randomness(self.random_state), self.verbose)
 
     def _objective(self, design: Design, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""

@@ -69,16 +69,17 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         caveats: tuple[str, ...] = ()
         labels = distinct_labels if declared is None else None
         with self._surveyed(X, ChunkCheck(), labels) as surveyor:
+            persons = weights = None
             if surveyor is None:
                 X, y = self._validated(X, y)
-            units = self._units(X, given)
+                persons, weights = self._units(X, given)
             classes: Any = declared
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels
                 classes = np.zeros(0) if classes is None else classes  # of no records
                 weighed = classes
-                if units is not None and units.weights is not None:
-                    weighed = np.unique(y[units.weights > 0.0])
+                if weights is not None:
+                    weighed = np.unique(y[weights > 0.0])
                 if len(weighed) < 2:
                     found = "The data hold" if len(classes) < 2 else "sample_weight leaves"
                     raise ValueError(
@@ -98,7 +99,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
                 records = self._chunked(surveyor, encoder)
             else:
                 records = self._records(X, encoder(y), groups)
-                records = records if units is None else units.of(records)
+                records = records.of_units(weights, persons, self.max_records_per_user)
             risk = self._risk(loss)
             weights = self._private_weights(self._with_costs(records, risk), risk, caveats)
             self._set_coefficients(weights, loss, records.n_features)

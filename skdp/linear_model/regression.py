@@ -41,15 +41,14 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
             warnings.warn(consequence, UserWarning, stacklevel=3)
         encoder = ClippedTargets(low, high, middle)
         with self._surveyed(X, ChunkCheck(y_numeric=True)) as surveyor:
-            if surveyor is None:
-                X, y = self._validated(X, y, y_numeric=True)
-            units = self._units(X, given)
             records: Any
             if surveyor is not None:
                 records = self._chunked(surveyor, encoder)
             else:
+                X, y = self._validated(X, y, y_numeric=True)
+                persons, weights = self._units(X, given)
                 records = self._records(X, encoder(y), groups)
-                records = records if units is None else units.of(records)
+                records = records.of_units(weights, persons, self.max_records_per_user)
             weights = self._private_weights(records, self._public_risk(None))[0]
         d = records.n_features
         self.target_range_ = low, high

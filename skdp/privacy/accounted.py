@@ -7,7 +7,7 @@ from typing import Any
 from skdp.privacy.blocks import Block, active_blocks
 from skdp.privacy.budget_accountant import BudgetAccountant, spend
 from skdp.privacy.events import PrivacyEvent
-from skdp.privacy.pipeline_steps import refuse_mixed_units, steps_before, warn_of_steps
+from skdp.privacy.pipeline_steps import refuse_mixed_units, warn_of_steps_before
 
 
 class AccountedMixin:
@@ -30,7 +30,7 @@ class AccountedMixin:
 
         Estimators around it that learn without privacy are warned of first.
         """
-        warn_of_steps(steps_before())
+        warn_of_steps_before()
         if event.neighbouring is not None:
             refuse_mixed_units(type(self), event.neighbouring.unit)
         label = self._charged_as or type(self).__name__

@@ -20,15 +20,17 @@ import json
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from skdp.privacy.ledger_files import LedgerError
 from skdp.privacy.private_folder import private_path, read_private, remove_private, write_private
 
 #: Holds the open blocks, for the processes that are started inside of them.
 VARIABLE = "SKDP_ACCOUNTANTS"
+T = TypeVar("T")
 
 
 class Block(NamedTuple):
@@ -170,8 +172,11 @@ def _set_variable() -> None:
 
 def active_blocks(carried: Iterable[Block] = ()) -> tuple[Block, ...]:
     """Return all blocks not known to have ended: of this process, its parents, and `carried`."""
-    found = {block.id: block for block in (*_INHERITED, *_of_parents(), *carried, *_own())}
-    return tuple(block for name, block in found.items() if name not in _CLOSED)
+    found = {}
+    for block in (*_INHERITED, *_of_parents(), *carried, *_own()):
+        if block.id not in _CLOSED:
+            found[block.id] = block
+    return tuple(found.values())
 
 
 def _own() -> list[Block]:
@@ -191,3 +196,27 @@ def _is_alive(process: int) -> bool:
     except OSError:
         return True
     return True
+
+
+class OfThisThread(Generic[T]):
+    """A value inside of blocks that no thread and process has that is started there."""
+
+    def __init__(self, name: str) -> None:
+        self._held: ContextVar[tuple[T, int, int] | None] = ContextVar(name, default=None)
+
+    @contextlib.contextmanager
+    def holding(self, value: T) -> Iterator[None]:
+        """Hold a value inside of this block."""
+        token = self._held.set((value, threading.get_ident(), os.getpid()))
+        try:
+            yield
+        finally:
+            self._held.reset(token)
+
+    def get(self) -> T | None:
+        """Return the value of the innermost block; None outside of all."""
+        held = self._held.get()
+        # some threads and processes inherit it
+        if held is None or held[1:] != (threading.get_ident(), os.getpid()):
+            return None
+        return held[0]

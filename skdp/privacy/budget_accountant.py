@@ -261,14 +261,10 @@ class BudgetAccountant:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _handle, (self._path, self.epsilon, self.delta, self._is_temporary)
 
-    def __copy__(self) -> BudgetAccountant:
+    def __copy__(self, memo: Any = None) -> BudgetAccountant:
         return self
 
-    def __deepcopy__(self, memo: Any) -> BudgetAccountant:
-        return self
-
-    def __sklearn_clone__(self) -> BudgetAccountant:
-        return self
+    __deepcopy__ = __sklearn_clone__ = __copy__
 
     def __repr__(self) -> str:
         path = "" if self._is_temporary else f", path={self._path!r}"

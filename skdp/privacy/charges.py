@@ -8,17 +8,13 @@ secret.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import math
-import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, UnsupportedEventError
-from skdp.privacy.blocks import Block, active_blocks, remember_closed
+from skdp.privacy.blocks import Block, OfThisThread, active_blocks, remember_closed
 from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
@@ -31,7 +27,7 @@ from skdp.privacy.events import (
 from skdp.privacy.ledger import Ledger
 from skdp.privacy.ledger_files import Identity, MissingLedgerError, ReplacedLedgerError, identity
 from skdp.privacy.ledger_moves import MovedLedgerError, resolve, spendable
-from skdp.privacy.overlap import part_of
+from skdp.privacy.overlap import share_of
 
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
@@ -69,9 +65,8 @@ def charge(
     Inside of :meth:`Prepaid.paying` it has been paid for. Raises as
     :meth:`skdp.privacy.BudgetAccountant.spend`; nothing was charged then.
     """
-    paid = _prepaid()
-    if paid is not None:
-        return paid.cover(event, label)
+    if (prepaid := _PREPAID.get()) is not None:
+        return prepaid.cover(event, label)
     carried = tuple(carried)
     place: Callable[[str], str] = str  # where a ledger goes on: mostly where it was
     while True:
@@ -122,7 +117,7 @@ def _payers(
 
 
 def _charge(event: PrivacyEvent, label: str, payers: dict[Identity, _Payer]) -> None:
-    part = part_of(event)
+    share = share_of(event)
     with contextlib.ExitStack() as stack:
         ledgers = []
         for key in sorted(payers):  # one order for all: nobody waits for one who waits for him
@@ -130,7 +125,7 @@ def _charge(event: PrivacyEvent, label: str, payers: dict[Identity, _Payer]) -> 
             remember_closed(ledger.closed)
             if payers[key].pays(ledger):
                 ledgers.append(ledger)
-        dues = [(event, None) if part is None else part.share(each, event) for each in ledgers]
+        dues = [share(each, event) if share else (event, None) for each in ledgers]
         for ledger, (due, _) in zip(ledgers, dues, strict=True):
             check_affordable(ledger, due, label)
         for ledger, (due, note) in zip(ledgers, dues, strict=True):
@@ -149,8 +144,6 @@ class Prepaid:
     A rehearsal raises :class:`Rehearsed` instead of a payment that is within the limit.
     """
 
-    _current: ClassVar[contextvars.ContextVar[tuple[Prepaid, int, int] | None]]
-
     def __init__(
         self,
         limit: float,
@@ -162,14 +155,9 @@ class Prepaid:
         kind = PureAccountant if is_pure else GaussianDPAccountant
         self._spent: PureAccountant | GaussianDPAccountant = kind(neighbouring)
 
-    @contextlib.contextmanager
-    def paying(self) -> Iterator[None]:
+    def paying(self) -> contextlib.AbstractContextManager[None]:
         """Inside of this block, releases of this thread are within the limit, or refused."""
-        token = Prepaid._current.set((self, threading.get_ident(), os.getpid()))
-        try:
-            yield
-        finally:
-            Prepaid._current.reset(token)
+        return _PREPAID.holding(self)
 
     def cover(self, event: PrivacyEvent, label: str) -> None:
         """Take an event off the limit.
@@ -196,13 +184,4 @@ class Prepaid:
             raise Rehearsed
 
 
-Prepaid._current = contextvars.ContextVar("skdp_prepaid", default=None)
-
-
-def _prepaid() -> Prepaid | None:
-    """Return the limit that releases of this thread are within; None: each pays for itself."""
-    current = Prepaid._current.get()
-    # some threads and processes inherit it
-    if current is None or current[1:] != (threading.get_ident(), os.getpid()):
-        return None
-    return current[0]
+_PREPAID: OfThisThread[Prepaid] = OfThisThread("skdp_prepaid")

@@ -137,8 +137,15 @@ def create_ledger(
 
     Raises FileExistsError if the file is there.
     """
-    header = _header(uuid.uuid4().hex, epsilon, delta, neighbouring)
-    create_file(path, header + _end(header))
+    header = {
+        "ledger": "skdp",
+        "version": _VERSION,
+        "id": uuid.uuid4().hex,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": delta,
+        "neighbouring": neighbouring and neighbouring.value,
+    }
+    create_file(path, _line(header) + _end(_line(header)))
 
 
 @contextlib.contextmanager
@@ -150,7 +157,19 @@ def locked(path: str, wanted: Identity | None = None) -> Iterator[Ledger]:
     or changed: what was paid for is then unknown.
     """
     with locked_file(path, wanted) as file:
-        yield _parsed(file)
+        ledger, data = _with_header(file), file.read()
+        lines, end = _split_end(data)
+        if end is None:
+            raise LedgerError(
+                f"The last line of the ledger {path!r} is unfinished or missing: what it cost is "
+                "unknown, and nothing can be spent. If a process died while it wrote the line, its "
+                "fit had not begun, and BudgetAccountant.repair(path) removes it. If the file was "
+                "cut off in any other way, restore it from a copy."
+            )
+        _check_end(ledger, lines, end)
+        _read_lines(ledger, lines)
+        ledger.moved, ledger.copied = end.get("moved"), end.get("copied")
+        yield ledger
 
 
 def repair_end(path: str) -> bool:
@@ -173,22 +192,6 @@ def repair_end(path: str) -> bool:
             if end is None:
                 file.rewrite(len(lines), _end(lines))
         return not is_whole
-
-
-def _parsed(file: LockedFile) -> Ledger:
-    ledger, data = _with_header(file), file.read()
-    lines, end = _split_end(data)
-    if end is None:
-        raise LedgerError(
-            f"The last line of the ledger {file.path!r} is unfinished or missing: what it cost is "
-            "unknown, and nothing can be spent. If a process died while it wrote the line, its fit "
-            "had not begun, and BudgetAccountant.repair(path) removes it. If the file was cut off "
-            "in any other way, restore it from a copy."
-        )
-    _check_end(ledger, lines, end)
-    _read_lines(ledger, lines)
-    ledger.moved, ledger.copied = end.get("moved"), end.get("copied")
-    return ledger
 
 
 def _with_header(file: LockedFile) -> Ledger:
@@ -266,18 +269,6 @@ def _check_end(ledger: Ledger, lines: bytes, end: dict[str, str]) -> None:
             f"The ledger {ledger.path!r} was changed: its lines are not those that were written. "
             "What was spent is unknown. Restore the file from a copy."
         )
-
-
-def _header(name: str, epsilon: float, delta: float, neighbouring: Neighbouring | None) -> bytes:
-    header = {
-        "ledger": "skdp",
-        "version": _VERSION,
-        "id": name,
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
-        "delta": delta,
-        "neighbouring": neighbouring and neighbouring.value,
-    }
-    return _line(header)
 
 
 def _end(lines: bytes, **path: str) -> bytes:

@@ -10,15 +10,14 @@ is the largest one of a record, over all records, and not the sum over all parts
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import os
-import threading
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 
+from skdp.privacy.blocks import OfThisThread
 from skdp.privacy.events import (
     ComposedEvent,
     PrivacyEvent,
@@ -27,6 +26,10 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.ledger import Entry, Ledger
+
+#: From a ledger and an event to what it adds there, and a function that notes it.
+Share = Callable[[Ledger, PrivacyEvent], tuple[PrivacyEvent, Callable[[], None]]]
+_SHARE: OfThisThread[Share] = OfThisThread("skdp_part")
 
 
 class OverlappingParts:
@@ -51,32 +54,21 @@ class OverlappingParts:
         """Leave out what ledgers were charged: a copy would not see what others add to it."""
         return {**self.__dict__, "_counts": {}}
 
-    @contextlib.contextmanager
-    def part(self, number: int) -> Iterator[None]:
+    def part(self, number: int) -> AbstractContextManager[None]:
         """Inside of this block, releases are from one part; of this thread, not of others."""
-        token = _CURRENT.set((Part(self, number), threading.get_ident(), os.getpid()))
-        try:
-            yield
-        finally:
-            _CURRENT.reset(token)
+        return _SHARE.holding(partial(self._share, number))
 
-
-class Part(NamedTuple):
-    """One of the overlapping parts."""
-
-    parts: OverlappingParts
-    number: int
-
-    def share(self, ledger: Ledger, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
-        """Return what a release from the part adds to a ledger, and a function that notes it.
+    def _share(
+        self, number: int, ledger: Ledger, event: PrivacyEvent
+    ) -> tuple[PrivacyEvent, Callable[[], None]]:
+        """Return what a release from a part adds to a ledger, and a function that notes it.
 
         The sum of what is added is, for each kind of event, its largest number of a record.
         """
-        parts, process = self.parts, os.getpid()
-        if parts._process != process:  # the counts are those of another process
-            parts._counts, parts._process = {}, process
-        is_member = parts._members[:, self.number].astype(object)  # integers without a limit
-        entries, known = parts._counts.get(ledger.id, ([], {}))
+        if self._process != os.getpid():  # the counts are those of another process
+            self._counts, self._process = {}, os.getpid()
+        is_member = self._members[:, number].astype(object)  # integers without a limit
+        entries, known = self._counts.get(ledger.id, ([], {}))
         if ledger.entries[: len(entries)] != entries:
             known = {}
         counts, added = dict(known), []
@@ -86,26 +78,18 @@ class Part(NamedTuple):
             added.append(RepeatedEvent(leaf, int(counts[leaf].max() - old.max(initial=0))))
 
         def note() -> None:
-            parts._counts[ledger.id] = list(ledger.entries), counts
+            self._counts[ledger.id] = list(ledger.entries), counts
 
         return ComposedEvent(added), note
 
 
-_CURRENT: contextvars.ContextVar[tuple[Part, int, int] | None] = contextvars.ContextVar(
-    "skdp_part", default=None
-)
-
-
-def part_of(event: PrivacyEvent) -> Part | None:
-    """Return the part of the records that an event of this thread is from; None: all of them."""
-    current = _CURRENT.get()
-    # some threads and processes inherit it
-    if current is None or current[1:] != (threading.get_ident(), os.getpid()):
-        return None
-    relation = common_relation([event])
+def share_of(event: PrivacyEvent) -> Share | None:
+    """Return what an event of this thread adds to ledgers if it is from a part of the records."""
+    share = _SHARE.get()
+    relation = None if share is None else common_relation([event])
     if relation is not None and not relation.is_replaced:
         raise ValueError(
             "neighbouring == 'add_remove': a record more or less moves the others to other "
             "parts. Parts of the records are for neighbouring='replace_one'."
         )
-    return current[0]
+    return share

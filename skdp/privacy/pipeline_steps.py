@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -100,12 +100,13 @@ def _verdict(estimator: Any, known: type | None, before: Any) -> tuple[str | Non
 
 def _known_class(estimator: Any) -> type | None:
     """Return the class of a known library whose methods an estimator has; None if it has others."""
-    kinds = type(estimator).__mro__
-    of_library = [kind.__module__.startswith(("skdp.", "sklearn.", "imblearn.")) for kind in kinds]
-    fits = [bool(_METHODS & set(vars(kind))) for kind in kinds]
-    if True not in fits or not of_library[fits.index(True)]:
-        return None
-    return kinds[of_library.index(True)]
+    known = None
+    for kind in type(estimator).__mro__:
+        is_known = kind.__module__.startswith(("skdp.", "sklearn.", "imblearn."))
+        known = kind if known is None and is_known else known
+        if not _METHODS.isdisjoint(vars(kind)):
+            return known if is_known else None
+    return None
 
 
 def parts(estimator: Any) -> Iterator[tuple[str, Any]]:
@@ -132,7 +133,7 @@ _IS_CHECKED: ContextVar[bool] = ContextVar("_IS_CHECKED", default=False)
 def checked(*estimators: Any) -> Iterator[None]:
     """Warn of the parts of estimators now, and not again inside of the block."""
     steps = (step for estimator in estimators for step in learning_steps(estimator))
-    warn_of_steps(list(dict.fromkeys(steps)))
+    _warn_of(dict.fromkeys(steps))
     token = _IS_CHECKED.set(True)
     try:
         yield
@@ -140,8 +141,8 @@ def checked(*estimators: Any) -> Iterator[None]:
         _IS_CHECKED.reset(token)
 
 
-def steps_before() -> list[Step]:
-    """List the parts that learn without privacy of the estimators that are being fitted.
+def warn_of_steps_before() -> None:
+    """Warn of the parts that learn without privacy of the estimators that are being fitted.
 
     A private estimator inside of others is not told of them, and scikit-learn has no hook for it.
     So they are found by their methods that are running in this thread.
@@ -149,9 +150,10 @@ def steps_before() -> list[Step]:
     found: dict[tuple[str, str | None], Step] = {}
     if not _IS_CHECKED.get():
         for running in reversed(list(_running_estimators())):  # an outer one has the inner ones
-            for step in learning_steps(running):
+            for step in _walk(running, ()):
                 found.setdefault(step[1:], step)
-    return list(found.values())
+    if found:
+        _warn_of(found.values())
 
 
 def refuse_mixed_units(kind: type, unit: str) -> None:
@@ -202,12 +204,15 @@ def _running_estimators() -> Iterator[Any]:
 
 def _has_method(kind: type, code: CodeType) -> bool:
     """Whether a class or one of its bases defines a method by some code."""
-    name = code.co_name
-    methods = (getattr(each, name) for each in kind.__mro__ if name in vars(each))
-    return any(getattr(inspect.unwrap(method), "__code__", None) is code for method in methods)
+    for each in kind.__mro__:
+        if code.co_name in vars(each):
+            method = inspect.unwrap(getattr(each, code.co_name))
+            if getattr(method, "__code__", None) is code:
+                return True
+    return False
 
 
-def warn_of_steps(steps: list[Step]) -> None:
+def _warn_of(steps: Iterable[Step]) -> None:
     """Warn with a :class:`PrivacyLeakWarning` of steps that are known to learn."""
     known = [step for step in steps if step.keeps is not None]
     if known:

@@ -126,10 +126,7 @@ class Bounding:
         if self.default_groups is not None:
             groups = self.default_groups(targets)
         records = Records(X, self.data_norm, self.intercept, targets=targets, groups=groups)
-        if encoded.weights is not None:
-            records = records.with_weights(encoded.weights)
-        if encoded.persons is not None:
-            records = records.of_persons(encoded.persons, self.max_records)
+        records = records.of_units(encoded.weights, encoded.persons, self.max_records)
         for view in self.views:
             records = view(records)
         return records

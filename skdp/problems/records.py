@@ -254,6 +254,11 @@ class Records:
         other.is_slack = part.is_slack or max_records is not None
         return other
 
+    def of_units(self, weights: Any, persons: Any, max_records: int | None = None) -> Records:
+        """Give the records weights and then persons, each of which may be None."""
+        records = self if weights is None else self.with_weights(weights)
+        return records if persons is None else records.of_persons(persons, max_records)
+
     @property
     def n_units(self) -> int:
         """Number of persons, or of records where each is a unit of its own."""
