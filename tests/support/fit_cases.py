@@ -402,6 +402,11 @@ def _descents() -> list[Case]:
         Case("ridge, gradient, many features", DPRidge, shared | {"epsilon": 1e4}, n=20, d=100),
         Case("max-group classifier, gradient, rescaled", DPMaxGroupLossClassifier, groups,
              n=24, d=1, n_classes=2, n_groups=3, n_phases=0, whole_budget=False),
+        Case("max-group classifier, gradient, three classes", DPMaxGroupLossClassifier, shared |
+             {"epsilon": 1e3}, n=24, n_classes=3, n_groups=3, n_phases=0, whole_budget=False),
+        Case("max-group classifier, gradient, hinges", DPMaxGroupLossClassifier, shared |
+             {"epsilon": 1e3, "loss": "squared_hinge"}, n=24, n_classes=3, n_groups=3, n_phases=0,
+             whole_budget=False),
     ]  # fmt: skip
 
 

@@ -32,10 +32,11 @@ def _note(*step: Any) -> None:
 
 
 def _every_case() -> Iterator[Any]:
-    """Cases; the first of an estimator, and of a method and unit, are for each run of tests."""
+    """Cases; for each run of tests the first of each method with each unit and kind of target."""
     seen: set[Any] = set()
     for name, case in CASES.items():
-        kinds = {case.estimator, (id(case.row), case.unit)}
+        row = id(case.row)
+        kinds = {case.estimator, (row, case.unit), (row, case.n_classes > 0)}
         is_next = case.is_slow or kinds <= seen
         seen |= set() if case.is_slow else kinds
         yield pytest.param(name, marks=pytest.mark.slow) if is_next else name

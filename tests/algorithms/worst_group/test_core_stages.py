@@ -6,7 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from noisy_group_runs import ADD, RELATIONS, REPLACE, design_of, planned, records_of
+from laboratory import Laboratory
+from noisy_group_runs import ADD, RELATIONS, REPLACE, data_of, design_of, planned, records_of
+from plain_noise import seeded
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import log_loss
@@ -14,7 +16,10 @@ from sklearn.metrics import log_loss
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.core_stages import combined, plan_core_stages
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group import core_stages
+from skdp.algorithms.worst_group.core_stages import StagesFit, combined, plan_core_stages
 from skdp.algorithms.worst_group.group_losses import loss_sensitivity
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
@@ -31,6 +36,7 @@ from skdp.problems import (
     EmpiricalRisk,
     GroupWeights,
     HalfSquaredLoss,
+    HingeLoss,
     LogisticLoss,
     SoftmaxLoss,
 )
@@ -399,3 +405,51 @@ def test_explicit_wishes_lead_to_the_saddle_methods():
             assert fit(1.0, data, **wish).privacy_.method == method
     model = fit(50.0, data, group_proportions="public", group_names=["few", "most", "none"])
     assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    "loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(2.0), HingeLoss()], ids=repr
+)
+def test_added_records_pay_for_the_rounding_of_margins(loss, monkeypatch):
+    """With every sum over groups."""
+    records = records_of(*data_of(loss))
+    plan = planned(loss, design_of(records, ADD), ADD, 300.0)
+    seen, release = [], NoisySum.release
+
+    def watched(self, exact, noise, moved=0.0):
+        if "group" in self.name:
+            seen.append((self.name, moved))
+        return release(self, exact, noise, moved)
+
+    monkeypatch.setattr(NoisySum, "release", watched)
+    monkeypatch.setattr(StagesFit, "margin_rounding", lambda *_: 1e-9)
+    plan.run(records, Run(noise=seeded(0)))
+    moved = [amount for name, amount in seen if not name.startswith("sizes")]
+    assert len(moved) >= 1
+    assert min(moved) > 1e-12  # EPS alone is below
+
+
+@pytest.mark.parametrize(
+    ("loss", "relation", "word"),
+    [(LogisticLoss(), ADD, "derivatives"), (HalfSquaredLoss(2.0), REPLACE, "between two models")],
+)
+def test_the_report_is_that_of_the_draws_where_weights_do_not_differ(
+    loss, relation, word, monkeypatch
+):
+    """Several looks whose weights are the proportions are no plain model."""
+    monkeypatch.setattr(core_stages, "worst_case_weights", lambda losses, shares, **_: shares)
+    records = records_of(*data_of(loss))
+    design = design_of(records, relation)
+    plan = planned(loss, design, relation, 7e3, 0.01, (0.25,) * 4)
+    with Laboratory() as laboratory:
+        done = plan.run(records, Run(noise=seeded(0))).plan
+    assert done.n_measurements > 1 and max(done.factors) == 1.0
+    names = [release.name for release in done.releases]
+    assert not any(name.startswith("size and shift") for name in names) and any(
+        word in name for name in names
+    )
+    last, draw = done.releases[-1], laboratory.draws[-1]
+    assert last.dimension == draw.value.size
+    assert last.noise_scale / last.sensitivity == pytest.approx(
+        draw.scale / draw.mechanism.sensitivity, rel=1e-12
+    )
