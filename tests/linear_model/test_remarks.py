@@ -1,10 +1,11 @@
 """Remarks of reports: from public numbers, handed in by plans."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
 
-from skdp import DPLinearClassifier, DPMaxGroupLossClassifier, DPRidge
+from skdp import DPLinearClassifier, DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
 from skdp._estimator import noise_alarms
 from skdp.methods import PhasedSaddle
 from skdp.privacy import GaussianEvent, Neighbouring, Release
@@ -49,3 +50,15 @@ def test_a_report_tells_what_groups_weigh():
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text
     assert "group 1 has at most 0.2 of all weight" in text and "group 0 has" not in text
+
+
+def test_an_undisclosed_size_is_not_in_the_report():
+    """replace_one discloses n by definition; add_remove without `n_public` says that it does."""
+    X, y = np.zeros((37, 1)), np.arange(37) % 2
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], neighbouring="add_remove")
+    report = model.fit(X, y).privacy_
+    assert report.releases[0].n_records == 37
+    assert any("n_public" in caveat for caveat in report.caveats)
+    report = model.set_params(n_public=50).fit(X, y).privacy_
+    assert not re.search(r"(?<![.\d])37(?![.\d])", str(report))
+    assert not report.caveats
