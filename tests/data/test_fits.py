@@ -189,7 +189,9 @@ def test_names_of_files_are_kept(scratch, tmp_path):
     frame.assign(y=y).to_parquet(tmp_path / "one.parquet", row_group_size=300)
     folder = tmp_path if scratch else None
     source = ParquetRecords(tmp_path / "one.parquet", "y", scratch=folder)
-    assert_same(make("logistic").fit(source), in_memory(make("logistic"), (frame, y, None)))
+    model = make("logistic").fit(source)
+    assert_same(model, in_memory(make("logistic"), (frame, y, None)))
+    assert not hasattr(model.fit(chunked((X, y), MANY)), "feature_names_in_")  # of other records
 
 
 def test_memory_is_that_of_a_few_chunks():

@@ -62,15 +62,6 @@ def test_groups_are_scored_on_shortened_rows(kind):
         assert measure(1e6 * long, y, groups) == pytest.approx(measure(long, y, groups), rel=1e-7)
 
 
-@linear_ones
-def test_rows_within_the_bound_are_left_alone(kind):
-    X, y = records(kind, norm=0.9)
-    model = declared(kind).fit(X, y)
-    scores = X @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
-    name = "decision_function" if kind in CLASSIFIERS else "predict"
-    np.testing.assert_allclose(getattr(model, name)(X), scores, rtol=1e-12, atol=1e-13)
-
-
 def test_a_parameter_set_after_the_fit_changes_no_prediction():
     X, y = records(ESTIMATORS[0])
     model = declared(ESTIMATORS[0]).fit(X, y)

@@ -72,6 +72,3 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
         worst.append(abs(model.predict(X) - y).max())
     assert noise[0] < noise[1] <= noise[2]
     assert worst[0] > worst[1] > worst[2]
-
-
-# --- layouts -----------------------------------------------------------------------------------
