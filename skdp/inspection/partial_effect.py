@@ -335,8 +335,8 @@ def _with_bands(
     is_exact = is_exact and not (features.pairs or features.plan.products or features.plan.n_sketch)
     if getattr(model, "_transcript", None) is not None and is_exact and along.any():
         parts = enumerate(effects.parts)
-        blocks = [(effects.features_of(k), part.kind == "levels") for k, part in parts]
-        ends = model._interval_of_sums(_LEVEL, sign * along, blocks, row)
+        levels = [effects.features_of(k) for k, part in parts if part.kind == "levels"]
+        ends = model._interval_of_sums(_LEVEL, sign * along, levels, row)
         given |= dict(zip(("estimate", "low", "high"), ends, strict=True))
     shape = found.values.shape
     return replace(found, **{name: each.reshape(shape) for name, each in given.items()})

@@ -80,27 +80,55 @@ def intervals_of(
     return estimate, noise, sampling, estimate - reach, estimate + reach
 
 
-def apart(step: Newton, blocks: Sequence[tuple[Sequence[int], bool]]) -> Newton:
-    """Leave what noise hides within blocks of features out of the step of all others.
+def apart(step: Newton, levels: Sequence[Sequence[int]] = ()) -> Newton:
+    """Leave hidden directions out of the step of coefficients that do not visibly go with them.
 
-    Unless it visibly goes with others. Levels, the second entry, add up to 1 or nearly so: what
-    they have in common is left out, too, as the constant stands for it.
+    Features that are `levels` of a category add up to 1 or nearly so: what they have in common is
+    left out first, as the constant stands for it.
     """
-    (k, width), limit = step.score.shape, step.errors[1]
-    mean = np.einsum("aiaj->ij", step.curvature.reshape(k, width, k, width)) / k
-    kept = np.eye(width)
-    for at, are_levels in blocks:
-        own, others = mean[np.ix_(at, at)], np.delete(mean[:-1], at, axis=0)[:, at]
-        if are_levels and own.mean() * len(at) < HIDDEN * limit:
-            contrasts = np.eye(len(at)) - 1.0 / len(at)
-            own = contrasts @ own @ contrasts
-        values, vectors = np.linalg.eigh(own)
-        alone = ((others @ vectors) ** 2).sum(axis=0) * 2.0 * k / limit**2  # a chi square
-        is_alone = alone <= len(others) + 3.0 * math.sqrt(2.0 * len(others))
-        hidden = vectors[:, (values < HIDDEN * limit) & is_alone]
-        kept[np.ix_(at, at)] -= hidden @ hidden.T
-    turn = np.kron(np.eye(k), kept)
-    return replace(step, curvature=turn @ step.curvature @ turn)
+    (k, width), limit = step.score.shape, HIDDEN * step.errors[1]
+    # of an entry off the diagonal: its noise is the same in k or more other entries
+    square = 0.25 * (k + 1.0) / k * step.errors[1] ** 2
+    common = [a * width + np.asarray(at) for at in levels for a in range(k)]
+    free, left, fixed = np.arange(k * width), np.zeros((k * width, 0)), list[int]()
+    while len(free):
+        direction = np.zeros(k * width)
+        if common:
+            at = common.pop()
+            direction[at] = len(at) ** -0.5
+            is_hidden = direction @ step.curvature @ direction < limit
+        else:
+            own = step.curvature[np.ix_(free, free)]
+            direction[free], is_hidden = _few_hidden(own, limit, square)
+            if not is_hidden:
+                break
+        if is_hidden:  # and is 0 in one coordinate, so that the next ones do not depend on it
+            fixed.append(int(np.abs(direction).argmax()))
+            free, left = free[free != fixed[-1]], np.column_stack([left, direction])
+    turn = np.eye(k * width)
+    turn[:, fixed] -= left @ np.linalg.inv(left[fixed])
+    return replace(step, curvature=turn.T @ step.curvature @ turn)
+
+
+def _few_hidden(curvature: np.ndarray, limit: float, square: float) -> tuple[np.ndarray, bool]:
+    """Return a hidden direction of at most half of the coordinates, if the others do not go with it.
+
+    They do if their entries exceed those of noise by three deviations of a chi square.
+    """
+    few, n = np.zeros(len(curvature)), len(curvature)
+    values, vectors = np.linalg.eigh(curvature)
+    own = [int(np.abs(vectors[:, 0]).argmax())]
+    while values[0] < limit and 2 * len(own) <= n:
+        found, within = np.linalg.eigh(curvature[np.ix_(own, own)])
+        cross, n_others = curvature[:, own] @ within[:, 0], n - len(own)
+        cross[own] = 0.0
+        largest = square * (n_others + 3.0 * math.sqrt(2.0 * n_others))
+        if found[0] < limit and (cross**2).sum() <= largest:
+            few[own] = within[:, 0]
+            return few, True
+        # the coordinate that makes it the most hidden
+        own.append(int((cross**2 / np.maximum(np.diag(curvature), limit)).argmax()))
+    return few, False
 
 
 class CoefficientIntervalsMixin(DPLinearModel):
@@ -143,7 +171,7 @@ class CoefficientIntervalsMixin(DPLinearModel):
             raise ValueError(
                 "coef_interval needs a fit with intervals=True, which releases a Newton step."
             )
-        found = intervals_of(self._transcript, level)
+        found = intervals_of(apart(self._transcript), level)
         labels = tuple(self.classes_.tolist()) if len(found[0]) > 1 else ()
         estimate, noise, sampling, low, high = (
             self._of_scores(each, np.zeros(len(each)))[0].copy() for each in found
@@ -164,11 +192,11 @@ class CoefficientIntervalsMixin(DPLinearModel):
         self,
         level: float,
         along: np.ndarray,
-        blocks: Sequence[tuple[Sequence[int], bool]],
+        levels: Sequence[Sequence[int]],
         row: int,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return estimates and ends of sums of coefficients of a row, by blocks of features."""
-        step = replace(apart(self._transcript, blocks), mix=self._transcript.mix[[row]])
+        """Return estimates and ends of sums of coefficients of a row."""
+        step = replace(apart(self._transcript, levels), mix=self._transcript.mix[[row]])
         estimate, _, _, low, high = intervals_of(step, level, along)
         return estimate[0], low[0], high[0]
 

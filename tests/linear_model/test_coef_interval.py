@@ -153,8 +153,8 @@ def test_a_fit_without_intervals_and_a_level_that_is_none_are_refused():
             ready.coef_interval(level)
 
 
-def test_what_a_block_hides_does_not_spread_to_others():
-    """Unless it visibly goes with them; what levels have in common is no part of the step."""
+def test_what_is_hidden_does_not_spread_to_others():
+    """Unless they visibly go with it; what levels have in common is no part of the step."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(6, 6))
     curvature = np.diag([1.0, 0.0, 1.0, 1.0, 1.0, 1.0]) + 0.1 * (noise + noise.T) / 2.0
@@ -163,15 +163,29 @@ def test_what_a_block_hides_does_not_spread_to_others():
         weights=np.zeros((1, 6)), score=rng.normal(size=(1, 6)), curvature=curvature,
         squares=np.eye(6), errors=(0.1, 0.1, 0.1), n_records=100, unit=1.0, mix=np.eye(1),
     )  # fmt: skip
-    blocks = [([0], False), ([1], False), ([2, 3, 4], True)]
-    contrast = np.array([[0.0, 0.0, 2.0, -1.0, -1.0]])
-    found = apart(step, blocks).debiased(np.vstack([np.eye(5)[:3], contrast]))
+    along = np.vstack([np.eye(5)[:3], [0.0, 0.0, 2.0, -1.0, -1.0]])
+    found = apart(step, [[2, 3, 4]]).debiased(along)
     assert found[3].tolist() == [[False, True, True, False]]
     without = np.delete(np.delete(curvature, 1, 0), 1, 1)
     narrow = replace(step, weights=np.zeros((1, 5)), score=np.delete(step.score, 1, 1),
                      curvature=without, squares=np.eye(5))  # fmt: skip
-    alone = apart(narrow, [([0], False), ([1, 2, 3], True)]).debiased()
+    alone = apart(narrow, [[1, 2, 3]]).debiased()
     np.testing.assert_allclose(found[0][0, 0], alone[0][0, 0])
     np.testing.assert_allclose(found[1][0, 0], alone[1][0, 0], rtol=0.2)
-    curvature[0, 1] = curvature[1, 0] = 0.5
-    np.testing.assert_array_equal(apart(step, blocks[:2]).curvature, curvature)
+    for own in (0.0, 1.0):  # of a feature that goes with the first one, hidden itself or not
+        curvature[0, 1] = curvature[1, 0] = 0.5 + 0.5 * own
+        curvature[1, 1] = own
+        found = apart(step, [[2, 3, 4]]).debiased(along)
+        assert found[3].tolist() == [[True, True, True, False]]
+
+
+def test_a_direction_of_most_coefficients_stays_in_the_step():
+    """It would be one of noise in all of them."""
+    curvature = np.eye(4)
+    curvature[:3, :3] -= 1.0 / 3.0
+    step = Newton(
+        weights=np.zeros((1, 4)), score=np.ones((1, 4)), curvature=curvature, squares=np.eye(4),
+        errors=(0.01, 0.01, 0.01), n_records=100, unit=1.0, mix=np.eye(1),
+    )  # fmt: skip
+    np.testing.assert_array_equal(apart(step).curvature, curvature)
+    assert apart(step).debiased()[3].all()

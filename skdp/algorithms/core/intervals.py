@@ -31,7 +31,7 @@ _ROOM, _CLIPS, _CLASSES, _SEEN = 0.75, (1.5, 4.0, 12.0), 2.0, 100.0
 _FADING = 10.0
 #: Eigenvalues of the curvature below so many deviations of its noise are hidden; part of the
 #: variance of a coefficient from hidden directions above which its interval has no ends.
-HIDDEN, _LOST = 2.0, 0.1
+HIDDEN, _LOST = 2.0, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
