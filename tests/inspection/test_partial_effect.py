@@ -276,6 +276,13 @@ def test_a_level_that_hardly_occurs_hides_its_column_alone():
     assert both.low is None and both.estimate is None  # no such features
 
 
+def test_levels_alarm_if_noise_hides_their_differences():
+    with pytest.warns(UserWarning, match="The noise hides 75% of the coefficients"):
+        with_intervals(rare=0.001, features="linear")
+    model, _ = with_intervals(features="linear")
+    assert "hides" not in str(model.privacy_.remarks)
+
+
 def test_frames_of_effects():
     model, _ = with_intervals()
     age, both = PartialEffectDisplay.from_estimator(model, ["age", ("age", "job")]).effects_
@@ -331,3 +338,13 @@ def test_maps_add_no_curves_to_those_that_were_checked_before_the_payment():
     model.feature_plan_ = FeaturePlan()
     after = model._planned_features(schema, 50_000, ColumnMaps({}, frozenset([0])))
     assert not after.frequencies
+
+
+def test_rows_without_a_dropped_column_reach_the_bound():
+    columns, maps = {"x": (0, 1), "z": (0, 1), "job": list("abc")}, ColumnMaps({}, frozenset([0]))
+    model = DPTabularRegressor(3.0, columns=columns, target_range=(-1, 1), intervals=True)
+    model._set_encoder(declarations(columns), 2000, False)
+    model._set_encoder(declarations(columns), 2000, False, maps)
+    X = pd.DataFrame({"x": [0.0, 1.0, 0.5], "z": [0.0, 1.0, 0.5], "job": list("abc")})
+    norms = np.linalg.norm(np.asarray(model.encoder_.fit(X).transform(X)), axis=1)
+    assert norms.max() == pytest.approx(1.0)

@@ -83,6 +83,18 @@ def test_what_the_noise_hides_has_no_ends():
     np.testing.assert_array_equal(np.isinf(found.low), np.isinf(found.high))
 
 
+def test_a_fit_warns_if_noise_hides_most_coefficients():
+    """And says what it would take, here for features of a tenth of the first one's length."""
+    X, y, _ = table(2, 0, 5000, np.diag([1.0, 0.1, 0.1, 0.1, 0.1]))
+    with pytest.warns(UserWarning, match="The noise hides 60% of the coefficients"):
+        hidden = model(2, 1.0).fit(X, y)
+    assert np.isinf(hidden.coef_interval().low).sum() == 3
+    said = re.search(r"hides 60%.* ([\d.]+) times the records", hidden.privacy_.remarks[-1])
+    shown = fitted(2, X, y, epsilon=float(said.group(1)))
+    assert np.isfinite(shown.coef_interval().low).all()
+    assert "hides" not in str(shown.privacy_.remarks)
+
+
 def test_frames_name_features_and_classes():
     pd = pytest.importorskip("pandas")
     columns = ["estimate", "noise_std", "sampling_std", "low", "high"]
@@ -136,11 +148,22 @@ def test_the_least_number_of_records_is_named_and_is_enough():
     least = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
     plan = plan_fit(model(2, epsilon=0.5), least, 20)
     assert "score and curvature" in [each.release.name for each in plan.releases]
+    assert "intervals have ends" in plan.remarks[-1]
     with pytest.raises(ValueError, match="at least"):
         plan_fit(model(2, epsilon=0.5), least - 1, 20)
     for n_classes, d in ((2, 500), (10, 120)):
         with pytest.raises(ValueError, match="at most 500 coefficients"):
             plan_fit(model(n_classes), 10**9, d)
+
+
+def test_with_twice_the_least_number_rows_without_a_direction_have_ends():
+    """With that number, 12 % of them; with half of it, none."""
+    with pytest.raises(ValueError, match="at least") as refused:
+        plan_fit(model(2, epsilon=1.0), 500, 20)
+    least = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    X, y, _ = table(2, 0, 2 * least, 0.5 * np.eye(20))
+    found = fitted(2, X, y, epsilon=1.0).coef_interval()
+    assert np.isfinite(found.low).mean() > 0.5
 
 
 def test_a_fit_without_intervals_and_a_level_that_is_none_are_refused():

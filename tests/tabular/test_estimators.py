@@ -291,6 +291,23 @@ def test_intervals_plan_curves_that_noise_does_not_hide():
         assert norms.max() == pytest.approx(1.0) and norms.max() < 1.0 + 1e-12
         found.append(len(plan.frequencies))
     assert found == sorted(found) and found[0] == 0 and 1 <= found[1] < found[3] < 11
+    model = classifier(1.0, columns=columns, classes=None, intervals=True)
+    of_eight = model._planned_features(schema, 10**5, n_classes=8).frequencies
+    declared = model.set_params(classes=range(8))._planned_features(schema, 10**5)
+    assert len(declared.frequencies) == len(of_eight) < found[3]
+
+
+def test_classes_that_are_not_declared_count_for_curves():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(0, 1, 20_000), "z": rng.uniform(0, 1, 20_000)})
+    found = []
+    for classes in (None, range(8)):
+        given = {"columns": {"x": (0, 1), "z": (0, 1)}, "classes": classes, "intervals": True}
+        model = classifier(3.0, **given, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(model.fit(X, (8 * X["x"]).astype(int)).feature_plan_)
+    assert found[0] == found[1]
 
 
 @pytest.mark.audit
