@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_real
 from skdp.algorithms.core.fit import CorePlan
-from skdp.algorithms.core.intervals import HIDDEN, LARGEST, Newton, hidden_part, least_records
+from skdp.algorithms.core.intervals import HIDDEN, LARGEST, Newton, least_records
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Gradient
 from skdp.methods.choice import Choice, resolved
@@ -86,50 +87,42 @@ def apart(step: Newton, levels: Sequence[Sequence[int]] = ()) -> Newton:
     Features that are `levels` of a category add up to 1 or nearly so: what they have in common is
     left out first, as the constant stands for it.
     """
-    (k, width), limit = step.score.shape, HIDDEN * step.errors[1]
-    # of an entry off the diagonal: its noise is the same in k or more other entries
-    square = 0.25 * (k + 1.0) / k * step.errors[1] ** 2
-    common = [a * width + np.asarray(at) for at in levels for a in range(k)]
-    free, left, fixed = np.arange(k * width), np.zeros((k * width, 0)), list[int]()
-    while len(free):
-        direction = np.zeros(k * width)
-        if common:
-            at = common.pop()
-            direction[at] = len(at) ** -0.5
-            is_hidden = direction @ step.curvature @ direction < limit
-        else:
-            own = step.curvature[np.ix_(free, free)]
-            direction[free], is_hidden = _few_hidden(own, limit, square)
-            if not is_hidden:
-                break
-        if is_hidden:  # and is 0 in one coordinate, so that the next ones do not depend on it
-            fixed.append(int(np.abs(direction).argmax()))
-            free, left = free[free != fixed[-1]], np.column_stack([left, direction])
-    turn = np.eye(k * width)
-    turn[:, fixed] -= left @ np.linalg.inv(left[fixed])
+    (k, width), n, limit = step.score.shape, step.score.size, HIDDEN * step.errors[1]
+    common = np.zeros((len(levels) * k, n))
+    for direction, (at, a) in zip(common, product(levels, range(k)), strict=True):
+        direction[a * width + np.asarray(at)] = len(at) ** -0.5
+    known = [each for each in common if each @ step.curvature @ each < limit]
+    free, left, fixed = np.arange(n), list[np.ndarray](), list[int]()
+    while (found := known.pop() if known else _few_hidden(step, free)) is not None:
+        left.append(found)
+        fixed.append(int(np.abs(found).argmax()))  # those that follow are 0 there
+        free = free[free != fixed[-1]]
+    directions, turn = np.reshape(left, (-1, n)).T, np.eye(n)
+    turn[:, fixed] -= directions @ np.linalg.inv(directions[fixed])
     return replace(step, curvature=turn.T @ step.curvature @ turn)
 
 
-def _few_hidden(curvature: np.ndarray, limit: float, square: float) -> tuple[np.ndarray, bool]:
-    """Return a hidden direction of half of the coordinates or fewer, and whether there is one.
+def _few_hidden(step: Newton, free: np.ndarray) -> np.ndarray | None:
+    """Return a hidden direction of at most half of the `free` coordinates, or None.
 
-    The entries of all others with it do not exceed those of noise by three deviations of a chi
-    square.
+    Its entries with the others do not exceed those of noise by three deviations of a chi square.
     """
-    few, n = np.zeros(len(curvature)), len(curvature)
+    k, noise, curvature = len(step.score), step.errors[1], step.curvature[np.ix_(free, free)]
+    scales = np.maximum(np.diag(curvature), HIDDEN * noise)
     values, vectors = np.linalg.eigh(curvature)
     own = [int(np.abs(vectors[:, 0]).argmax())]
-    while values[0] < limit and 2 * len(own) <= n:
+    while values[0] < HIDDEN * noise and 2 * len(own) <= len(free):
         found, within = np.linalg.eigh(curvature[np.ix_(own, own)])
-        cross, n_others = curvature[:, own] @ within[:, 0], n - len(own)
+        cross, others = curvature[:, own] @ within[:, 0], len(free) - len(own)
         cross[own] = 0.0
-        largest = square * (n_others + 3.0 * math.sqrt(2.0 * n_others))
-        if found[0] < limit and (cross**2).sum() <= largest:
-            few[own] = within[:, 0]
-            return few, True
-        # the coordinate that makes it the most hidden
-        own.append(int((cross**2 / np.maximum(np.diag(curvature), limit)).argmax()))
-    return few, False
+        # the mean square of an entry of noise, of columns and outputs that are the same or not
+        most = 0.25 * (k + 1.0) / k * noise**2 * (others + 3.0 * math.sqrt(2.0 * others))
+        if found[0] < HIDDEN * noise and (cross**2).sum() <= most:
+            direction = np.zeros(step.score.size)
+            direction[free[own]] = within[:, 0]
+            return direction
+        own.append(int((cross**2 / scales).argmax()))  # what hides it most
+    return None
 
 
 class CoefficientIntervalsMixin(DPLinearModel):
@@ -253,7 +246,10 @@ class CoefficientIntervalsMixin(DPLinearModel):
         if not isinstance(plan, CorePlan):
             raise ValueError(_NOT_COVERED.format(f"method={choice.method!r}"))
         plan = replace(plan, has_intervals=True)
-        least = least_records(plan.newton, plan.loss.n_outputs)
+        # what is hidden of the curvature, in units of the spectral norm of its noise
+        k = plan.loss.n_outputs
+        hidden = HIDDEN / math.sqrt(2.0 * k * design.width)
+        least = least_records(plan.newton, k, 1.0 / (1.0 + hidden))
         if least > design.n_records:
             enough = f"at most {LARGEST} coefficients are covered."
             if least < math.inf:
@@ -262,6 +258,6 @@ class CoefficientIntervalsMixin(DPLinearModel):
                 f"intervals=True needs an average curvature of the loss that noise does not hide, "
                 f"with {design.n_records} records of {design.n_features} features: {enough}"
             )
-        hidden = hidden_part(plan.newton, plan.loss.n_outputs)
+        hidden *= least / (1.0 + hidden) / design.n_records
         note = f"intervals have ends in directions of {hidden:.2g} of the average curvature or more"
         return replace(choice, plan=plan, notes=(note,))

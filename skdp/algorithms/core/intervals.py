@@ -157,26 +157,17 @@ def plan_newton(design: Design, neighbouring: Neighbouring, mu: float, k: int) -
     )
 
 
-def least_records(plan: NoisySum, k: int, largest_noise: float | None = None) -> float:
+def least_records(plan: NoisySum, k: int, largest_noise: float = LARGEST_NOISE) -> float:
     """Return the least number of records, infinite for too many coefficients.
 
-    The spectral norm of the noise of the curvature is then at most so large in units of an average
-    eigenvalue; without a limit it leaves one that is not hidden.
+    The noise of the curvature is then at most so large in units of an average eigenvalue.
     """
     width = plan.design.width
     if k * width > LARGEST:
         return math.inf
     # the mean curvature of classes of equal size is 2 / (k + 1) of the largest one
     noise = plan.deviation / _CURVATURE * math.sqrt(2.0 * k * width)
-    if largest_noise is None:
-        noise, largest_noise = noise + HIDDEN * plan.deviation / _CURVATURE, 1.0
     return noise * width * 0.5 * (k + 1.0) / largest_noise
-
-
-def hidden_part(plan: NoisySum, k: int) -> float:
-    """Return the curvature that is hidden in units of an average one."""
-    room = 1.0 + math.sqrt(2.0 * k * plan.design.width) / HIDDEN
-    return least_records(plan, k) / (room * plan.design.n_records)
 
 
 def reach_and_clip(plan: NoisySum, rows: CenteredRecords, loss: Loss) -> tuple[float, float]:
@@ -190,7 +181,7 @@ def reach_and_clip(plan: NoisySum, rows: CenteredRecords, loss: Loss) -> tuple[f
     room, clip = _ROOM * math.sqrt(n / width) / plan.deviation, _CLASSES
     if not loss.has_odds:  # what clipping takes of an exponential tail is of the size of noise
         clip = min(max(math.log(n / (plan.deviation * width)), _CLIPS[0]), _CLIPS[1])
-    seen = math.sqrt(n / (_SEEN * least_records(plan, loss.n_outputs, LARGEST_NOISE)))
+    seen = math.sqrt(n / (_SEEN * least_records(plan, loss.n_outputs)))
     reach = max(min(room / clip, seen, longest), 1.0)
     return reach, max(min(room / reach, _CLIPS[2]), clip)
 
