@@ -29,6 +29,7 @@ CELLS = {
     "30000/30/10 100000/10/10",
     ("mixing", "numbers"): "10000/30/3 30000/10/1 30000/10/10 100000/30/1",
     ("square mixing", "numbers"): "10000/20/1",
+    ("faint", "numbers"): "10000/10/1 30000/10/1",
     ("one-hot", "numbers"): "10000/10/1 10000/10/3",
     ("binary", "numbers"): "10000/10/1 10000/10/10",
     ("correlated", "heavy tails"): "3000/5/3 10000/10/3",
@@ -42,6 +43,7 @@ CELLS = {
     "30000/30/10 100000/10/10",
     ("mixing", "classes"): "10000/30/3 30000/10/1 30000/10/10 100000/30/1",
     ("square mixing", "classes"): "10000/20/1",
+    ("faint", "classes"): "10000/10/1 10000/10/3",
     ("one-hot", "classes"): "10000/10/1 10000/10/3",
     ("binary", "classes"): "10000/10/3 10000/10/10",
     ("binary", "three classes"): "10000/5/10",
@@ -55,10 +57,15 @@ CELLS = {
 
 
 def rows(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows of a population, of mean 0 but for one-hot and binary ones."""
+    """Draw rows of a population, of mean 0 but for one-hot and binary ones.
+
+    Columns of faint ones have lengths from 1 to 1/20, and coefficients over them.
+    """
     root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))).T
-    if kind in ("isotropic", "correlated"):
-        return rng.normal(size=(n, d)) @ (np.eye(d) if kind == "isotropic" else root)
+    if kind in ("isotropic", "correlated", "faint"):
+        root = np.eye(d) if kind == "isotropic" else root
+        order = np.random.default_rng(d).permutation(d)
+        return rng.normal(size=(n, d)) @ root * 0.05 ** (order / (d - 1.0) * (kind == "faint"))
     if kind == "skewed":
         return (rng.exponential(size=(n, d)) - 1.0) @ root
     if kind == "binary":
@@ -88,6 +95,7 @@ def table(kind: str, of: str, n: int, d: int, seed: int) -> tuple[np.ndarray, np
         np.random.default_rng(10**7 + seed),
     )
     coef = np.random.default_rng(d + 1).normal(size=(3 if of == "three classes" else 1, d))
+    coef /= np.sqrt(np.diag(moments)) if kind == "faint" else 1.0
     coef /= np.sqrt(np.einsum("si,ij,sj->s", coef, moments, coef))[:, None]
     X, along = X + 0.1 / np.sqrt(d), X[:, 0] / np.sqrt(moments[0, 0])
     if of == "three classes":
