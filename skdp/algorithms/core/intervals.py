@@ -127,17 +127,16 @@ class Newton:
         along = np.eye(width - 1) if along is None else along
         mix = np.kron(self.mix, np.pad(along, ((0, 0), (0, 1)))) / self.unit
         below = vectors[:, values < HIDDEN * of_curvature]
-        lost, of_noise, of_sample = (
-            np.maximum(((root @ each) * root).sum(axis=1), 0.0).reshape(-1, len(along))
+        estimate = self.mix @ (self.weights + step)[:, :-1] @ along.T / self.unit
+        of_noise, of_sample, lost = (
+            np.sqrt(np.maximum(((root @ each) * root).sum(axis=1), 0.0)).reshape(estimate.shape)
             for root, each in (
-                (mix @ below @ below.T @ inverse, noise + sample),
                 (mix @ inverse, noise),
                 (mix @ inverse, sample),
+                (mix @ below @ below.T @ inverse, noise + sample),
             )
         )
-        estimate = self.mix @ (self.weights + step)[:, :-1] @ along.T / self.unit
-        hidden = lost > _LOST * (of_noise + of_sample)
-        return estimate, np.sqrt(of_noise), np.sqrt(of_sample), hidden
+        return estimate, of_noise, of_sample, lost**2 > _LOST * (of_noise**2 + of_sample**2)
 
 
 def plan_newton(design: Design, neighbouring: Neighbouring, mu: float, k: int) -> NoisySum:

@@ -38,14 +38,13 @@ class ScorePlan(Plan):
 
     shown = ("n_records",)
 
-    #: What one record moves the exact sums by at most, and where that is proven.
+    #: What one record moves the exact sums by at most, where that is proven, and for how many.
     sensitivity: ClassVar[float]
     statement: ClassVar[str]
-    #: Bounds the rounding of the sums of one data set, in units of ``EPS * n_records``.
-    roundings: ClassVar[float] = 2.0
+    fewest: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_count("n_records", self.n_records)
+        check_count("n_records", self.n_records, self.fewest)
         require_replace_one(self.neighbouring, type(self).__name__)
 
     @property
@@ -66,8 +65,8 @@ class ScorePlan(Plan):
 
     @cached_property
     def mechanism(self) -> AdditiveMechanism:
-        """Noise for the sums."""
-        rounding = 2.0 * self.roundings * EPS * self.n_records
+        """Noise for the sums, of which those of one data set are off by ``2 EPS n_records``."""
+        rounding = 4.0 * EPS * self.n_records
         return calibrated_mechanism(self.budget, self.sensitivity + rounding)
 
     def deviations(self, point: np.ndarray) -> np.ndarray:
@@ -201,14 +200,10 @@ class F1ScorePlan(ScorePlan):
 class AUCPlan(ScorePlan):
     """The area under the ROC curve of two classes; pairs within a person are left out."""
 
-    sensitivity, statement = 1.0, "Lemma 4"
+    sensitivity, statement, fewest = 1.0, "Lemma 4", 2
     dimension = 2
     #: Of the number of records of class 1.
     size_weight = math.sqrt(0.75)
-
-    def __post_init__(self) -> None:
-        check_count("n_records", self.n_records, 2)
-        require_replace_one(self.neighbouring, type(self).__name__)
 
     def sums(self, values: np.ndarray, labels: np.ndarray, persons: Any = None) -> np.ndarray:
         """Compare the values of all pairs of a record of class 1 with one of class 0.
@@ -249,7 +244,7 @@ def _doubled(
     strata = strata[starts]
     up_to = np.cumsum(others)
     firsts = np.flatnonzero(np.append(True, strata[1:] != strata[:-1]))
-    before = np.repeat(up_to[firsts] - others[firsts], np.diff(np.append(firsts, len(strata))))
-    totals = np.repeat(np.add.reduceat(others, firsts), np.diff(np.append(firsts, len(strata))))
-    below_and_up_to = 2 * (up_to - before) - others
-    return int((own * (below_and_up_to - totals)).sum())
+    lengths = np.diff(np.append(firsts, len(strata)))
+    before = np.repeat(up_to[firsts] - others[firsts], lengths)
+    totals = np.repeat(np.add.reduceat(others, firsts), lengths)
+    return int((own * (2 * (up_to - before) - others - totals)).sum())
