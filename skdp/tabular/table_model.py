@@ -221,8 +221,7 @@ class TabularModel(PrivateEstimator):
             self.column_maps_ = {names[k]: each for k, each in released.values.items()}
             self.columns_dropped_ = tuple(names[k] for k in sorted(released.constant))
             rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
-        shape = table.n_units, bool(searched)
-        self._set_encoder(schema, *shape, released, rarer, n_classes)
+        self._set_encoder(schema, table.n_units, bool(searched), released, rarer, n_classes)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
     def _counts(
