@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -81,7 +82,8 @@ def intervals_of(
     return estimate, noise, sampling, estimate - reach, estimate + reach
 
 
-def apart(step: Newton, levels: Sequence[Sequence[int]] = ()) -> Newton:
+@lru_cache(maxsize=1)  # every effect of a table asks for it
+def apart(step: Newton, levels: tuple[Sequence[int], ...] = ()) -> Newton:
     """Leave hidden directions out of the step of coefficients that do not visibly go with them.
 
     Features that are `levels` of a category add up to 1 or nearly so: what they have in common is
@@ -131,7 +133,7 @@ class CoefficientIntervalsMixin(DPLinearModel):
     intervals: bool
     classes_: Any
     #: Features of each category of a table, which add up to 1 or nearly so.
-    _levels: Sequence[Sequence[int]] = ()
+    _levels: tuple[Sequence[int], ...] = ()
 
     def coef_interval(self, level: float = 0.95) -> CoefficientIntervals:
         """Compute confidence intervals of the coefficients, around debiased ones.
@@ -188,7 +190,7 @@ class CoefficientIntervalsMixin(DPLinearModel):
         self,
         level: float,
         along: np.ndarray,
-        levels: Sequence[Sequence[int]],
+        levels: tuple[Sequence[int], ...],
         row: int,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return estimates and ends of sums of coefficients of a row."""

@@ -178,10 +178,10 @@ class RowFeatures:
         return own * self.n_features / (self._n_parts * self._norm)
 
     @property
-    def levels(self) -> list[range]:
+    def levels(self) -> tuple[range, ...]:
         """Features of each category."""
-        starts = zip(self.offsets, self.parts, strict=False)
-        return [range(at, at + part.n_features) for at, part in starts if part.kind == "levels"]
+        parts = zip(self.offsets, self.parts, strict=False)
+        return tuple(range(at, at + each.n_features) for at, each in parts if each.kind == "levels")
 
     @property
     def is_sparse(self) -> bool:

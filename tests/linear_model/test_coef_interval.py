@@ -187,18 +187,18 @@ def test_what_is_hidden_does_not_spread_to_others():
         squares=np.eye(6), errors=(0.1, 0.1, 0.1), n_records=100, unit=1.0, mix=np.eye(1),
     )  # fmt: skip
     along = np.vstack([np.eye(5)[:3], [0.0, 0.0, 2.0, -1.0, -1.0]])
-    found = apart(step, [[2, 3, 4]]).debiased(along)
+    found = apart(step, ((2, 3, 4),)).debiased(along)
     assert found[3].tolist() == [[False, True, True, False]]
     without = np.delete(np.delete(curvature, 1, 0), 1, 1)
     narrow = replace(step, weights=np.zeros((1, 5)), score=np.delete(step.score, 1, 1),
                      curvature=without, squares=np.eye(5))  # fmt: skip
-    alone = apart(narrow, [[1, 2, 3]]).debiased()
+    alone = apart(narrow, ((1, 2, 3),)).debiased()
     np.testing.assert_allclose(found[0][0, 0], alone[0][0, 0])
     np.testing.assert_allclose(found[1][0, 0], alone[1][0, 0], rtol=0.2)
     for own in (0.0, 1.0):  # of a feature that goes with the first one, hidden itself or not
         curvature[0, 1] = curvature[1, 0] = 0.5 + 0.5 * own
         curvature[1, 1] = own
-        found = apart(step, [[2, 3, 4]]).debiased(along)
+        found = apart(replace(step), ((2, 3, 4),)).debiased(along)
         assert found[3].tolist() == [[True, True, True, False]]
 
 

@@ -81,7 +81,7 @@ class NewtonTerms:
         return np.copysign(sizes - 0.5 * over**2, residuals), (1.0 - over)[:, None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Newton:
     """What a release tells of a Newton step: no exact sum and no noise."""
 
