@@ -48,6 +48,7 @@ def test_a_fit_keeps_its_contract(name, monkeypatch):
     check_payment(fit, other)
     check_state(fit, other)
     check_progress(fit)
+    check_name(fit.model)
     method, is_table = fit.model.privacy_.method, case.estimator is DPSyntheticData
     if not is_table:  # a release of all columns; tests/algorithms/queries compares its draws
         sizes = fit.model.privacy_.plan.get("block_sizes", [0])
@@ -76,6 +77,17 @@ def check_payment(fit, other):
         assert released <= spent * (1 + 1e-9)
     claim = report.epsilon * (1 + 1e-6)
     assert tightest_epsilon(fit.paid[0], report.delta, enough=claim) <= claim
+
+
+def check_name(model):
+    """The method by the name or class that was asked for, and whether phases came to one."""
+    report, asked = model.privacy_, getattr(model, "method", "auto")
+    called = asked if isinstance(asked, str) else type(asked).__name__
+    assert called == "auto" or report.method == called
+    has_phases = called in ("phased", "PhasedOutputPerturbation", "PhasedSaddle")
+    is_one = len(report.plan.get("block_sizes", [0])) == 1 and "n_steps" not in report.plan
+    said = any("came to one phase" in text for text in report.remarks)
+    assert said == (has_phases and is_one)
 
 
 def check_state(*fits):

@@ -432,6 +432,8 @@ def _special() -> list[Case]:
         Case("ridge, paper", ridge, {"method": published(alpha=0.5), "delta": 0.01},
              whole_budget=False),
         Case("ridge, one phase", ridge, {"method": "phased", "delta": 0.01}),
+        Case("logistic, one phase", logistic, {"method": PhasedOutputPerturbation(), "delta": 0.01},
+             n_classes=2),
         Case("ridge, three phases", ridge, {**phased, "epsilon": 1000.0, "delta": 0.0}, n_phases=3),
         Case("ridge, two phases", ridge, {**phased, "epsilon": 3000.0, "delta": 0.01}, n=40,
              n_phases=2),
