@@ -48,6 +48,12 @@ def own(kind, values):
     return [({"method": kind(**wrong), **bounds}, name) for wrong, name in one_at_a_time(**values)]
 
 
+def mirror(kind, **given):
+    """A method whose bound is one on the entries."""
+    return {"method": kind(feature_bound=1.0, **given), "data_norm": None}
+
+
+ADDED = {"neighbouring": "add_remove", "n_public": 12}
 #: Estimators and what each of them refuses: parameters, and a part of the message.
 FAMILIES = {
     "all": (
@@ -97,6 +103,9 @@ FAMILIES = {
             ({"method": OutputPerturbation(), "solver": "lbfgs"}, "has no solver"),
             ({"method": "gradient", "solver": "lbfgs"}, "has no solver"),
             ({"method": MirrorDescent(feature_bound=1.0)}, "data_norm is for methods"),
+            (mirror(MirrorDescent, alpha=1e12), "too large"),
+            *[(mirror(MirrorDescent, variant=each) | ADDED, "replace_one")
+              for each in ("bias_reduced", "variance_reduced")],
             ({"method": "exponential"}, "delta must be 0"),
             ({"method": "phased", "neighbouring": "add_remove"}, "replace_one"),
             ({"method": OutputPerturbation(calibration="paper"), "neighbouring": "add_remove"},
@@ -115,12 +124,19 @@ FAMILIES = {
         ],
     ),
     "losses": (LOSSES, one_at_a_time(loss=["l2", None])),
-    "losses of labels": ((DPLinearClassifier,), one_at_a_time(loss=["huber"])),
+    "losses of labels": (
+        (DPLinearClassifier,),
+        [*one_at_a_time(loss=["huber"]),
+         (mirror(MirrorDescent) | {"loss": "hinge"}, "smooth losses")],
+    ),
     "losses of numbers": (
         (DPLinearRegressor,),
-        one_at_a_time(
-            loss=["hinge"], quantile=[0.0, 1.0, NAN, "half"], huber_threshold=[0.0, -1, True]
-        ),
+        [
+            *one_at_a_time(
+                loss=["hinge"], quantile=[0.0, 1.0, NAN, "half"], huber_threshold=[0.0, -1, True]
+            ),
+            (mirror(MirrorDescent) | {"loss": "quantile"}, "smooth losses"),
+        ],
     ),
     "adversarial": (
         ADVERSARIAL,
@@ -139,9 +155,21 @@ FAMILIES = {
                 "max_group_weight": [0.5, "much", INF], "histogram_share": [0.0, 1.0],
                 "release_group_weights": [1], "n_phases": [0, "many"],
             }),
-            *own(GroupMirrorDescent, {"variant": ["anytime"], "max_group_weight": [0.5]}),
+            *own(GroupMirrorDescent, {
+                "variant": ["anytime"], "max_group_weight": [0.5], "feature_bound": [0.0],
+                "coef_norm_l1": [-1.0],
+            }),
+            ({"method": GroupMirrorDescent(feature_bound=1.0)}, "clips the entries of X"),
+            (mirror(GroupMirrorDescent) | {"solver": "lsvre"}, "has no solver"),
+            (mirror(GroupMirrorDescent) | {"alpha": 0.1}, "has no penalty"),
+            (mirror(GroupMirrorDescent, variant="bias_reduced") | ADDED, "replace_one"),
+            (mirror(GroupMirrorDescent, variant="boosted") | {"group_proportions": "private"},
+             "whole budget on each part|two groups"),
             ({"group_proportions": "public", "neighbouring": "add_remove"}, "replace_one"),
         ],
+    ),
+    "losses of groups": (
+        (DPMaxGroupLossClassifier,), [(mirror(GroupMirrorDescent) | {"loss": "hinge"}, "smooth")]
     ),
     "tuned": (
         TUNED,

@@ -129,27 +129,3 @@ def test_sparse_matrices_are_not_made_dense():
     model = DPLogisticRegression(classes=[0, 1], **METHOD).fit(Watched(X), y)
     assert model.coef_.shape == (1, 20_000)
     assert not copies
-
-
-@pytest.mark.parametrize(
-    ("estimator", "parameters", "message"),
-    [
-        *(
-            (
-                DPLogisticRegression(neighbouring="add_remove", classes=[0, 1]),
-                {"variant": variant},
-                "replace_one",
-            )
-            for variant in ("bias_reduced", "variance_reduced")
-        ),
-        (DPLogisticRegression(classes=[0, 1]), {"alpha": 1e12}, "too large"),
-        (DPLinearClassifier(loss="hinge", classes=[0, 1]), {}, "smooth losses"),
-        (DPLinearRegressor(loss="quantile"), {}, "smooth losses"),
-    ],
-    ids=str,
-)
-def test_mistakes_are_refused(estimator, parameters, message):
-    X, y = data(n=40)
-    method = MirrorDescent(**{"feature_bound": 1.0, **parameters})
-    with pytest.raises(ValueError, match=message):
-        estimator.set_params(method=method).fit(X, y)

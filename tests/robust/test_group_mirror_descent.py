@@ -191,6 +191,8 @@ def test_variants_keep_budget_and_ball(variant, options):
     assert result.point.min() > 0.2 and result.point.sum() <= 2.0
     with pytest.raises(ValueError, match="two groups or more"):
         plan_for(8000, LogisticLoss(), weights=(1.0,), mirror_variant="boosted")
+    with pytest.raises(ValueError, match="replace_one"):
+        plan_for(8000, LogisticLoss(), relation=Neighbouring.ADD_REMOVE, mirror_variant="boosted")
 
 
 def test_csr_rows_stay_sparse(monkeypatch):
@@ -213,30 +215,6 @@ def test_entries_are_clipped_in_fit_and_prediction():
     )
     assert (wild.coef_ == tame.coef_).all()
     assert (wild.decision_function(X) == tame.decision_function(0.5 * X)).all()
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (classifier(data_norm=1.0), "clips the entries of X"),
-        (classifier(**ADDED, group_proportions="public"), "replace_one"),
-        (classifier({"variant": "boosted"}, **ADDED), "replace_one"),
-        (classifier({"variant": "bias_reduced"}, **ADDED), "replace_one"),
-        (classifier(solver="lsvre"), "has no solver"),
-        (classifier(alpha=0.1), "has no penalty"),
-        (classifier(loss="hinge"), "smooth losses"),
-        (classifier({"feature_bound": 0.0}), "feature_bound == 0"),
-        (regressor(loss="quantile"), "smooth losses"),
-        (classifier({"variant": "anytime"}), "variant"),
-        (classifier({"variant": "boosted"}, **COUNTED), "whole budget on each part"),
-        (regressor({"coef_norm_l1": -1.0}), "coef_norm_l1 == -1"),
-    ],
-    ids=str,
-)
-def test_mistakes_are_refused(model, message):
-    X, y, groups = data(40)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, (y > 0).astype(int), groups=groups)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
