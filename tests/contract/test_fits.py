@@ -22,8 +22,10 @@ from laboratory import Laboratory
 from recorded_fits import every_case, first_cases, record, recorded
 from toy_method import Toy
 
+from skdp._model import PrivateModel
 from skdp.algorithms import dp_localized_gd
 from skdp.algorithms.worst_group import margin_fits
+from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy import PrivacyBudget, tightest_epsilon
@@ -49,6 +51,7 @@ def test_a_fit_keeps_its_contract(name, monkeypatch):
     check_state(fit, other)
     check_progress(fit)
     check_name(fit.model)
+    check_plan(case, fit)
     method, is_table = fit.model.privacy_.method, case.estimator is DPSyntheticData
     if not is_table:  # a release of all columns; tests/algorithms/queries compares its draws
         sizes = fit.model.privacy_.plan.get("block_sizes", [0])
@@ -88,6 +91,18 @@ def check_name(model):
     is_one = len(report.plan.get("block_sizes", [0])) == 1 and "n_steps" not in report.plan
     said = any("came to one phase" in text for text in report.remarks)
     assert said == (has_phases and is_one)
+
+
+def check_plan(case, fit):
+    """All numbers of the plan that is made from sizes alone are those that the fit paid for."""
+    if not isinstance(fit.model, PrivateModel) or case.unit == "weight":
+        return
+    n_users = case.n_units if case.unit == "person" else None
+    planned = plan_fit(case.make(), case.n, case.d, n_groups=case.n_groups or None, n_users=n_users)
+    (plan,) = fit.plans
+    assert planned.event == plan.event
+    assert [each.release for each in planned.releases] == list(plan.releases)
+    assert planned.plan == plan.to_dict()
 
 
 def check_state(*fits):

@@ -1,26 +1,23 @@
-"""The planner makes the plans of fits, from sizes alone."""
+"""What the planner says; that its plans are those of fits: tests/contract/test_fits.py."""
 
-import contextlib
 import inspect
-import itertools
 import json
 import math
 
 import numpy as np
 import pytest
-from every_estimator import ESTIMATORS, declared, records
+from every_estimator import declared
 from scipy.stats import chi
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import BudgetAccountant
-from skdp._model import PrivateModel
 from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.mechanisms import GaussianMechanism
-from skdp.methods import Bilevel, GroupMirrorDescent, MirrorDescent, OutputPerturbation
-from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.methods import OutputPerturbation
+from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import Neighbouring
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
@@ -29,89 +26,12 @@ from skdp.tabular import DPTabularRegressor
 N, D = 200, 3
 
 
-def cases():
-    for kind in ESTIMATORS:
-        model = declared(kind)
-        names = list(kind._methods if "method" in model.get_params() else ())
-        deltas = itertools.cycle((1e-6, 0.0, 1e-6) if names else (0.0,))
-        for method, delta in zip(dict.fromkeys(("default", *names)), deltas, strict=False):
-            yield pytest.param(kind, method, delta, id=f"{kind.__name__}-{method}-{delta:g}")
-    for kind in (DPRidgeCV, DPLogisticRegressionCV):
-        for inner in ("output_perturbation", "localized_gd"):
-            published = Bilevel(as_published=True, inner=inner)
-            yield pytest.param(kind, published, 1e-6, id=f"{kind.__name__}-published, {inner}")
-
-
-def build(kind, method, delta, **parameters):
-    chosen = {} if method == "default" else {"method": method}
-    if method == "mirror_descent":
-        is_grouped = kind in (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor)
-        mirror = GroupMirrorDescent if is_grouped else MirrorDescent
-        chosen = {"method": mirror(feature_bound=1.0), "data_norm": None}
-    return declared(kind, **chosen, delta=delta, **parameters)
-
-
-class Stopped(Exception):
-    """In place of a payment."""
-
-
-@contextlib.contextmanager
-def plan_of_fit():
-    """A list that gets the plan of the next fit, which stops there."""
-    plans = []
-
-    def stop(self, plan, records):
-        plans.append(plan)
-        raise Stopped
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(PrivateModel, "_pay_and_run", stop)
-        yield plans
-
-
-def assert_same(planned, plan):
-    """All numbers of a plan are those that a fit is about to pay for."""
-    assert planned.event == plan.event
-    assert [release.release for release in planned.releases] == list(plan.releases)
-    assert planned.plan == plan.to_dict()
-    assert planned.total_epsilon <= 1.0 + 1e-9
-
-
-@pytest.mark.mostly("slow", 12)
-@pytest.mark.parametrize(("kind", "method", "delta"), list(cases()))
-def test_a_fit_pays_for_the_plan(kind, method, delta):
-    model = build(kind, method, delta)
-    X, y = records(kind, N, D)
-    try:
-        planned = plan_fit(model, N, D)
-    except ValueError as error:  # what the planner refuses, a fit refuses
-        with pytest.raises(ValueError) as refused:
-            model.fit(X, y)
-        assert str(refused.value) == str(error)
-        return
-    with plan_of_fit() as plans:
-        model.fit(X, y)
-    assert_same(planned, plans[0])
-
-
-@pytest.mark.mostly("slow", 2)
-@pytest.mark.parametrize(
-    ("kind", "method", "shares"),
-    [(DPMaxGroupLossClassifier, "auto", "public"), (DPMaxGroupLossClassifier, "phased", "private"),
-     (DPMaxGroupLossRegressor, "auto", [0.25] * 4), (DPMaxGroupLossRegressor, "phased", "public")],
-)  # fmt: skip
-def test_groups(kind, method, shares):
-    names = ["a", "b", "c", "d"]
-    model = declared(kind, group_names=names, method=method, group_proportions=shares)
-    X, y = records(kind, N, D)
+def test_groups_are_named_or_counted():
+    model = declared(DPMaxGroupLossClassifier, group_names=list("abcd"), method="phased")
     planned = plan_fit(model, N, D)
-    with plan_of_fit() as plans:
-        model.fit(X, y, groups=np.resize(names, N))
-    assert_same(planned, plans[0])
-    unnamed = model.set_params(group_names=None)
-    assert plan_fit(unnamed, N, D, n_groups=4).event == planned.event
     with pytest.raises(ValueError, match="n_groups == 3"):
-        plan_fit(model.set_params(group_names=names), N, D, n_groups=3)
+        plan_fit(model, N, D, n_groups=3)
+    assert plan_fit(model.set_params(group_names=None), N, D, n_groups=4).event == planned.event
 
 
 def test_nothing_is_read_paid_or_changed():

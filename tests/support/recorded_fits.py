@@ -17,6 +17,7 @@ import pytest
 from fit_cases import CASES, Case, Records
 from laboratory import Laboratory
 
+from skdp._estimator import PrivateEstimator
 from skdp.algorithms.bilevel.private_solvers import LocalizedGradientDescent, OutputPerturbation
 from skdp.privacy import BudgetAccountant, budget_accountant
 
@@ -67,6 +68,7 @@ class Recorded:
     printed: str
     paid: list[Any]
     steps: list[Any]  # planned ones that were told of
+    plans: list[Any]  # what was paid for and run
 
 
 def record(case: Case, records: Records, releases: Any = None, is_told: bool = True) -> Recorded:
@@ -74,7 +76,7 @@ def record(case: Case, records: Records, releases: Any = None, is_told: bool = T
     is_told = is_told and "verbose" in inspect.signature(case.estimator).parameters
     _TOLD.clear()
     accountant, printed, early = BudgetAccountant(math.inf, 0.5), io.StringIO(), []
-    original = budget_accountant.charge
+    original, run, plans = budget_accountant.charge, PrivateEstimator._pay_and_run, []
     with (
         Laboratory(releases=releases) as laboratory,
         warnings.catch_warnings(record=True) as caught,
@@ -91,13 +93,18 @@ def record(case: Case, records: Records, releases: Any = None, is_told: bool = T
             early.append(len(caught))
             np.seterr(all="warn")  # what is computed from here on
 
+        def pay_and_run(estimator: Any, plan: Any, data: Any) -> Any:
+            plans.append(plan)
+            return run(estimator, plan, data)
+
         patch.setattr(budget_accountant, "charge", charge)
+        patch.setattr(PrivateEstimator, "_pay_and_run", pay_and_run)
         _mark_solves(laboratory, patch)
         model = case.fit(records, **({"verbose": _note} if is_told else {}))
     warned = [(each.category, str(each.message)) for each in caught]
     paid = [entry.event for entry in accountant.entries]
     steps = [step for step in _TOLD if isinstance(step[1], int)]  # others are of solves
-    return Recorded(model, laboratory, warned, early[0], printed.getvalue(), paid, steps)
+    return Recorded(model, laboratory, warned, early[0], printed.getvalue(), paid, steps, plans)
 
 
 def _mark_solves(laboratory: Laboratory, patch: pytest.MonkeyPatch) -> None:
