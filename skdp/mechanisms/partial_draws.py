@@ -171,8 +171,9 @@ def _trials(law: Law, n_trials: int, source: Bytes) -> PartialDraws:
         is_kept[i] = unit is not None
         units[i], longer[i] = unit or 0, bits
     kept = np.flatnonzero(is_kept)
-    places = {int(i): place for place, i in enumerate(kept)} if longer else {}
-    longer = {places[i]: bits for i, bits in longer.items() if i in places}
+    if longer:
+        places = {int(i): place for place, i in enumerate(kept)}
+        longer = {places[i]: bits for i, bits in longer.items() if i in places}
     signs = 2.0 * (words[kept] & _ONE) - 1.0
     return signed_draws(units[kept], cells[kept], signs, longer)
 

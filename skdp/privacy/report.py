@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
+from operator import attrgetter
 from typing import Any
 
 from scipy.special import gammaln
@@ -121,8 +122,8 @@ class PrivacyReport:
     noise: dict[str, float] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        relation = common_relation([self.event], self.neighbouring)
-        object.__setattr__(self, "neighbouring", relation)
+        events = map(attrgetter("event"), self.releases)
+        object.__setattr__(self, "neighbouring", common_relation(events, self.neighbouring))
 
     @property
     def unit(self) -> str:
