@@ -110,7 +110,7 @@ def test_targets_that_are_refused(y, message):
     assert not hasattr(model, "coef_")
 
 
-#: Weights that are no real numbers.
+#: Weights that are no real numbers, or not one that is finite and >= 0 for each record.
 @pytest.mark.parametrize(
     "weights",
     [
@@ -119,6 +119,7 @@ def test_targets_that_are_refused(y, message):
         pd.Series(ONES.astype(str), dtype="string"),
         pd.Series([None] + [1] * (N - 1), dtype="Int64"),
         np.ma.array(ONES, mask=B),
+        *(ONES[1:], np.ones((N, 2)), -ONES, np.inf * ONES, np.nan * ONES),
     ],
     ids=lambda weights: f"{type(weights).__name__}-{weights.dtype}",
 )
@@ -129,7 +130,7 @@ def test_weights_that_are_refused(weights):
         DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], weight_bound=1.0),
     )
     for model in models:
-        with pytest.raises((TypeError, ValueError), match="sample_weight"):
+        with pytest.raises((TypeError, ValueError), match=r"[Ss]ample.weight"):
             model.fit(X, B.astype(int), sample_weight=weights)
         assert not hasattr(model, "privacy_")
 

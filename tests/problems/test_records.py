@@ -42,6 +42,11 @@ def test_rows_are_scaled_then_extended(kind, intercept):
     w, r, h = rng.standard_normal((2, rows.width)), rng.standard_normal((50, 2)), rng.random(50)
     block = next(rows.blocks())
     np.testing.assert_allclose(block.margins(w), expected @ w.T, atol=1e-13)
+    for part in (slice(3, 11), slice(1, None, 3), rng.permutation(50)[:7]):
+        np.testing.assert_allclose(materialised(rows.take(part)), expected[part], rtol=1e-14)
+        found = rows.take(part).take(slice(0, 2)), rows.block(part).margins(w)
+        np.testing.assert_allclose(materialised(found[0]), expected[part][:2], rtol=1e-14)
+        np.testing.assert_allclose(found[1], expected[part] @ w.T, atol=1e-13)
     np.testing.assert_allclose(block.pull_back(r), r.T @ expected, atol=1e-13)
     np.testing.assert_allclose(block.gram(h), expected.T @ (h[:, None] * expected), atol=1e-13)
     np.testing.assert_allclose(

@@ -116,15 +116,6 @@ def test_refused_groups(groups, words):
     assert not hasattr(fitted, "_membership")
 
 
-def test_sample_weights_are_checked():
-    with pytest.raises(ValueError, match="sample_weight must be finite and >= 0"):
-        classifier(weight_bound=1.0).fit(X, Y, groups=GROUPS, sample_weight=-np.ones(120))
-    with pytest.warns(UserWarning, match="weight_bound was not declared"):
-        classifier().fit(X, Y, groups=GROUPS, sample_weight=np.ones(120))
-    with pytest.raises(TypeError, match="group_weight"):
-        classifier().fit(X, Y, groups=GROUPS, group_weight=np.ones(120))
-
-
 @functools.cache
 def named_fit(names):
     shares = {"few": 0.3, "most": 0.7}
