@@ -42,17 +42,6 @@ def test_large_epsilon_gives_scikit_learns_solution(k, sparse):
     np.testing.assert_allclose(np.exp(ours.predict_log_proba(X)), ours.predict_proba(X))
 
 
-def test_intercept_is_a_penalised_constant_feature():
-    X, y = classification()
-    method = OutputPerturbation(alpha=0.01, intercept_scaling=0.5)
-    ours = DPLogisticRegression(**HUGE, method=method, data_norm=2.0, classes=[0, 1]).fit(X, y)
-    extended = np.column_stack([X, np.full(400, 0.5 * 2.0)])
-    theirs = LogisticRegression(C=1 / (400 * 0.01), fit_intercept=False, tol=1e-10)
-    theirs.fit(extended, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_[:, :3], atol=2e-3)
-    np.testing.assert_allclose(ours.intercept_, theirs.coef_[:, 3] * 1.0, atol=2e-3)
-
-
 def test_ridge_limit_in_the_users_units():
     X, y = regression()
     ours = DPRidge(**HUGE, **PENALISED, fit_intercept=False).fit(X, y)
