@@ -140,7 +140,9 @@ class CorePlan(PlannedCore):
         if found.law is None:
             size = shrunk(norm, found.steps, k, is_free(self.loss))
             if is_sparse:
-                weights[:, :d], size = relevant(weights[:, :d], size, found.steps.variance)
+                weights[:, :d], size = relevant(
+                    weights[:, :d], size, found.steps.variance, found.sampled(size)
+                )
             spread = found.spread
             factor = typical(self.loss, spread).size
             factor /= typical(self.loss, spread, found.steps.clip).size
@@ -157,7 +159,7 @@ class CorePlan(PlannedCore):
         if run is not None and self.has_square:
             size = given.posterior(noise, self._square(rows, found, weights, size.deviation, run))
         if is_sparse:
-            weights[:, :d], size = relevant(weights[:, :d], size, noise)
+            weights[:, :d], size = relevant(weights[:, :d], size, noise, found.sampled(size))
         theta = Corrected.of(size.size, size.variance, np.zeros(k), 0.0)
         if self.attack is not None and self.n_classes:  # which moves the constant
             theta = posterior_of_slopes(found.means, found.steps, size, found.start, constant, 1.0)

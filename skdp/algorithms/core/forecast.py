@@ -13,7 +13,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.margin_laws import Balance, Law
 from skdp.algorithms.core.means import Means
-from skdp.algorithms.core.post import step_variances
+from skdp.algorithms.core.post import LEAST_RESIDUAL, step_variances
 from skdp.algorithms.core.size import Corrected, Size
 from skdp.algorithms.core.slopes import typical
 from skdp.algorithms.core.steps import TYPICAL, Path
@@ -23,6 +23,8 @@ from skdp.problems import Design, Loss
 
 #: Rows are expected to vary in so many directions at most.
 _DIRECTIONS = 100
+#: Part of the variance by the sample that weights are shrunk for: directions differ.
+_SAMPLED = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,14 @@ class Found:
     clip: float
     size: Size | None = None
     theta: Corrected | None = None
+
+    def sampled(self, size: Size) -> float:
+        """Return what of the variance that the sample adds to a weight it is shrunk for."""
+        steps, scatter = self.steps, self.steps.bend  # of log odds: of residuals, too
+        if not len(self.means.shares):
+            scatter = max(1.0 - size.size**2, LEAST_RESIDUAL)
+        path = float(steps.responses(np.array([steps.average_curvature])).sum())
+        return _SAMPLED * scatter * path**2 / (steps.n_features * self.means.n_records)
 
 
 def is_free(loss: Loss) -> bool:

@@ -31,10 +31,12 @@ _PRIOR, _NONE = 2.5, 0.1
 #: Root mean square margin of a record from which on a round counts it less; largest change of size
 #: and shift in a round.
 _FAR, _LONGEST = 2.0, 1.0
-#: Parts of the features that may have weights, and the chance before all that all of them have.
-_PARTS, _ALL = np.geomspace(0.01, 1.0, 20), 0.95
-#: Least signal over the noise, and largest square of weights over it.
-_LEAST_SIGNAL, _MOST = 1e-6, 1e9
+#: Variances of true weights over the mean square of noisy ones, and the chance that all have one.
+_VARIANCES, _ALL = np.append(0.0, np.geomspace(1e-4, 100.0, 19)), 0.95
+#: Else they are mixed: features that each counts for before all, rounds of the search for parts.
+_BEFORE, _ROUNDS = 0.025, 100
+#: Largest square of a weight over its noise.
+_MOST = 1e9
 
 
 @dataclass(frozen=True)
@@ -130,42 +132,45 @@ def shrunk(norm: float, steps: Path, n_outputs: int, is_free: bool) -> Size:
     return Size(deviation, size, variance, noise)
 
 
-def relevant(weights: np.ndarray, size: Size, noise: float) -> tuple[np.ndarray, Size]:
+def relevant(
+    weights: np.ndarray, size: Size, noise: float, sampled: float
+) -> tuple[np.ndarray, Size]:
     """Return the weights times factors that leave the deviation of margins, and the size then.
 
-    Weights of a feature, in a column, are 0, or normal; which part of the features has any is not
-    known. The `size` is that of their margins, `noise` the variance of the noise of a weight.
+    True weights of a feature, in a column, are normal with one variance for all features, or with
+    one of several. The `size` is that of the margins; `noise` and `sampled` are the variances of
+    the noise of a weight, and of what the sample adds to it.
     """
     k, d = weights.shape
-    squares = (weights**2).sum(axis=0)
-    total = float(squares.sum()) / (k * d)
-    if not 0.0 < total < math.inf:
+    squares, noises = (weights**2).sum(axis=0), noise + sampled
+    whole = float(squares.sum())
+    if not 0.0 < whole < math.inf:
         return weights, size
-    least = (1.0 + _LEAST_SIGNAL) * noise  # all that is seen may be noise
-    squares, total = squares * max(1.0, least / total), max(total, least)
-    parts = _PARTS[_PARTS * d >= 1.0][:, None]
-    variances = noise + (total - noise) / parts
-    kept = (variances - noise) / variances  # of weights that are not 0
-    # logarithms of the law of such weights over that of noise, and of the mixture
-    gains = 0.5 * (kept * np.minimum(squares / noise, _MOST) + k * np.log(noise / variances))
-    with np.errstate(divide="ignore"):
-        laws = np.logaddexp(np.log1p(-parts), np.log(parts) + gains)
-    logs = laws.sum(axis=1)
-    prior = np.append(np.full(len(parts) - 1, (1.0 - _ALL) / max(len(parts) - 1, 1)), _ALL)
-    likely = prior * np.exp(logs - logs.max())
-    chances = (likely / likely.sum())[:, None] * np.exp(np.log(parts) + gains - laws)
+    variances = noises + max(whole / (k * d), noises) * _VARIANCES[:, None]
+    kept = (variances - noises) / variances
+    # logarithms of the laws of what is seen over that of noise
+    logs = 0.5 * (kept * np.minimum(squares / noises, _MOST) + k * np.log(noises / variances))
+    laws, parts = np.exp(logs - logs.max(axis=0)), np.full((len(logs), 1), 1.0 / len(logs))
+    for _ in range(_ROUNDS):
+        chances = parts * laws
+        likely = chances.sum(axis=0)
+        chances /= likely
+        parts = chances.sum(axis=1, keepdims=True) + _BEFORE
+        parts /= parts.sum()
+    alike = logs.sum(axis=1, keepdims=True)
+    more = float((np.log(likely) + logs.max(axis=0)).sum() - alike.max())  # by the mixture
+    alike, odds = np.exp(alike - alike.max()), math.exp(-more) * _ALL / (1.0 - _ALL)
+    chances = (odds * alike / alike.sum() + chances) / (1.0 + odds)
     factors = (chances * kept).sum(axis=0)
-    signal = (chances * kept * (kept * squares + k * noise)).sum(axis=0)  # second moments
-    slopes = (signal - factors**2 * squares) / (k * noise)  # by Tweedie's formula
-    # parts of the signal and of its product with the true one that are left, and of the noise,
-    # which is more than its mean where it looks like weights
-    true = float(signal.sum())
-    of_signal, crossed = factors**2 @ signal / true, factors**2 @ squares / true
-    of_noise = float(factors**2 @ (squares - signal)) / (k * d * noise)
-    of_noise = max(of_noise, float((factors**2).mean())) * size.noise
-    ratio = size.deviation / math.sqrt(of_signal * (size.deviation**2 - size.noise) + of_noise)
-    best, rest = size.size * float(crossed) * ratio, of_noise * ratio**2
-    left = replace(size, size=best, noise=rest, slopes=ratio * slopes)
+    signal = (chances * kept * (kept * squares + k * noises)).sum(axis=0)  # second moments
+    slopes = (signal - factors**2 * squares) / (k * noises)  # by Tweedie's formula
+    # the cosine of weights and true ones grows, and with it the signal in their margins
+    own = float(factors**2 @ squares)
+    ratio = math.sqrt(whole / own)
+    gain = math.sqrt(whole) * math.sqrt(own) / float(factors @ squares)
+    true = min(gain**2 * (1.0 - size.noise / size.deviation**2), 1.0)
+    rest = (1.0 - true) * size.deviation**2
+    left = replace(size, size=gain * size.size, noise=rest, slopes=ratio * slopes)
     return ratio * factors * weights, left
 
 
