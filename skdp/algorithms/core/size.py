@@ -32,11 +32,11 @@ _PRIOR, _NONE = 2.5, 0.1
 #: and shift in a round.
 _FAR, _LONGEST = 2.0, 1.0
 #: Variances of true weights over the mean square of noisy ones, and the chance that all have one.
-_VARIANCES, _ALL = np.append(0.0, np.geomspace(1e-4, 100.0, 19)), 0.95
+_VARIANCES, _ALL = np.geomspace(1e-4, 100.0, 19), 0.95
 #: Else they are mixed: features that each counts for before all, rounds of the search for parts.
 _BEFORE, _ROUNDS = 0.025, 100
-#: Largest square of a weight over its noise.
-_MOST = 1e9
+#: Largest square of a weight over its noise, least ratio of two likelihoods.
+_MOST, _LEAST = 1e9, 1e-300
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,9 @@ def relevant(
         parts /= parts.sum()
     alike = logs.sum(axis=1, keepdims=True)
     more = float((np.log(likely) + logs.max(axis=0)).sum() - alike.max())  # by the mixture
-    alike, odds = np.exp(alike - alike.max()), math.exp(-more) * _ALL / (1.0 - _ALL)
-    chances = (odds * alike / alike.sum() + chances) / (1.0 + odds)
+    alike, chance = np.exp(alike - alike.max()), _ALL * max(math.exp(-more), _LEAST)
+    chances = chance * alike / alike.sum() + (1.0 - _ALL) * chances
+    chances /= chance + (1.0 - _ALL)
     factors = (chances * kept).sum(axis=0)
     signal = (chances * kept * (kept * squares + k * noises)).sum(axis=0)  # second moments
     slopes = (signal - factors**2 * squares) / (k * noises)  # by Tweedie's formula
