@@ -261,5 +261,5 @@ class CoefficientIntervalsMixin(DPLinearModel):
                 f"with {design.n_records} records of {design.n_features} features: {enough}"
             )
         hidden *= least / (1.0 + hidden) / design.n_records
-        note = f"intervals have ends in directions of {hidden:.2g} of the average curvature or more"
+        note = f"intervals have ends at best from {hidden:.2g} of the average curvature on"
         return replace(choice, plan=plan, notes=(note,))

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import expit, gammaincinv, logit
 
 from skdp.algorithms.core.margin_laws import Law
 from skdp.algorithms.core.steps import Path
@@ -35,8 +35,8 @@ _FAR, _LONGEST = 2.0, 1.0
 _VARIANCES, _ALL = np.geomspace(1e-4, 100.0, 19), 0.95
 #: Else they are mixed: features that each counts for before all, rounds of the search for parts.
 _BEFORE, _ROUNDS = 0.025, 100
-#: Largest square of a weight over its noise, least ratio of two likelihoods.
-_MOST, _LEAST = 1e9, 1e-300
+#: Largest square of a weight over its noise.
+_MOST = 1e9
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,8 @@ def relevant(
         parts /= parts.sum()
     alike = logs.sum(axis=1, keepdims=True)
     more = float((np.log(likely) + logs.max(axis=0)).sum() - alike.max())  # by the mixture
-    alike, chance = np.exp(alike - alike.max()), _ALL * max(math.exp(-more), _LEAST)
-    chances = chance * alike / alike.sum() + (1.0 - _ALL) * chances
-    chances /= chance + (1.0 - _ALL)
+    alike, mixed = np.exp(alike - alike.max()), float(expit(more - logit(_ALL)))
+    chances = (1.0 - mixed) * alike / alike.sum() + mixed * chances
     factors = (chances * kept).sum(axis=0)
     signal = (chances * kept * (kept * squares + k * noises)).sum(axis=0)  # second moments
     slopes = (signal - factors**2 * squares) / (k * noises)  # by Tweedie's formula

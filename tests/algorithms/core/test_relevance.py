@@ -28,7 +28,7 @@ def drawn(n_features, n_relevant, k=1, scale=1.0, seed=0):
 @pytest.mark.parametrize("k", [1, 3])
 def test_posterior_means_are_closer_to_sparse_weights(k):
     """With one number on all weights they are at best where the size is; 20 draws."""
-    errors, plain, ratios, lengths = [], [], [], []
+    errors, plain, ratios, lengths, signals = [], [], [], [], []
     for seed in range(20):
         true, noisy, size = drawn(200, 10, k, seed=seed)
         found, left = shrunk(noisy, size)
@@ -36,12 +36,16 @@ def test_posterior_means_are_closer_to_sparse_weights(k):
         lengths.append(np.linalg.norm(found) / np.sqrt(k) / left.deviation)
         best = float((true * found).sum() / (found**2).sum())
         ratios.append(left.size / left.deviation / best)
+        cosine = (true * found).sum() / np.linalg.norm(true) / np.linalg.norm(found)
+        signals.append([1.0 - left.noise / left.deviation**2, cosine**2])
         errors.append(((left.size / left.deviation * found - true) ** 2).sum())
         plain.append(((size.size / size.deviation * noisy - true) ** 2).sum())
     assert np.mean(errors) < 0.55 * np.mean(plain)
     # about the best size, and the deviation that is said; noise that looks like weights is kept
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.15)
     assert np.mean(lengths) == pytest.approx(1.0, abs=0.1)
+    said, seen = np.mean(signals, axis=0)
+    assert 0.8 * seen < said < 1.1 * seen
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 10, 300])
@@ -76,6 +80,19 @@ def test_what_the_sample_adds_is_noise():
     plain, _ = relevant(noisy, size, NOISE + 0.005, 0.0)
     assert shrunk(noisy, size, 0.005)[0] == pytest.approx(plain)
     assert plain != pytest.approx(shrunk(noisy, size)[0])
+
+
+def test_what_the_sample_adds_to_a_fit(monkeypatch):
+    """A fifth of the variance of least squares, for rows that vary alike in all directions."""
+    given = []
+    kept = lambda weights, size, noise, sampled: (weights, given.append(sampled) or size)  # noqa: E731
+    monkeypatch.setattr(fit, "relevant", kept)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 10))
+    y = X @ np.full(10, 0.25) + 0.6 * rng.standard_normal(2000)
+    DPRidge(300.0, 1e-6, data_norm=6.0, target_range=(-4, 4), random_state=0).fit(X, y)
+    unexplained = 0.36 / y.var()
+    assert given == [pytest.approx(0.2 * unexplained * 10 / 2000, rel=0.4)]
 
 
 def test_slopes_are_derivatives():
