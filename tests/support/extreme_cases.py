@@ -40,7 +40,7 @@ _OF_METHODS: dict[str, tuple[Any, ...]] = {
     "coef_norm_l1": (1e-3, 1.0),
 }
 #: The beginning of warnings that follow from releases: tests/contract/test_warnings.py.
-_LATE = "The noise is of the size of the margins"
+_LATE = "The noise is of the size of the margins", "The noise hides "
 
 
 def random_case(rng: np.random.Generator) -> Case:

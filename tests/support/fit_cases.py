@@ -365,7 +365,7 @@ def _linear() -> list[Case]:
             "alpha, little noise": little_noise | {"alpha": 0.3},
         }),
         ("{}, intervals, {}", [0.01], [*both, "multinomial"], both, {"intervals": True}, {
-            "replace-one": {"epsilon": 30.0, "n": 12},
+            "replace-one": {"epsilon": 40.0, "n": 12},
         }),
         ("{}, solved, {}", [0.01], solved, both, {"method": "output"}, {
             "replace-one": {},
