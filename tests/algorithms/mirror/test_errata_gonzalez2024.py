@@ -43,36 +43,44 @@ def rho_of(plan):
 # ---------------------------------------------------------------------------------------- numbers
 
 
-def test_numbers_that_all_settings_share():
-    assert sum(DESIGN.log_sizes) == pytest.approx(9.21034, rel=1e-6)
-    assert pytest.approx(13.81551, rel=1e-6) == LOG_DELTA
-    assert pytest.approx(0.0174689, rel=1e-5) == RHO
-
-
-def test_rounds_and_vertices_of_the_first_algorithm():
+def test_rounds_vertices_and_steps_of_the_first_algorithm():
     """Equations (5) to (7), rounded down to whole rounds and up to whole draws."""
     wanted = {"first_order": 897, "second_order": 2243, "quadratic": 8864}
     for smoothness, rounds in wanted.items():
         assert math.floor(published_rounds(DESIGN, BUDGET, smoothness)) == rounds
-    plan = plan_mirror_descent(DESIGN, BUDGET, mode="paper", smoothness="first_order")
-    numbers = dict(plan.numbers)
-    assert (len(plan.rounds), numbers["n_vertices"], numbers["batch"]) == (897, 98, 111)
     for smoothness, vertices in (("second_order", 5), ("quadratic", 1)):
         plan = plan_mirror_descent(DESIGN, BUDGET, n_rounds=200, smoothness=smoothness)
         assert dict(plan.numbers)["n_vertices"] == vertices
+    plan = plan_mirror_descent(DESIGN, BUDGET, mode="paper", smoothness="first_order")
+    numbers = dict(plan.numbers)
+    assert (len(plan.rounds), numbers["n_vertices"], numbers["batch"]) == (897, 98, 111)
+    # all draws of rounds 2..T but the last oracle point, which nobody looks at
+    assert plan.n_draws == 2 * (896 * 99 - 98)
+    free = replace(plan, steps=(1.0, 1.0))
+    assert rho_of(free) == pytest.approx(plan.n_draws * (4.0 / 111) ** 2 / 8.0, rel=1e-4)
+    # the conversion is tighter than tau = (B / L0) sqrt(rho / (2 N)) = 0.0246
+    given = plan_mirror_descent(DESIGN, BUDGET, n_rounds=897, n_vertices=98, mode="paper")
+    assert given.steps[0] > 0.0246
 
 
 @pytest.mark.parametrize(
-    ("smoothness", "rounds", "period", "vertices"),
-    [("first_order", 1614, 5, 234), ("second_order", 3894, 23, 165)],
+    ("smoothness", "rounds", "period", "vertices", "batch", "step"),
+    [("first_order", 1614, 5, 234, 61, 0.0206410), ("second_order", 3894, 23, 165, 25, 0.0131613)],
 )
-def test_rounds_and_vertices_of_the_anytime_algorithm(smoothness, rounds, period, vertices):
+def test_numbers_of_the_anytime_algorithm(smoothness, rounds, period, vertices, batch, step):
     plan = plan_anytime_mirror_descent(
-        LINE, BUDGET, rng=np.random.default_rng(0), mode="paper", smoothness=smoothness
-    )
+        LINE, BUDGET, rng=np.random.default_rng(0), mode="paper", smoothness=smoothness,
+        full_batch=False,
+    )  # fmt: skip
     numbers = dict(plan.numbers)
     assert len(plan.rounds) == rounds
     assert (numbers["period"], numbers["n_vertices"]) == (period, vertices)
+    assert {each.batch for each in plan.rounds} - {0} == {batch}
+    # K (q + floor(T / q)) draws in all; K of them need no records
+    counted = vertices * (period + rounds // period - 1)
+    assert 0.95 * counted < plan.n_draws <= counted
+    free = replace(plan, steps=(step,))
+    assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)
 
 
 def test_cost_of_the_published_setting_with_the_right_sensitivity():

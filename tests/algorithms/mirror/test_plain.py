@@ -171,51 +171,6 @@ def test_the_audit_finds_steps_of_twice_the_size(name, monkeypatch):
     assert worst_ratio(laws, rho_of(plan)) > 2.0
 
 
-@pytest.mark.audit
-def test_scores_of_neighbours_are_as_far_apart_as_planned(monkeypatch):
-    """For the same draws; a record of +-L0 attains the bound, and no pair exceeds it."""
-    seen = []
-    monkeypatch.setattr(
-        vertex_rounds,
-        "_draw",
-        lambda scores, count, noise: seen.append(scores) or np.zeros(count, int),
-    )
-    for name in NAMES:
-        plan = plans(np.random.default_rng(2))[name]
-        blocks = len(plan.design.sizes)
-        bounds = score_sensitivities(plan.design, plan.rounds, plan.full_batch)
-        largest = max(unit for unit, _ in bounds[0]) * plan.steps[0]
-        moved = 0.0
-        for tables in (hardest(3, blocks), neighbours(3, 2, np.random.default_rng(3), blocks)):
-            both = []
-            for table in tables:
-                seen.clear()
-                plan.run(table_problem(table, blocks), quiet())
-                both.append(list(seen))
-            moved = max(moved, max(np.abs(a - b).max() for a, b in zip(*both, strict=True)))
-        assert moved <= largest
-        if name != "bias reduced":  # its three points coincide here
-            assert moved > 0.99 * largest
-
-
-def test_steps_agree_with_the_closed_formula():
-    """tau = (B / L0) sqrt(rho / (2 N)), with N charged draws of disjoint batches."""
-    design = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
-    plan = plan_mirror_descent(design, BUDGET, n_rounds=897, n_vertices=98, mode="paper")
-    batch = 100_000 // 896
-    assert plan.rounds[0].batch == batch == 111
-    # all draws of rounds 2..T but the last oracle point, which nobody looks at
-    assert plan.n_draws == 2 * (896 * 99 - 98)
-    free = replace(plan, steps=(1.0, 1.0))
-    assert rho_of(free) == pytest.approx(plan.n_draws * (4.0 / batch) ** 2 / 8.0, rel=1e-4)
-    # known values
-    draws = 2 * 896 * 99
-    assert batch * math.sqrt(RHO / (2 * draws)) == pytest.approx(0.0246294, rel=1e-5)
-    tau_paper = batch / (16.0 * math.sqrt(897 * 99 * math.log(1e6)))
-    assert tau_paper == pytest.approx(0.00626334, rel=1e-5)
-    assert plan.steps[0] > 0.0246  # the conversion is tighter than the closed one
-
-
 def test_published_numbers_of_the_bias_reduced_algorithm():
     design = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
     published = 1.0 / (48.0 * 81.0 * math.log(1e6))
@@ -388,18 +343,6 @@ def test_draws_and_records_are_as_planned(name, monkeypatch):
     assert batches[-1][1] <= 60
 
 
-def test_records_beyond_the_last_batch_are_not_read():
-    X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(65, 5))
-    changed = X.copy()
-    changed[60:] *= -1.0
-    plan = plan_mirror_descent(
-        linear_case(n=65).design, BUDGET, n_rounds=7, n_vertices=9, full_batch=False
-    )
-    assert sum(each.batch for each in plan.rounds) == 60
-    points = [plan.run(linear_case(n=65, X=Z), quiet()).point[0].tolist() for Z in (X, changed)]
-    assert points[0] == points[1]
-
-
 def test_batches_are_not_for_a_private_number_of_records():
     relation = Neighbouring.ADD_REMOVE
     design = LinearDesign.of(LogisticLoss(), 60, 5, 2.0, 1.0, relation=relation)
@@ -478,29 +421,6 @@ def test_pure_budgets_are_split_plainly():
     assert tightest_epsilon(plan.event, 0.0) == pytest.approx(1.0, rel=1e-6)
     assert tightest_epsilon(plan.event, 0.0) <= 1.0
     assert plan.steps[0] == pytest.approx(250.0 / (4.0 * 4), rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("rounds", "period", "draws", "batch", "paper", "step"),
-    [(1614, 5, 234, 61, 0.00523756, 0.0206410), (3894, 23, 165, 25, 0.00333745, 0.0131613)],
-)
-def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch, paper, step):
-    """Known values for 100,000 records: first and second order."""
-    design = VertexDesign(100_000, (1000,), (1.0,), (2.0,))
-    plan = plan_anytime_mirror_descent(
-        design, BUDGET, rng=np.random.default_rng(0), n_rounds=rounds, period=period,
-        n_vertices=draws, full_batch=False, mode="paper",
-    )  # fmt: skip
-    assert {each.batch for each in plan.rounds} - {0} == {batch}
-    # K (q + floor(T / q)) draws in all; K of them need no records
-    counted = draws * (period + rounds // period - 1)
-    assert 0.95 * counted < plan.n_draws <= counted
-    assert batch * math.sqrt(RHO / (2 * counted)) == pytest.approx(step, rel=1e-5)
-    draws_paper = rounds * draws / period + period * draws
-    published = batch / (8.0 * math.sqrt(2.0 * draws_paper * math.log(1e6)))
-    assert published == pytest.approx(paper, rel=1e-4)
-    free = replace(plan, steps=(step,))
-    assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)
 
 
 @pytest.mark.parametrize("n_rounds", [2, 3])
