@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from skdp.mechanisms import (
     GaussianMechanism,
@@ -23,43 +22,8 @@ def source():
     return NoiseSource(np.random.default_rng(20260101).bytes)
 
 
-@pytest.mark.audit
-def test_gamma_and_direction_law(source):
-    """KS tests, false-alarm rate 2e-6."""
-    norms = [source.gamma(4) for _ in range(20_000)]
-    assert stats.kstest(norms, stats.gamma(4).cdf).pvalue > 1e-6
-    directions = np.array([source.direction(3) for _ in range(20_000)])
-    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
-    # one coordinate of a uniform point of the sphere in R^3 is uniform on [-1, 1]
-    assert stats.kstest(directions[:, 1], stats.uniform(-1, 2).cdf).pvalue > 1e-6
-
-
 def test_default_bits_are_the_operating_systems():
     assert NoiseSource()._bytes is __import__("os").urandom
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("dimension", [1, 3, 20])
-def test_mean_square(source, dimension):
-    """Sample mean of the squared norm within 6 standard errors; false-alarm rate 2e-8."""
-    for mechanism in (GaussianMechanism(0.5, 3.0), SphericalLaplaceMechanism(0.5, 2.0)):
-        squares = [np.sum(mechanism.draw(dimension, source) ** 2) for _ in range(20_000)]
-        error = np.std(squares) / math.sqrt(len(squares))
-        assert abs(np.mean(squares) - mechanism.mean_square(dimension)) < 6 * error
-
-
-def test_spherical_laplace_density_ratio():
-    """|log p(x - a) - log p(x - b)| <= eps for all ||a - b|| <= s: the definition of pure DP."""
-    rng = np.random.default_rng(0)
-    mechanism = SphericalLaplaceMechanism(0.7, 1.3)
-    for dimension in (1, 2, 7):
-        x = rng.standard_normal((1000, dimension)) * 3
-        shift = rng.standard_normal((1000, dimension))
-        shift *= 0.7 / np.linalg.norm(shift, axis=1, keepdims=True)
-        ratio = (np.linalg.norm(x - shift, axis=1) - np.linalg.norm(x, axis=1)) / (
-            mechanism.noise_scale
-        )
-        assert np.abs(ratio).max() <= 1.3 * (1 + 1e-12)
 
 
 def test_lowy_worked_example():
@@ -72,6 +36,7 @@ def test_lowy_worked_example():
         mechanism = calibrated_mechanism(PrivacyBudget(1.0, 1e-6), 0.02, calibration)
         assert mechanism.noise_scale == pytest.approx(sigma, abs=5e-7)
         assert mechanism.noise_scale * mean_chi == pytest.approx(mean, abs=5e-5)
+        assert mechanism.mean_square(20) == pytest.approx(20 * sigma**2, rel=1e-4)
 
 
 def test_events_and_choice():

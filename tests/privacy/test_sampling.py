@@ -157,34 +157,6 @@ def test_one_sampled_sum_is_exact(probability, noise):
     assert sampled_sum_delta(probability, noise, 0.99 * epsilon) > 1e-5
 
 
-@pytest.mark.slow
-def test_the_pair_dominates_all_records_in_the_ball():
-    """A search over directions and lengths of the two records; the claim is exact and attained."""
-    rng = np.random.default_rng(0)
-    slack, tight = [], []
-    for trial in range(16):
-        rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
-        beta = np.exp(rng.uniform(-1.5, 1.5))
-        grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
-        angle, (first, second) = rng.uniform(0, 2 * np.pi), rng.uniform(0, 1, 2) ** 0.2
-        if trial % 8 == 0:
-            angle, first, second = np.pi, 1.0, 1.0
-        laws = []
-        for vector in ((first, 0.0), (second * np.cos(angle), second * np.sin(angle))):
-            bumps = [
-                np.multiply.outer(*(stats.norm.pdf(grid, m, noise) for m in mean))
-                for mean in ((0.0, 0.0), vector)
-            ]
-            laws.append((1 - rate) * bumps[0] + rate * bumps[1])
-        divergence = np.maximum(laws[0] - beta * laws[1], 0.0).sum() * step**2
-        slack.append(sampled_sum_delta(rate, noise, math.log(beta)) - divergence)
-        if trial % 8 == 0:
-            tight.append(abs(slack[-1]))
-    assert min(slack) > -2e-5  # error of the quadrature
-    assert max(slack) > 0.01
-    assert max(tight) < 2e-5
-
-
 def test_sampled_sum_and_gaussian_by_quadrature():
     """The Gaussian is integrated in closed form, the sampled sum on a grid."""
     pytest.importorskip(PLD_MODULE)
