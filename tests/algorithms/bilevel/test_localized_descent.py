@@ -20,7 +20,6 @@ from skdp.problems import (
     ball_problem,
 )
 from skdp.problems.rounding import EPS, chain
-from skdp.solvers import Newton, solve_certified
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
@@ -48,15 +47,6 @@ def test_noise_of_the_corrected_algorithm(n_rounds):
     assert plan.to_dict()["n_steps"] == 40
     persons = dataclasses.replace(plan, neighbouring=Neighbouring.REPLACE_ONE.of_persons)
     assert persons.event.neighbouring.unit == "user" != plan.event.neighbouring.unit
-
-
-def test_batches_are_unbiased():
-    """Mean error of 8 runs with little noise, seeded."""
-    problem = problem_of()
-    exact = solve_certified(problem, 1e-10, Newton()).point
-    options = {"n_rounds": 1, "n_steps": 300, "sampling_rate": 0.2, "noise_multiplier": 1e-6}
-    points = [dp_localized_gd(problem, run=Run(noise=seeded(k)), **options).point for k in range(8)]
-    assert np.linalg.norm(np.mean(points, axis=0) - exact) < 0.06
 
 
 class FirstThree:

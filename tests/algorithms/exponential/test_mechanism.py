@@ -1,6 +1,5 @@
 """Exponential mechanism: the law of the sampler, privacy by quadrature, localisation, plans."""
 
-import json
 import math
 import sys
 
@@ -14,7 +13,6 @@ from skdp.algorithms import Run
 from skdp.algorithms.exponential import sampling
 from skdp.algorithms.exponential.localisation import (
     localized_exponential,
-    plan_localized_exponential,
 )
 from skdp.algorithms.exponential.mechanism import (
     bound_log_proposals,
@@ -23,7 +21,6 @@ from skdp.algorithms.exponential.mechanism import (
     plan_exponential_mechanism,
 )
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
 from skdp.problems import (
     Ball,
     Design,
@@ -251,13 +248,6 @@ def test_utility_bound(loss, alpha):
         assert excess <= results[0].plan.bound()
 
 
-def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):
-    return plan_localized_exponential(
-        LOSSES[loss], Design(1.0, d, n), PrivacyBudget(epsilon), radius=radius, alpha=alpha,
-        **kwargs,
-    )  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("xi", [0.5])
 def test_the_local_ball_holds_the_minimiser(xi):
@@ -284,22 +274,6 @@ def test_the_local_ball_holds_the_minimiser(xi):
     cost = plan.miss_cost / (plan.output.constants.lipschitz + plan.alpha * plan.radius)
     spread = 5.0 * np.std(excess) / math.sqrt(runs)
     assert np.mean(excess) == pytest.approx(cost, rel=0.05, abs=spread + 1e-6)
-
-
-def test_composition():
-    plan = localised_plan(epsilon=3.0)
-    assert plan.output.releases[0].event == PureEvent(1.5, "replace_one")
-    events = dict(flatten_event(plan.releases[0].event))
-    draw = ExponentialMechanismEvent(1.5, "replace_one")
-    assert events == {PureEvent(1.5, "replace_one"): 1, draw: 1}
-    assert plan.releases[0].mechanism == "exponential"
-    single = plan_exponential_mechanism(
-        LogisticLoss(), Design(1.0, 3, 100), PrivacyBudget(3.0), radius=2.0
-    )
-    assert single.releases[0].event == ExponentialMechanismEvent(3.0, "replace_one")
-    assert single.releases[0].noise_scale == pytest.approx(4.0 / 3.0)
-    for made in (plan, single):
-        json.dumps({**made.releases[0].to_dict(), **made.to_dict()})
 
 
 class Untouchable:
@@ -384,19 +358,6 @@ def test_an_uncertified_anchor_is_no_error():
             run=Run(noise=seeded(seed)),
         )  # fmt: skip
         assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)
-
-
-def test_the_draw_around_a_center_is_priced_for_its_norm():
-    """Losses differ by more around a center that is far from 0."""
-    plan = plan_localized_exponential(
-        LogisticLoss(), Design(1.0, 3, 5000), PrivacyBudget(50.0), radius=20.0, alpha=1.0
-    )
-    for center in (np.zeros(3), np.array([0.0, 3.0, 4.0])):
-        around = plan.localised(center)
-        radii = plan.local_radius, float(np.linalg.norm(center)), plan.radius
-        expected = bound_oscillation(LogisticLoss(), 1.0, *radii)
-        assert around.oscillation == expected
-    assert plan.localised(center).oscillation > 1.2 * plan.localised(np.zeros(3)).oscillation
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0])

@@ -30,7 +30,6 @@ from skdp.problems import (
     Records,
     SoftmaxLoss,
     TiltedRisk,
-    WholeSpace,
 )
 from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import SOLVERS, Newton, resolve_solver
@@ -211,23 +210,6 @@ def test_sensitivity_search_around_any_center(loss):
         bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))
     assert 0.3 < worst <= 1.0
-
-
-def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
-    """With a far center the solution leaves the ball of `solution_radius`."""
-    center, alpha, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
-    points = []
-    # two records that both pull the point down, against one that does not, and one sideways
-    for row, target in (
-        ([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0), ([0.0, 1.0], 1.0), ([1.0, 0.0], 0.0),
-    ):  # fmt: skip
-        data = Records(np.array([row]), 1.0, targets=np.array([target]))
-        problem = FiniteSumProblem(data, loss, alpha, WholeSpace(), center=center)
-        points.append(Newton().solve(problem, 1e-9).point)
-    moved = max(np.linalg.norm(a - b) for a in points for b in points)
-    own = loss.solution_radius(1.0, alpha)
-    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / alpha
-    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / alpha
 
 
 def test_only_means_are_split_into_blocks():

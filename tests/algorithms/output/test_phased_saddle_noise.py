@@ -9,7 +9,6 @@ from phased_saddle import (
     ACCURACY_FRACTION,
     BUDGET,
     UNIT,
-    Curved,
     Weakest,
     group_problem,
     plan_of,
@@ -24,8 +23,8 @@ from skdp.algorithms.output.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import Ball, BilinearProblem, HalfSquaredLoss, MaxGroupLossProblem, Records
-from skdp.solvers import certifiable_saddle_accuracy, solve_certified
+from skdp.problems import Ball, BilinearProblem, HalfSquaredLoss
+from skdp.solvers import certifiable_saddle_accuracy
 
 
 class Scripted(PlainNoise):
@@ -208,68 +207,3 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
         for j in range(3):
             accuracy = 2e-3 * plan.phases[j].mechanism.sensitivity if j > k else 1e-12
             np.testing.assert_allclose(hidden.path[j], results[0].path[j], atol=accuracy)
-
-
-@pytest.mark.parametrize(
-    ("release", "kind"), [("x", "bilinear"), ("y", "own"), ("joint", "groups"), ("x", "groups")]
-)
-def test_sensitivity_search(release, kind):
-    """Random and adverse neighbours in small blocks, constraints active or not."""
-    worst, rng = 0.0, np.random.default_rng(0)
-    for trial in range(5):
-        n = int(rng.integers(6, 20))
-        problems = []
-        for end in range(2):
-            if kind in ("bilinear", "own"):
-                own = (0.3, 0.2) if kind == "own" else None
-                changed = problem_of(n, trial, own=own, domains=(Ball(2.0), Ball(1.0)))
-                parts = [np.array(p) for p in (changed.matrices, changed.offsets_x)]
-                parts.append(np.array(changed.offsets_y))
-                parts[0][0] = 0.25 * (1 - 2 * end)
-                parts[1][0] = 1 - 2 * end
-                parts[2][0] = 2 * end - 1
-                arguments = (*parts, (0.5, 1.0, 1.0), Ball(2.0), Ball(1.0), 1.0, 1.0)
-                maker = BilinearProblem if own is None else Curved
-                problems.append(maker(*arguments, **({} if own is None else {"own": own})))
-            else:
-                base = group_problem(n, trial)
-                X, targets = np.array(base.records.matrix), np.array(base.records.targets)
-                groups = np.array(base.records.groups)
-                X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
-                problems.append(
-                    MaxGroupLossProblem(
-                        *(Records(X, 1.0, targets=targets, groups=groups), base.loss, base.weights),
-                        *(2.0, 1.0, 1.0),
-                    )
-                )
-        count = int(rng.integers(1, 4))
-        results = [run(p, release=release, n_phases=count, seed=trial) for p in problems]
-        plan = results[0].plan
-        assert results[1].plan == plan
-        k = int(assignment_of(problems[0], plan, trial)[0])
-        for j in range(k):
-            np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
-        phase = plan.phases[k]
-        moved = float(np.linalg.norm(results[0].path[k] - results[1].path[k]))
-        if phase.released == "both":
-            away = float(np.linalg.norm(results[0].y - results[1].y))
-            moved = phase.constants.norm(moved, away)
-        worst = max(worst, moved / phase.mechanism.sensitivity)
-    assert 0.02 < worst <= 1.0
-
-
-@pytest.mark.parametrize("mu", [(0.1, 3.0), (2.0, 2.0), (50.0, 0.2)])
-def test_movement_of_y_with_the_centre_of_x(mu):
-    """Lemma 8 (b): at most ``mu_x / (2 sqrt(mu_x mu_y))`` of that of the centre, and attained."""
-    root, ratios = math.sqrt(mu[0] * mu[1]), []
-    for tilt in (0.01, 0.3, 1.0, 4.0):
-        ends = []
-        for center in (1.0, -1.0):
-            problem = BilinearProblem(
-                *(np.full((2, 1, 1), tilt * root), np.zeros((2, 1)), np.zeros((2, 1))),
-                *((10 * root, 0.0, 0.0), Ball(20.0), Ball(20.0), *mu, np.array([center])),
-            )
-            ends.append(solve_certified(problem, 1e-8).y[0])
-        ratios.append(abs(ends[0] - ends[1]) / 2 / (0.5 * mu[0] / root))
-    assert max(ratios) == pytest.approx(1.0, abs=1e-6)
-    assert max(ratios) == ratios[2]
