@@ -199,13 +199,12 @@ class TabularModel(PrivateEstimator):
         blank = table.arguments(table.blank(self.encoder_))
         yield rehearsed, blank, _paid_for(mu, relation, is_rehearsal=True)
         events = [*(plan.event for plan in plans), GaussianEvent(1.0 / mu, relation)]
-        n_classes = len(getattr(rehearsed, "classes_", ()))
         if limits is not None:
             counts = self._counts(table, limits, run, searched, None, events)
             deviation = float(limits.deviations[0])
             for name, found_ in zip(searched, counts, strict=True):
                 schema[name] = found_limits(found_, deviation, searched[name])
-            self._set_encoder(schema, table.n_units, True, n_classes=n_classes)
+            self._set_encoder(schema, table.n_units, True)
             table.fitted(self.encoder_)
         released, rarer = None, None
         if maps is not None:
@@ -221,7 +220,7 @@ class TabularModel(PrivateEstimator):
             self.column_maps_ = {names[k]: each for k, each in released.values.items()}
             self.columns_dropped_ = tuple(names[k] for k in sorted(released.constant))
             rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
-        self._set_encoder(schema, table.n_units, bool(searched), released, rarer, n_classes)
+        self._set_encoder(schema, table.n_units, bool(searched), released, rarer)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
     def _counts(
@@ -285,14 +284,13 @@ class TabularModel(PrivateEstimator):
         is_changed: bool,
         maps: ColumnMaps | None = None,
         rarer: float | None = None,
-        n_classes: int | None = None,
     ) -> None:
         """Set the plan of the features and the encoder, which is still to be fitted.
 
         Its declarations are those of the model unless limits were found.
         """
         columns = schema if is_by_name(self.columns) else [*schema.values()]
-        self.feature_plan_ = self._planned_features(schema, n_units, maps, rarer, n_classes)
+        self.feature_plan_ = self._planned_features(schema, n_units, maps, rarer)
         self.encoder_ = TableEncoder(
             columns if is_changed else self.columns,
             features=self.feature_plan_,
@@ -332,6 +330,8 @@ class TabularModel(PrivateEstimator):
         if self.intervals:
             named = {"pairs": self.pairs, "features='pairs'": self.features == "pairs"}
             linear._refuse(*(name for name, is_given in named.items() if is_given))
+            if given.get("classes", ()) is None:
+                raise ValueError("intervals=True plans features for `classes`, which are None.")
         return linear
 
     def _planned_features(
@@ -340,7 +340,6 @@ class TabularModel(PrivateEstimator):
         n_units: int,
         maps: ColumnMaps | None = None,
         rarer: float | None = None,
-        n_classes: int | None = None,
     ) -> FeaturePlan:
         """Plan the features by public numbers and what was released of the table."""
         pairs = paired_parts(self.pairs, given)
@@ -358,17 +357,17 @@ class TabularModel(PrivateEstimator):
                 if maps is not None:  # what was checked before anything was paid for
                     curves = curves[: len(self.feature_plan_.frequencies)]
                 plan = replace(plan, frequencies=curves, products=False, n_sketch=0)
-                while self._hides(RowFeatures(parts, plan), n_records, n_classes):
+                while self._hides(RowFeatures(parts, plan), n_records):
                     plan = replace(plan, frequencies=plan.frequencies[:-1])
         if self.intervals:  # effects are exact for rows that are not shortened
             plan = replace(plan, spread=RowFeatures(parts, plan).longest)
         return plan
 
-    def _hides(self, features: RowFeatures, n_records: int, n_classes: int | None) -> bool:
+    def _hides(self, features: RowFeatures, n_records: int) -> bool:
         """Whether noise hides the last curves from intervals, after any histograms."""
         if not features.plan.frequencies:
             return False
-        width, k = features.n_features + 1, max((n_classes or np.size(self.classes)) - 1, 1)
+        width, k = features.n_features + 1, max(np.size(self.classes) - 1, 1)
         mu = Level.of(self._budget).part(INTERVALS_SHARE * (1.0 - 2.0 * MOST)).mu
         newton = plan_newton(Design(1.0, width, n_records), Neighbouring.REPLACE_ONE, mu, k)
         return least_records(newton, k, 0.5 * features.faintest) > n_records
@@ -392,7 +391,7 @@ class TabularModel(PrivateEstimator):
                 f"n_features == {n_features}, but columns declares {len(given)}: it is the number "
                 "of columns of the table."
             )
-        plan = self._planned_features(given, n_users or n_samples, n_classes=n_classes)
+        plan = self._planned_features(given, n_users or n_samples)
         features = RowFeatures(parts_of(given), plan, paired_parts(self.pairs, given))
         plans = self._planned_histograms(given, n_users or n_samples, n_users is not None)
         histograms = [plan for plan in plans if plan is not None]
