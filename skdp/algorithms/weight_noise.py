@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from skdp.algorithms.core.centered_rows import squared_norms
 from skdp.problems import Records
 from skdp.problems.block import Block
 
@@ -62,15 +62,15 @@ class WeightNoise:
     """Covariance of released weights of rows ``(x, 1)``.
 
     Score s of row x has the variance
-    ``sum_k mix[s, k]^2 (sum_q variances[k, q] (directions[q] . (x, 1))^2 + plain[k] |x - c|^2)
-    + sum_q (mixed[q, s] . (x, 1))^2``.
+    ``sum_k mix[s, k]^2 (sum_q variances[k, q] (directions[q] . (x, 1))^2
+    + sum_j plain[k, j] (x_j - c_j)^2) + sum_q (mixed[q, s] . (x, 1))^2``.
     """
 
     #: Shape (n_directions, n_features + 1).
     directions: np.ndarray
     #: Shape (n_outputs, n_directions).
     variances: np.ndarray
-    #: Shape (n_outputs,). Variance of every coefficient, the same in all directions; 0 for none.
+    #: Shape (n_outputs, n_features). Variances of coefficients that do not depend on each other.
     plain: np.ndarray
     #: Shape (n_features,). c, the row where that part vanishes.
     center: np.ndarray
@@ -102,7 +102,7 @@ class WeightNoise:
         return cls(
             directions=directions,
             variances=np.ones((1, len(factor))),
-            plain=np.zeros(1),
+            plain=np.zeros((1, d)),
             center=np.zeros(d),
             mix=mix,
             mixed=np.zeros((0, len(mix), d + 1)),
@@ -134,7 +134,7 @@ class WeightNoise:
         return cls(
             directions=np.eye(1, n_features + 1, n_features) * intercept,
             variances=np.asarray(last)[:, None],
-            plain=plain,
+            plain=np.broadcast_to(plain[:, None], (len(plain), n_features)),
             center=np.zeros(n_features),
             mix=mix,
             mixed=np.zeros((0, len(mix), n_features + 1)),
@@ -146,17 +146,17 @@ class WeightNoise:
 
         Or of sums of coefficients times the rows of `along`, of shape (n_sums, n_features).
         """
-        parts, plain, mixed = self.directions[:, :-1], self.plain[:, None], self.mixed[:, :, :-1]
+        parts, plain, mixed = self.directions[:, :-1], self.plain, self.mixed[:, :, :-1]
         if along is not None:
             parts, mixed = parts @ along.T, mixed @ along.T
-            plain = plain * (along**2).sum(axis=1)
+            plain = plain @ (along**2).T
         squares = self.mix**2 @ (self.variances @ parts**2 + plain) + (mixed**2).sum(axis=0)
         return np.asarray(np.sqrt(squares))
 
     def intercept(self) -> np.ndarray:
         """Standard deviations of the scores of the row 0, shape (n_scores,)."""
         squares = self.variances @ self.directions[:, -1] ** 2
-        squares += self.plain * float(self.center @ self.center)
+        squares += self.plain @ self.center**2
         squares = self.mix**2 @ squares + (self.mixed[:, :, -1] ** 2).sum(axis=0)
         return np.asarray(np.sqrt(squares))
 
@@ -169,7 +169,7 @@ class WeightNoise:
         n_scores = len(self.mix)
         squares, start = [np.zeros((0, n_scores if slopes is None else slopes.shape[1]))], 0
         for block in rows.blocks():
-            end = start + len(squared_norms(block))
+            end = start + block.matrix.shape[0]
             of_block = np.eye(n_scores)[None] if slopes is None else slopes[start:end]
             squares.append(self._squares(block, of_block))
             start = end
@@ -179,9 +179,10 @@ class WeightNoise:
         """Variances of functions of the scores, shape (n_rows, n_functions)."""
         own = self._along(block, self.directions) ** 2 @ self.variances.T
         if self.plain.any():
-            lengths = squared_norms(block) + float(self.center @ self.center)
-            lengths -= 2.0 * block.margins(self.center[None, :])
-            own += np.maximum(lengths, 0.0)[:, None] * self.plain
+            rows, moved = block.rows(), self.plain * self.center
+            squares = (rows.multiply(rows) if sp.issparse(rows) else rows**2) @ self.plain.T
+            squares += self._along(block, np.column_stack([-2.0 * moved, moved @ self.center]))
+            own += np.maximum(squares, 0.0)
         slopes = np.broadcast_to(slopes, (len(own), *slopes.shape[1:]))
         squares = np.einsum("ifk,ik->if", (slopes @ self.mix) ** 2, own)
         for of_scores in self.mixed:

@@ -16,6 +16,7 @@ from plain_noise import scale_noise
 from scipy.special import softmax
 
 from skdp import DPTabularRegressor
+from skdp.algorithms.core import fit
 from skdp.algorithms.core.spectrum import told_curvature
 from skdp.algorithms.weight_noise import WeightNoise, spectral_norm
 from skdp.linear_model import DPLinearRegressor, DPLogisticRegression, DPRidge
@@ -26,13 +27,14 @@ from skdp.problems import Records
 NUMBERS = {"data_norm": 1.0, "target_range": (-2.0, 2.0)}
 
 
-def table(kind, n, d, decay=0.0, unit=0.6):
-    """Rows off the origin, with a decaying spectrum, and targets of a linear model."""
+def table(kind, n, d, decay=0.0, unit=0.6, few=None):
+    """Rows off the origin, with a decaying spectrum, and targets of a linear model of `few`."""
     rng = np.random.default_rng(0)
     sizes = (1.0 + np.arange(d)) ** -decay
     Z = rng.normal(size=(n, d))
     X = Z * sizes * unit / np.linalg.norm(sizes) + 0.3 / np.sqrt(d)
-    signal = Z @ rng.normal(size=d) / np.sqrt(d)
+    few = few or d
+    signal = Z[:, :few] @ rng.normal(size=few) / np.sqrt(few)
     if kind == "numbers":
         return X, 0.3 * signal + 0.3 * rng.normal(size=n) + 0.2
     if kind == 2:
@@ -41,8 +43,8 @@ def table(kind, n, d, decay=0.0, unit=0.6):
     return X, (scores + rng.gumbel(size=(n, kind))).argmax(axis=1)
 
 
-def ratios(model, X, y, n_fits):
-    """Median ratios of the coefficients and of the scores of twenty rows."""
+def ratios(model, X, y, n_fits, few=None):
+    """Median ratios of the (few, and other) coefficients and of the scores of twenty rows."""
     rows, seen, predicted = X[:20], [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,8 +54,8 @@ def ratios(model, X, y, n_fits):
             seen.append(np.concatenate([np.ravel(fitted.coef_), scores.ravel()]))
             predicted.append(np.concatenate([fitted.coef_noise_.ravel(), deviations.ravel()]))
     ratio = np.sqrt(np.mean(np.square(predicted), axis=0)) / np.std(seen, axis=0)
-    size = fitted.coef_.size
-    return np.median(ratio[:size]), np.median(ratio[size:])
+    parts = np.split(ratio, [few, fitted.coef_.size] if few else [fitted.coef_.size])
+    return [np.median(part) for part in parts]
 
 
 CASES = {
@@ -90,6 +92,16 @@ def test_predicted_noise_is_that_of_fits_on_the_same_records(name):
         assert 0.8 < ratio < 1.25
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gradient", "output"])
+def test_noise_of_features_that_matter_is_not_that_of_others(method, monkeypatch):
+    """Weights of many features are 0 and have little noise; directions are not told."""
+    monkeypatch.setattr(fit, "WIDEST", 0)  # as of rows that are wider
+    X, y = table("numbers", 12_000, 40, few=4)
+    for ratio in ratios(DPRidge(method=method, **NUMBERS), X, y, 150, few=4):
+        assert 0.8 < ratio < 1.25
+
+
 def test_of_printed_output_perturbation_it_is_that_of_its_release():
     X, y = table("numbers", 500, 4)
     fitted = DPRidge(method="output_perturbation", random_state=0, **NUMBERS).fit(X, y)
@@ -104,7 +116,7 @@ def noise(k=3, d=5, n_scores=4):
     return WeightNoise(
         directions=rng.normal(size=(6, d + 1)),
         variances=rng.random((k, 6)),
-        plain=rng.random(k),
+        plain=rng.random((k, d)),
         center=rng.normal(size=d),
         mix=rng.normal(size=(n_scores, k)),
         mixed=rng.normal(size=(2, n_scores, d + 1)),
@@ -119,7 +131,7 @@ def test_deviations_are_those_of_the_covariance(kind):
     d = len(known.center)
     plain = np.column_stack([np.eye(d), -known.center])  # rows x - c
     of_outputs = [
-        np.einsum("q,qi,qj->ij", v, known.directions, known.directions) + p * plain.T @ plain
+        np.einsum("q,qi,qj->ij", v, known.directions, known.directions) + (p * plain.T) @ plain
         for v, p in zip(known.variances, known.plain, strict=True)
     ]
     covariance = np.einsum("sk,tk,kij->sitj", known.mix, known.mix, np.array(of_outputs))
@@ -166,7 +178,7 @@ def test_bands_of_probabilities_are_those_of_the_scores_to_first_order(n_classes
     for _ in range(4000):
         own = rng.normal(size=known.variances.shape) * np.sqrt(known.variances)
         weights = known.mix @ (own @ known.directions)
-        plain = rng.normal(size=(len(known.plain), 4)) * np.sqrt(known.plain)[:, None]
+        plain = rng.normal(size=(len(known.plain), 4)) * np.sqrt(known.plain)
         weights += known.mix @ np.column_stack([plain, -plain @ known.center])
         weights += np.tensordot(rng.normal(size=len(known.mixed)), known.mixed, axes=1)
         draws.append(softmax(scores + step * rows @ weights.T, axis=1))

@@ -233,7 +233,7 @@ def weight_noise(
             more = spectrum.penalty_noise(before, after, of_moments, 0.0)
             mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
     dense = np.broadcast_to(plain, (k, max(plain.shape[1], len(functions))))[:, : len(functions)]
-    plain = np.zeros(k) if len(functions) else plain[:, 0] * np.mean(np.square(of_steps.slopes))
+    plain = np.zeros((k, d)) if len(functions) else plain * np.ones(d) * of_steps.slopes**2
     mixed = np.einsum("sk,qkj->qsj", mix, mixed)
     shown = of_steps.spectrum if spectrum.directions is None else spectrum
     return WeightNoise(
@@ -272,11 +272,11 @@ def margin_noise(
     d, shares = functions.shape[1] - 1, (mix**2).mean(axis=0)
     rows = np.sqrt(shares @ variances)[:, None] * functions
     rows = np.concatenate([rows, mixed.reshape(-1, d + 1) / math.sqrt(len(mix))])
-    isotropic = float(shares @ plain)
+    own = shares @ plain
     average = float((spectrum.turned(rows[:, :d]) ** 2 @ spectrum.moments).sum())
-    average += float((rows[:, d] ** 2).sum())
+    average += float((rows[:, d] ** 2).sum() + own @ spectrum.moments)
     return MarginNoise(
-        coef=math.sqrt(float((rows[:, :d] ** 2).sum()) / d + isotropic) / unit,
-        average_row=math.sqrt(average + isotropic * float(spectrum.moments.sum())),
-        rare_row=math.sqrt(spectral_norm(rows[:, :d]) ** 2 + isotropic),
+        coef=math.sqrt(float((rows[:, :d] ** 2).sum() + own.sum()) / d) / unit,
+        average_row=math.sqrt(average),
+        rare_row=math.sqrt(spectral_norm(rows[:, :d]) ** 2 + float(own.max())),
     )

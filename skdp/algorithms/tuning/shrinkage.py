@@ -100,14 +100,11 @@ def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
         return noise
     size = math.sqrt(float((factors**2).mean()))
     margins = noise.margins
-    functions, variances = noise.directions[:, : len(factors)] * factors, noise.variances
-    if not len(functions):
-        functions, variances = np.diag(factors), np.repeat(noise.plain[:, None], len(factors), 1)
+    functions = noise.directions[:, : len(factors)] * factors
     return replace(
         noise,
         directions=np.column_stack([functions, -functions @ noise.center]),
-        variances=variances,
-        plain=np.zeros(len(noise.plain)),
+        plain=noise.plain * factors**2,
         margins=MarginNoise(
             coef=size * margins.coef,
             average_row=size * margins.average_row,
