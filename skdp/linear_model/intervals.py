@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
@@ -111,15 +112,15 @@ def _few_hidden(step: Newton, free: np.ndarray) -> np.ndarray | None:
     """
     k, noise, curvature = len(step.score), step.errors[1], step.curvature[np.ix_(free, free)]
     scales = np.maximum(np.diag(curvature), HIDDEN * noise)
-    values, vectors = np.linalg.eigh(curvature)
+    (lowest,), vectors = eigh(curvature, subset_by_index=[0, 0])
     own = [int(np.abs(vectors[:, 0]).argmax())]
-    while values[0] < HIDDEN * noise and 2 * len(own) <= len(free):
-        found, within = np.linalg.eigh(curvature[np.ix_(own, own)])
+    while lowest < HIDDEN * noise and 2 * len(own) <= len(free):
+        (found,), within = eigh(curvature[np.ix_(own, own)], subset_by_index=[0, 0])
         cross, others = curvature[:, own] @ within[:, 0], len(free) - len(own)
         cross[own] = 0.0
         # the mean square of an entry of noise, of columns and outputs that are the same or not
         most = 0.25 * (k + 1.0) / k * noise**2 * (others + 3.0 * math.sqrt(2.0 * others))
-        if found[0] < HIDDEN * noise and (cross**2).sum() <= most:
+        if found < HIDDEN * noise and (cross**2).sum() <= most:
             direction = np.zeros(step.score.size)
             direction[free[own]] = within[:, 0]
             return direction

@@ -201,13 +201,39 @@ def test_what_is_hidden_does_not_spread_to_others():
         assert found[3].tolist() == [[True, True, True, False]]
 
 
+def of_curvature(curvature, k=1, noise=0.01):
+    n = len(curvature)
+    return Newton(
+        weights=np.zeros((k, n // k)), score=np.ones((k, n // k)), curvature=curvature,
+        squares=np.eye(n), errors=(noise,) * 3, n_records=100, unit=1.0, mix=np.eye(k),
+    )  # fmt: skip
+
+
 def test_a_direction_of_most_coefficients_stays_in_the_step():
     """It would be one of noise in all of them."""
     curvature = np.eye(4)
     curvature[:3, :3] -= 1.0 / 3.0
-    step = Newton(
-        weights=np.zeros((1, 4)), score=np.ones((1, 4)), curvature=curvature, squares=np.eye(4),
-        errors=(0.01, 0.01, 0.01), n_records=100, unit=1.0, mix=np.eye(1),
-    )  # fmt: skip
+    step = of_curvature(curvature)
     np.testing.assert_array_equal(apart(step).curvature, curvature)
     assert apart(step).debiased()[3].all()
+
+
+def test_entries_of_several_classes_have_less_noise():
+    """Of two outputs they are an eighth of it in the mean, of one a half."""
+    curvature = np.eye(8)
+    curvature[0, 0] = 0.0
+    for square, is_left in ((0.9, True), (1.1, False)):  # of the largest that noise would make
+        entry = np.sqrt(square * 0.375 * 0.01 * (7.0 + 3.0 * np.sqrt(14.0)) / 7.0)
+        curvature[0, 1:] = curvature[1:, 0] = entry
+        step = of_curvature(curvature, 2, 0.1)
+        assert (apart(step).curvature[0, 1:] == 0.0).all() == is_left
+
+
+def test_what_hides_a_coefficient_most_is_found_first():
+    """By what is lost of its curvature: two features that go together, and one of more units."""
+    curvature = np.diag([0.05, 0.05, 4.0, 1.0])
+    curvature[0, 1] = curvature[1, 0] = -0.05
+    curvature[0, 2] = curvature[2, 0] = 0.06
+    curvature[1, 2] = curvature[2, 1] = -0.06
+    curvature[:2, 3] = curvature[3, :2] = 0.01  # of noise
+    assert np.abs(apart(of_curvature(curvature)).curvature[:2].sum(axis=0)).max() < 1e-9
