@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from plain_noise import PlainNoise
+from plain_noise import Silent
 
 from skdp.algorithms import (
     dp_bilevel,
@@ -222,10 +222,6 @@ def test_the_solution_is_certified_to_half_of_the_accuracy():
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0), accuracy_fraction=0.5)
     exact = solve_certified(problem, 1e-9, "newton").point
     far = problem.domain.project(exact + 0.9 * plan.accuracy * np.eye(3)[0])
-
-    class Silent(PlainNoise):
-        def gamma(self, shape):
-            return 0.0
 
     point = plan.run(problem, Run(lambda problem, accuracy: far, noise=Silent())).point
     assert np.linalg.norm(point - exact) <= 0.5 * plan.accuracy

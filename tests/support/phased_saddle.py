@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 import numpy as np
-from plain_noise import PlainNoise
+from plain_noise import Silent
 from saddle_problems import changed
 
 from skdp.algorithms import (
@@ -34,19 +34,6 @@ UNIT = SaddleConstants(
 )
 BUDGET = PrivacyBudget(0.5, 1e-5)
 ACCURACY_FRACTION = 1e-3
-
-
-class Silent(PlainNoise):
-    """No noise at all: exact movements become visible."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
-
-    def gamma(self, shape):
-        return 0.0
-
-    def direction(self, dimension):
-        return np.full(dimension, dimension**-0.5)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,10 +19,16 @@ class PlainNoise(NoiseSource):
 
 
 class Silent(PlainNoise):
-    """No normal noise."""
+    """No noise at all: exact movements become visible."""
 
     def standard_normal(self, size: Any) -> np.ndarray:
         return np.zeros(size)
+
+    def gamma(self, shape: Any) -> float:
+        return 0.0
+
+    def direction(self, dimension: Any) -> np.ndarray:
+        return np.full(dimension, dimension**-0.5)
 
 
 def seeded(seed: int = 0) -> NoiseSource:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_noise import PlainNoise, seeded
+from plain_noise import Silent, seeded
 from tuning_attacks import DataSets, largest_movement, records
 
 from skdp.algorithms.plan import Run
@@ -17,19 +17,6 @@ LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-6, 10.0)
 ALPHA = np.array([0.3, 0.02])
-
-
-class Silence(PlainNoise):
-    """No noise at all."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
-
-    def gamma(self, shape):
-        return 0.0
-
-    def direction(self, dimension):
-        return np.zeros(dimension)
 
 
 def plan_final_fit(records, loss, penalties, alpha, budget, share=1.0):
@@ -64,7 +51,7 @@ def dense(rows):
 def test_without_noise_it_is_the_penalised_minimiser(loss, sparse):
     rows, t = records(loss, n=300, sparse=sparse)
     point, release = final_fit(
-        rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, BUDGET, noise=Silence()
+        rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, BUDGET, noise=Silent()
     )
     X, penalty = dense(rows), GROUPS.diagonal(ALPHA)
     gradient = X.T @ LOSSES[loss].derivative(X @ point, t) / len(t) + penalty * point
@@ -111,7 +98,7 @@ def test_cost_of_noise_bounds_what_noise_costs():
     alpha, loss = np.array([0.5, 0.2]), LOSSES["squared"]
     X = dense(rows)
     cost = plan_final_fit(rows, loss, GROUPS, alpha, BUDGET, 0.8).noise_cost
-    clean, _ = final_fit(rows.with_targets(t), loss, GROUPS, alpha, BUDGET, 0.8, noise=Silence())
+    clean, _ = final_fit(rows.with_targets(t), loss, GROUPS, alpha, BUDGET, 0.8, noise=Silent())
     losses = []
     for k in range(50):
         point, _ = final_fit(
