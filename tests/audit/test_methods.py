@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fit_cases import remember_calibrations, remember_schedules
 from method_audits import MECHANISMS, METHODS, PERSONS, audited, replayed
 from plain_noise import scale_noise
+from remembered_plans import remember_calibrations, remember_schedules
 from sklearn.linear_model import Ridge
 
 from skdp.audit import audit_estimator, worst_case_sensitivity

@@ -6,7 +6,8 @@ import itertools
 import pkgutil
 
 import pytest
-from fit_cases import CASES, METHOD_TABLES, supported
+from fit_case import METHOD_TABLES, supported
+from fit_cases import CASES
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 
 import skdp

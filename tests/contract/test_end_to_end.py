@@ -11,7 +11,8 @@ import warnings
 
 import numpy as np
 import pytest
-from fit_cases import CASES, TableCase, TabularCase
+from fit_case import TableCase, TabularCase
+from fit_cases import CASES
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential.localisation import LocalizedExponentialPlan

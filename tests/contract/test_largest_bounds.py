@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from every_fit import kinds_of_fits
-from fit_cases import CASES, TableCase, TabularCase
+from fit_case import TableCase, TabularCase
+from fit_cases import CASES
 
 from skdp._checks import LARGEST_UNIT
 from skdp.linear_model import DPLinearRegressor, DPRidge

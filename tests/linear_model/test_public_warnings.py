@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from every_estimator import ESTIMATORS, declared, records
-from fit_cases import METHOD_TABLES
+from fit_case import METHOD_TABLES
 
 from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
 from skdp.methods import (

@@ -1,1 +1,1 @@
-from fit_cases import remembered_schedules  # noqa: F401
+from remembered_plans import remembered_schedules  # noqa: F401

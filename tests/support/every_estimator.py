@@ -1,7 +1,7 @@
 """Every estimator with a table of methods, its bounds declared, for tests of what all share."""
 
 import numpy as np
-from fit_cases import METHOD_TABLES
+from fit_case import METHOD_TABLES
 from sklearn.base import is_classifier, is_regressor
 
 from skdp.robust import DPMaxGroupLossMLPClassifier

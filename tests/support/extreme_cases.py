@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from every_fit import kinds_of_fits
-from fit_cases import CASES, Case, Records, TableCase, TabularCase
+from fit_case import Case, Records, TableCase, TabularCase
+from fit_cases import CASES
 from sklearn.base import clone
 
 from skdp.methods import Method

@@ -1,45 +1,35 @@
-"""Small configurations of every public estimator and method, for tests of the privacy contract.
-
-A case is an estimator with its parameters and the public shape of the records that it is fitted
-on. Cases are small, so that a fit takes milliseconds. All public bounds are declared.
-"""
+"""Small configurations of every public estimator and method, for tests of the privacy contract."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pytest
-from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
+from fit_case import (
+    METHOD_TABLES,
+    Case,
+    Ranges,
+    TableCase,
+    TabularCase,
+    supported,
+)
 
-from skdp.algorithms.bilevel import penalty_method as bilevel
-from skdp.algorithms.statistics.quantiles import QuantilesPlan
-from skdp.data import ArrayRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.mechanisms import sampled_gaussian
 from skdp.methods import (
     Bilevel,
     ExponentialMechanism,
-    Method,
     MirrorDescent,
     OutputPerturbation,
     PhasedOutputPerturbation,
     PhasedSaddle,
     SaddleOutputPerturbation,
 )
-from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.preprocessing import DPStandardScaler, private_ranges
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import RECORD_RELATIONS, Neighbouring
+from skdp.preprocessing import DPStandardScaler
+from skdp.privacy.events import RECORD_RELATIONS
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -49,230 +39,6 @@ from skdp.robust import (
 )
 from skdp.synthetic import DPSyntheticData
 from skdp.tabular import DPTabularClassifier, DPTabularRegressor, Number
-
-#: The declared range of targets.
-TARGETS = (-2.0, 3.0)
-_LINEAR = DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-#: The methods of each estimator that has a parameter for them, or that always takes the same one.
-METHOD_TABLES: dict[type, Mapping[str, Any]] = {
-    **dict.fromkeys(_LINEAR, METHODS),
-    **dict.fromkeys(
-        (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor, DPMaxGroupLossMLPClassifier),
-        GROUP_METHODS,
-    ),
-    **{kind: kind._methods for kind in (
-        DPAdversarialClassifier, DPAdversarialRegressor, DPLogisticRegressionCV, DPRidgeCV
-    )},
-    DPSyntheticData: SYNTHETIC_METHODS,
-}  # fmt: skip
-#: An algorithm of its own, though its class has a row.
-PUBLISHED = Bilevel(as_published=True)
-FIXED: dict[type, str] = {DPMaxGroupLossMLPClassifier: "rgda"}
-
-
-class Records(NamedTuple):
-    """What a fit takes; None for what it does not."""
-
-    X: np.ndarray
-    y: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    user_ids: np.ndarray | None = None
-    sample_weight: np.ndarray | None = None
-
-    def _map(self, function: Any, *others: Records) -> Records:
-        columns = zip(self, *others, strict=True)
-        return Records(*(None if column[0] is None else function(*column) for column in columns))
-
-    def at(self, unit: int) -> np.ndarray:
-        """Where the records of a unit are: of a person, if there are ids."""
-        units = np.arange(len(self.X)) if self.user_ids is None else self.user_ids
-        return units == unit
-
-    def replaced(self, unit: int, other: Records) -> Records:
-        """The records of a unit replaced by those of another data set."""
-        first, own, foreign = int(self.at(unit).argmax()), self.at(unit), other.at(unit)
-
-        def exchange(mine: np.ndarray, its: np.ndarray) -> np.ndarray:
-            rest = mine[~own]
-            return np.concatenate([rest[:first], its[foreign], rest[first:]])
-
-        return self._map(exchange, other)
-
-    def without(self, unit: int) -> Records:
-        """All records but those of a unit."""
-        kept = ~self.at(unit)
-        return self._map(lambda part: part[kept])
-
-    def turned(self) -> Records:
-        """Every record one place before, the first at the end."""
-        return self._map(lambda part: np.roll(part, -1, axis=0))
-
-
-@dataclass(frozen=True)
-class Case:
-    """An estimator, its parameters and the public shape of its records."""
-
-    name: str
-    estimator: type
-    #: Without labels, ranges and the seed, which :meth:`make` adds.
-    parameters: dict[str, Any] = field(default_factory=dict)
-    n: int = 8
-    d: int = 2
-    n_classes: int = 0  # 0 for a regressor
-    n_groups: int = 0
-    n_phases: int = 1  # of the plan, so that a case keeps its meaning
-    whole_budget: bool = True  # some record's releases cost exactly the budget
-    is_slow: bool = False  # the plan of the case takes seconds
-    unit: str = "record"  # or "person" (there are ids), or "weight"
-    place: str = "dense"  # or "sparse", or "chunks"
-
-    @property
-    def row(self) -> Any:
-        """The method in the table of its estimator, an object outside of it, or None ("auto")."""
-        methods = METHOD_TABLES.get(self.estimator, {})
-        method = self.parameters.get("method", FIXED.get(self.estimator))
-        if isinstance(method, Bilevel) and method.as_published:
-            return PUBLISHED if method.inner == PUBLISHED.inner else method
-        if isinstance(method, Method):
-            return next((row for row in methods.values() if type(row) is type(method)), method)
-        return methods.get(method)
-
-    @property
-    def relation(self) -> Neighbouring:
-        """The relation of its neighbours."""
-        relation = Neighbouring(self.parameters.get("neighbouring", "replace_one"))
-        return relation.of_persons if self.unit == "person" else relation
-
-    @property
-    def n_units(self) -> int:
-        """Number of records, or of persons."""
-        return self.n // 2 if self.unit == "person" else self.n
-
-    @property
-    def draws_vertices(self) -> bool:
-        """Whether the fit draws vertices in place of adding noise."""
-        return getattr(self.row, "is_entrywise", False)
-
-    def make(self, **parameters: Any) -> Any:
-        """The estimator, unfitted."""
-        declared: dict[str, Any] = {"random_state": 0}
-        if not self.draws_vertices:
-            declared["data_norm"] = 1.0
-        elif self.parameters["method"] == "mirror_descent":
-            parameters = {"method": type(self.row)(feature_bound=1.0), **parameters}
-        if self.n_classes:
-            declared["classes"] = list(range(self.n_classes))
-        else:
-            declared["target_range"] = TARGETS
-        if self.n_groups:
-            declared["group_names"] = list(range(self.n_groups))
-        if self.unit == "weight":
-            declared["weight_bound"] = 1.0
-        return self.estimator(**{**declared, **self.parameters, **parameters})
-
-    def arguments(self, records: Records) -> dict[str, Any]:
-        """Arguments of ``fit``, in the place of the case."""
-        given = {name: part for name, part in records._asdict().items() if part is not None}
-        if self.place == "chunks":
-            return {"X": ArrayRecords(**given, chunk_rows=4)}
-        return given | ({"X": csr_array(records.X)} if self.place == "sparse" else {})
-
-    def fit(self, records: Records, **parameters: Any) -> Any:
-        """The fitted estimator."""
-        return self.make(**parameters).fit(**self.arguments(records))
-
-    def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
-        """Records of the public shape.
-
-        "wild": rows from 1e-3 to 1e3 times the norm bound, targets far out of their range, one
-        class and one group that hold all records but one; persons with other numbers of records,
-        and weights of 0 and above the bound.
-        """
-        rng, n = np.random.default_rng(seed), self.n if n is None else n
-        is_plain = kind == "plain"
-        ids = np.arange(n) // 2 if self.unit == "person" else None
-        if ids is not None and not is_plain:
-            ids = np.repeat(np.arange(n // 2), rng.integers(1, 5, n // 2))
-            n = len(ids)
-        weights = None
-        if self.unit == "weight":
-            weights = rng.uniform(0.1, 1.0, n) if is_plain else rng.choice([0.0, 1e3], n)
-        return Records(*self._columns(rng, n, is_plain), ids, weights)
-
-    def pair(self) -> tuple[Records, Records]:
-        """Two very different data sets of one public shape."""
-        plain, wild = self.records(0), self.records(1, "wild")
-        if self.parameters.get("group_proportions") == "public":
-            wild = wild._replace(groups=plain.groups, y=wild.y if self.n_groups else plain.y)
-        return plain, wild
-
-    def _columns(self, rng: np.random.Generator, n: int, is_plain: bool) -> tuple[Any, Any, Any]:
-        """Features, targets and groups."""
-        X = rng.normal(size=(n, self.d))
-        if not is_plain:
-            X *= 10.0 ** rng.uniform(-3, 3, size=(n, 1))
-        lone = int(rng.integers(n))
-
-        def labels(count: int) -> np.ndarray:
-            if is_plain:
-                return rng.permutation(np.arange(n) % count)
-            return np.where(np.arange(n) == lone, count - 1, 0)
-
-        if self.n_classes:
-            y = labels(self.n_classes)
-        else:
-            y = rng.uniform(*TARGETS, size=n) if is_plain else 1e3 * rng.normal(size=n)
-        return X, y, labels(self.n_groups) if self.n_groups else None
-
-
-class Ranges(BaseEstimator):
-    """What :func:`private_ranges` finds, and its plan in place of a report."""
-
-    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, random_state: Any = None) -> None:
-        self.epsilon, self.delta, self.random_state = epsilon, delta, random_state
-
-    def fit(self, X: Any, y: Any = None, user_ids: Any = None) -> Ranges:
-        numbers = {"quantiles": (0.25, 0.75), "n_candidates": 5}
-        given = {} if user_ids is None else {"neighbouring": Neighbouring.REPLACE_USER}
-        plan = QuantilesPlan(
-            n_records=len(X if user_ids is None else set(user_ids)), n_features=X.shape[1],
-            budget=PrivacyBudget(self.epsilon, self.delta), **numbers, **given,
-        )  # fmt: skip
-        self.ranges_ = private_ranges(
-            X, (-1.0, 1.0), user_ids=user_ids, **numbers, **self.get_params()
-        )
-        self.privacy_ = SimpleNamespace(
-            method="quantiles", epsilon=self.epsilon, delta=self.delta, plan=plan.to_dict(),
-            releases=plan.releases, event=plan.event, remarks=(),
-        )  # fmt: skip
-        return self
-
-
-@dataclass(frozen=True)
-class TableCase(Case):
-    """A fit of a table alone: numbers, or categories 0, 1 and 2."""
-
-    def make(self, **parameters: Any) -> Any:
-        weight = {"weight_bound": 1.0} if self.unit == "weight" else {}
-        return self.estimator(**{"random_state": 0, **weight, **self.parameters, **parameters})
-
-    def _columns(self, rng: np.random.Generator, n: int, is_plain: bool) -> tuple[Any, Any, Any]:
-        shape = n, self.d
-        if self.estimator is DPSyntheticData:
-            X = rng.integers(0, 3, shape) if is_plain else np.zeros(shape, int)
-        else:
-            X = rng.uniform(-1, 1, shape) if is_plain else np.full(shape, 1e9)
-        return X, None, None
-
-
-class TabularCase(Case):
-    """A model of a table of numbers in [-1, 1]; their products are among its features."""
-
-    def make(self, **parameters: Any) -> Any:
-        declared = {"classes": [0, 1]} if self.n_classes else {"target_range": TARGETS}
-        declared |= {"weight_bound": 1.0} if self.unit == "weight" else {}
-        given = {"features": "pairs", "random_state": 0, **declared, **self.parameters}
-        return self.estimator(**{**given, **parameters})
 
 
 def _tabular() -> list[Case]:
@@ -486,134 +252,107 @@ def _blocks() -> list[Case]:
     ]  # fmt: skip
 
 
-def _grouped() -> list[Case]:
-    cases = []
+#: A case whose phases, or whose use of the budget, the planner chooses.
+_planned = partial(Case, n_phases=0, whole_budget=False)
+_PROPORTIONS: dict[str, Any] = {"group_proportions": [0.5, 0.25, 0.25]}
+_PUBLIC: dict[str, Any] = {"group_proportions": "public"}
+_ADDED: dict[str, Any] = {"neighbouring": "add_remove", "n_public": 12}
+#: Names of models of groups, with their numbers of classes.
+_GROUPED = (("classifier", DPMaxGroupLossClassifier, 2), ("regressor", DPMaxGroupLossRegressor, 0))
+
+
+def _grouped() -> Iterator[Case]:
     modes: list[tuple[str, Any, int]] = [
         ("proportions", [0.5, 0.25, 0.25], 3),
         ("public", "public", 3),
         ("histogram", "private", 3),
         ("one group", "private", 0),
     ]
-    tasks = [("classifier", DPMaxGroupLossClassifier, 2), ("regressor", DPMaxGroupLossRegressor, 0)]
-    for task, estimator, n_classes in tasks:
-        for mode, proportions, n_groups in modes:
-            for delta in (0.0, 0.01):
-                for weights in (False, True):
-                    if weights and (mode == "one group" or delta == 0):
-                        continue
-                    kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
-                    others = {
-                        "delta": delta,
-                        # budgets at which the planner takes several phases, where there are any
-                        "epsilon": 3.0 if mode == "histogram" else 0.3,
-                        "method": kind(release_group_weights=weights, max_group_weight=2.0),
-                        "group_proportions": proportions,
-                    }
-                    title = f"max-group {task}, {mode}, delta {delta:g}"
-                    # n_phases: of the planner's choice
-                    cases.append(Case(
-                        title + ", weights" * weights, estimator, others,
-                        n=12, n_classes=n_classes, n_groups=n_groups, n_phases=0,
-                    ))  # fmt: skip
+    weighted = {"release_group_weights": True, "max_group_weight": 2.0}
+    for task, estimator, n_classes in _GROUPED:
+        made = partial(_planned, estimator=estimator, n_classes=n_classes)
+        for (mode, proportions, n_groups), delta in itertools.product(modes, (0.0, 0.01)):
+            kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
+            # budgets at which the planner takes several phases, where there are any
+            given = {"delta": delta, "group_proportions": proportions,
+                     "epsilon": 3.0 if mode == "histogram" else 0.3}  # fmt: skip
+            title, shape = f"max-group {task}, {mode}, delta {delta:g}", {"n_groups": n_groups}
+            some = partial(made, **shape, n=12, whole_budget=True)
+            yield some(title, parameters=given | {"method": kind(max_group_weight=2.0)})
+            if delta and mode != "one group":
+                yield some(f"{title}, weights", parameters=given | {"method": kind(**weighted)})
         for mode, proportions, n_groups in modes[:3]:
             weights = mode == "public" or (mode == "histogram" and n_classes > 0)
             method = PhasedSaddle(release_group_weights=weights)
-            cases.append(Case(
-                f"max-group {task}, {mode}, look" + ", weights" * weights, estimator,
-                {"method": method, "group_proportions": proportions, "delta": 0.01,
-                 "epsilon": 100.0},
-                n=24, n_classes=n_classes, n_groups=n_groups, n_phases=0, whole_budget=False,
-            ))  # fmt: skip
+            given = {"method": method, "group_proportions": proportions, "delta": 0.01}
+            yield made(f"max-group {task}, {mode}, look" + ", weights" * weights,
+                       parameters=given | {"epsilon": 100.0}, n=24, n_groups=n_groups)  # fmt: skip
         for method, kind, parameters, n_groups in (
-            ("output", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+            ("output", "proportions", _PROPORTIONS, 3),
             ("output", "histogram", {"epsilon": 1e4}, 3),
-            ("output", "add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
+            ("output", "add/remove", _ADDED, 3),
             ("output", "one group", {"alpha": 0.01}, 0),
-            ("gradient", "proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+            ("gradient", "proportions", _PROPORTIONS, 3),
             ("gradient", "histogram", {}, 3),
-            ("gradient", "add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
-            ("gradient", "public", {"group_proportions": "public", "fit_intercept": False}, 3),
+            ("gradient", "add/remove", _ADDED, 3),
+            ("gradient", "public", _PUBLIC | {"fit_intercept": False}, 3),
             ("gradient", "much noise", {"epsilon": 0.3}, 3),
         ):
-            parameters = {"delta": 0.01, "epsilon": 200.0, "method": method, **parameters}
-            title = f"max-group {task}, {method}, {kind}"
-            cases.append(
-                Case(
-                    title, estimator, parameters, n=12, n_classes=n_classes, n_groups=n_groups,
-                    whole_budget=False,
-                )
-            )  # fmt: skip
+            given = {"delta": 0.01, "epsilon": 200.0, "method": method, **parameters}
+            yield made(f"max-group {task}, {method}, {kind}", parameters=given, n=12,
+                       n_groups=n_groups, n_phases=1)  # fmt: skip
         for mode, proportions, n_groups in modes[:2]:
             method = PhasedSaddle(calibration="paper")
-            cases.append(
-                Case(
-                    f"max-group {task}, {mode}, paper", estimator,
-                    {"method": method, "group_proportions": proportions, "delta": 0.01}, n=12,
-                    n_classes=n_classes, n_groups=n_groups, n_phases=4, whole_budget=False,
-                )
-            )  # fmt: skip
-    return cases
+            given = {"method": method, "group_proportions": proportions, "delta": 0.01}
+            yield made(f"max-group {task}, {mode}, paper", parameters=given, n=12,
+                       n_groups=n_groups, n_phases=4)  # fmt: skip
 
 
-def _recursive() -> list[Case]:
-    """DP-RGDA: linear models, and a network."""
-    shared = {"delta": 0.01, "epsilon": 200.0}
-    linear, network = {"method": "rgda"}, {"hidden_units": 2, "n_steps": 3}
-    proportions = {"group_proportions": [0.5, 0.25, 0.25]}
-    rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
-        ("classifier, proportions", DPMaxGroupLossClassifier, 2, 3, linear | proportions),
-        ("classifier, three classes", DPMaxGroupLossClassifier, 3, 3, linear),
-        ("regressor", DPMaxGroupLossRegressor, 0, 3, linear),
-        ("regressor, huber", DPMaxGroupLossRegressor, 0, 0, linear | {"loss": "huber"}),
-        ("network, proportions", DPMaxGroupLossMLPClassifier, 2, 3, network | proportions),
-        ("network", DPMaxGroupLossMLPClassifier, 3, 3, network),
-        (
-            "network, public",
-            DPMaxGroupLossMLPClassifier,
-            2,
-            3,
-            network | {"group_proportions": "public"},
-        ),
-        ("network, much noise", DPMaxGroupLossMLPClassifier, 2, 0, network | {"epsilon": 0.3}),
-    ]
-    return [
-        Case(f"rgda, {name}", estimator, {**shared, **parameters}, n=12, n_classes=n_classes,
-             n_groups=n_groups, whole_budget=False)
-        for name, estimator, n_classes, n_groups, parameters in rows
-    ]  # fmt: skip
-
-
-def _vertices() -> list[Case]:
-    """Mirror descent, with budgets at which there are several rounds."""
-    shared = {"method": "mirror_descent", "delta": 0.01, "epsilon": 200.0}
-    proportions = {"group_proportions": [0.5, 0.25, 0.25]}
-    public = {"group_proportions": "public"}
-    rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
+#: Kinds of cases with budgets at which there are several steps: what they share, and rows of names,
+#: estimators, numbers of classes and of groups, and parameters.
+_STEPS: dict[str, tuple[dict[str, Any], list[tuple[str, type, int, int, dict[str, Any]]]]] = {
+    "rgda": ({"method": "rgda", "delta": 0.01, "epsilon": 200.0}, [
+        ("classifier, proportions", DPMaxGroupLossClassifier, 2, 3, _PROPORTIONS),
+        ("classifier, three classes", DPMaxGroupLossClassifier, 3, 3, {}),
+        ("regressor", DPMaxGroupLossRegressor, 0, 3, {}),
+        ("regressor, huber", DPMaxGroupLossRegressor, 0, 0, {"loss": "huber"}),
+        ("network, proportions", DPMaxGroupLossMLPClassifier, 2, 3, _PROPORTIONS),
+        ("network", DPMaxGroupLossMLPClassifier, 3, 3, {}),
+        ("network, public", DPMaxGroupLossMLPClassifier, 2, 3, _PUBLIC),
+        ("network, much noise", DPMaxGroupLossMLPClassifier, 2, 0, {"epsilon": 0.3}),
+    ]),
+    "vertices": ({"method": "mirror_descent", "delta": 0.01, "epsilon": 200.0}, [
         ("logistic", DPLogisticRegression, 2, 0, {}),
         ("logistic, delta 0", DPLogisticRegression, 2, 0, {"delta": 0.0, "epsilon": 2000.0}),
         ("three classes", DPLogisticRegression, 3, 0, {}),
-        ("add/remove", DPLogisticRegression, 2, 0, {"neighbouring": "add_remove", "n_public": 12}),
+        ("add/remove", DPLogisticRegression, 2, 0, _ADDED),
         ("ridge", DPRidge, 0, 0, {"method": MirrorDescent(feature_bound=1.0, alpha=0.1)}),
         ("huber", DPLinearRegressor, 0, 0, {"loss": "huber", "fit_intercept": False}),
-        ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, proportions),
+        ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, _PROPORTIONS),
         ("max-group classifier, delta 0", DPMaxGroupLossClassifier, 2, 3, {"delta": 0.0}),
-        ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, public),
+        ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, _PUBLIC),
         ("max-group classifier, histogram", DPMaxGroupLossClassifier, 2, 3, {}),
-        ("max-group classifier, three classes", DPMaxGroupLossClassifier, 3, 3, proportions),
-        ("max-group classifier, histogram, add/remove", DPMaxGroupLossClassifier, 2, 3,
-         {"neighbouring": "add_remove", "n_public": 12}),
-        ("max-group regressor, proportions", DPMaxGroupLossRegressor, 0, 3, proportions),
+        ("max-group classifier, three classes", DPMaxGroupLossClassifier, 3, 3, _PROPORTIONS),
+        ("max-group classifier, histogram, add/remove", DPMaxGroupLossClassifier, 2, 3, _ADDED),
+        ("max-group regressor, proportions", DPMaxGroupLossRegressor, 0, 3, _PROPORTIONS),
         ("max-group regressor, one group", DPMaxGroupLossRegressor, 0, 0, {}),
-    ]  # fmt: skip
-    return [
-        Case(f"vertices, {name}", estimator, shared | parameters, n=12, n_classes=n_classes,
-             n_groups=n_groups, whole_budget=False)
-        for name, estimator, n_classes, n_groups, parameters in rows
-    ]  # fmt: skip
+    ]),
+}  # fmt: skip
 
 
-def _tuned() -> list[Case]:
-    cases = []
+def _steps() -> Iterator[Case]:
+    """DP-RGDA of linear models and of a network, and mirror descent."""
+    for kind, (shared, rows) in _STEPS.items():
+        for name, estimator, n_classes, n_groups, own in rows:
+            given = shared | own
+            if estimator is DPMaxGroupLossMLPClassifier:  # it has no other method
+                given |= {"hidden_units": 2, "n_steps": 3}
+                del given["method"]
+            yield Case(f"{kind}, {name}", estimator, given, n=12, n_classes=n_classes,
+                       n_groups=n_groups, whole_budget=False)  # fmt: skip
+
+
+def _tuned() -> Iterator[Case]:
     for name, estimator, n_classes in (
         ("ridge", DPRidgeCV, 0),
         ("logistic", DPLogisticRegressionCV, 2),
@@ -626,12 +365,10 @@ def _tuned() -> list[Case]:
             ", little noise": {"epsilon": 1e4},
         }.items():
             title = f"tuned {name}, gradient{variant}, delta 0.01"
-            parameters = {"method": "gradient", "delta": 0.01, **parameters}
-            cases.append(Case(title, estimator, parameters, n_classes=n_classes))
-        title = f"tuned {name}, auto, delta 0"
-        cases.append(Case(title, estimator, {"delta": 0.0}, n_classes=n_classes))
-        cases += _published(name, estimator, n_classes)
-    return cases
+            given: dict[str, Any] = {"method": "gradient", "delta": 0.01, **parameters}
+            yield Case(title, estimator, given, n_classes=n_classes)
+        yield Case(f"tuned {name}, auto, delta 0", estimator, {"delta": 0.0}, n_classes=n_classes)
+        yield from _published(name, estimator, n_classes)
 
 
 def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
@@ -657,12 +394,6 @@ def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
             f"tuned {name}, published, {unit}", estimator, given, n=16, n_classes=n_classes,
             unit=unit, whole_budget=False, n_phases=0,
         )  # fmt: skip
-
-
-def supported(row: Any, unit: str, relation: Neighbouring) -> bool:
-    """Whether a row of a table of methods says that it covers a kind of fits."""
-    neighbouring = relation.of_persons if unit == "person" else relation
-    return neighbouring in row.relations and (unit != "weight" or row.is_weighted)
 
 
 def _kinds(row: Any, is_table: bool) -> Iterator[tuple[str, str, str]]:
@@ -714,45 +445,7 @@ def _rows() -> Iterator[Case]:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        *_linear(), *_special(), *_blocks(), *_grouped(), *_descents(), *_recursive(), *_vertices(),
+        *_linear(), *_special(), *_blocks(), *_grouped(), *_descents(), *_steps(),
         *_tuned(), *_tables(), *_tabular(), *_rows(),
     )
 }  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def remembered_calibrations() -> Any:
-    """Noise of sampled releases is calibrated once: a calibration takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        remember_calibrations(patch)
-        yield
-
-
-def remember_calibrations(patch: pytest.MonkeyPatch) -> None:
-    """Remember what calibrations of sampled releases found, by the event that they are for."""
-    scales: dict[Any, float] = {}
-    smallest = sampled_gaussian.smallest_scale
-
-    def smallest_scale(event: Any, budget: Any, *args: Any) -> float:
-        key = event(1.0), event(0.5), budget, args
-        if key not in scales:
-            scales[key] = smallest(event, budget, *args)
-        return scales[key]
-
-    patch.setattr(bilevel, "smallest_scale", smallest_scale)
-    patch.setattr(bilevel, "tightest_epsilon", functools.cache(bilevel.tightest_epsilon))
-
-
-def remember_schedules(patch: pytest.MonkeyPatch) -> None:
-    """Remember schedules of phases by all that they follow from: public numbers alone."""
-    module = importlib.import_module("skdp.algorithms.output.phased_saddle")
-    search = module._ScheduleSearch
-    patch.setattr(search, "best", functools.cache(search.best))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def remembered_schedules() -> Any:
-    """Schedules of phases are searched once in a module, for a folder whose conftest imports it."""
-    with pytest.MonkeyPatch.context() as patch:
-        remember_schedules(patch)
-        yield

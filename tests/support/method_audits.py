@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fit_cases import remember_calibrations, remember_schedules
+from remembered_plans import remember_calibrations, remember_schedules
 from scipy import stats
 from sklearn.base import BaseEstimator
 

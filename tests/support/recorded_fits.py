@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fit_cases import CASES, Case, Records
+from fit_case import Case, Records
+from fit_cases import CASES
 from laboratory import Laboratory
 
 from skdp._estimator import PrivateEstimator
