@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from method_audits import MECHANISMS, METHODS, PERSONS, audited, replayed
+from audit_cases import MECHANISMS, METHODS, PERSONS
+from method_audits import audited, replayed
 from plain_noise import scale_noise
 from remembered_plans import remember_calibrations, remember_schedules
 from sklearn.linear_model import Ridge

@@ -12,10 +12,7 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
-from skdp.solvers import (
-    AcceleratedGradient,
-    Newton,
-)
+from skdp.solvers import AcceleratedGradient, Newton
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 

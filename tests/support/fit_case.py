@@ -17,10 +17,7 @@ from sklearn.base import BaseEstimator
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.data import ArrayRecords
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.methods import (
-    Bilevel,
-    Method,
-)
+from skdp.methods import Bilevel, Method
 from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import private_ranges

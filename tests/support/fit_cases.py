@@ -8,14 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from fit_case import (
-    METHOD_TABLES,
-    Case,
-    Ranges,
-    TableCase,
-    TabularCase,
-    supported,
-)
+from fit_case import METHOD_TABLES, Case, Ranges, TableCase, TabularCase, supported
 
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import (

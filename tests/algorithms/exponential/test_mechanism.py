@@ -11,9 +11,7 @@ from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
 from skdp.algorithms.exponential import sampling
-from skdp.algorithms.exponential.localisation import (
-    localized_exponential,
-)
+from skdp.algorithms.exponential.localisation import localized_exponential
 from skdp.algorithms.exponential.mechanism import (
     bound_log_proposals,
     bound_oscillation,
