@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdp.algorithms.core import size as sizes
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
@@ -161,22 +160,6 @@ def test_the_penalty_leaves_about_as_much_as_the_noise(name):
         left.append([coef @ free / (free @ free) for coef in both])
     ours, theirs = np.mean(left, axis=0)
     assert theirs < 0.95 and abs(theirs - ours) < 0.1
-
-
-def test_groups_find_the_features_without_an_effect(monkeypatch):
-    """As one model without groups takes all features for such that matter."""
-    monkeypatch.setattr(sizes, "_ALL", 1.0)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20000, 40)) / 7.0
-    y = X @ np.where(np.arange(40) < 5, 0.7, 0.0) + 0.1 * rng.standard_normal(len(X))
-    for seed in range(2):
-        one, two = (
-            make("ridge", random_state=seed, **given).fit(X, y)
-            for given in ({}, {"penalty_groups": (np.arange(40) >= 5).astype(int)})
-        )
-        assert two.alpha_[1] > 10.0 * two.alpha_[0]
-        excess = [np.mean((m.predict(X) - 0.7 * X[:, :5].sum(axis=1)) ** 2) for m in (one, two)]
-        assert excess[1] < 0.8 * excess[0]
 
 
 @every_model

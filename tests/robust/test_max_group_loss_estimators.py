@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from group_models import (
     FEW,
     GROUPS,
-    MODES,
     NAMES,
     X,
     Y,
@@ -387,36 +386,6 @@ def test_a_look_finds_where_weights_matter():
         assert (names[-1] == "coefficients") == conflict
         assert "after a look at the groups' losses" in str(report)
         assert tightest_epsilon(report.event, report.delta) == pytest.approx(3.0, rel=1e-6)
-
-
-def worst_accuracy(model, data):
-    features, y, groups = data
-    right = model.predict(features) == y
-    return min(right[groups == name].mean() for name in NAMES)
-
-
-def known(mode):
-    """The proportions that are declared."""
-    return {"group_proportions": {"most": 0.85, "few": 0.15}} if mode == "declared" else {}
-
-
-@pytest.mark.slow
-def test_worst_group_does_better_than_without_groups():
-    """At epsilon = 1: on fresh records, each of two fits beats every plain one, by far."""
-    train, test = conflicting(50_000, 1), conflicting(50_000, 2)
-    features, y, groups = train
-    plain = [
-        worst_accuracy(
-            DPLogisticRegression(classes=[0, 1], random_state=seed).fit(features, y), test
-        )
-        for seed in range(2)
-    ]
-    for mode in MODES:
-        fits = [classifier(mode=mode, random_state=seed, **known(mode)) for seed in range(2)]
-        robust = [worst_accuracy(fitted.fit(features, y, groups=groups), test) for fitted in fits]
-        assert min(robust) > 0.69 > max(plain) + 0.05
-        spread = max(np.ptp(plain), np.ptp(robust))
-        assert min(robust) - max(plain) > 2 * spread
 
 
 @every_model

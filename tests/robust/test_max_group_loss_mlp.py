@@ -421,16 +421,6 @@ def part_of(plan):
     return (whole * plan.constant.mu) ** 2
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_report_says_that_public_groups_are_not_protected(given):
-    X, y, groups = conflict(60)
-    model = DPMaxGroupLossMLPClassifier(1.0, **FAST, classes=[0, 1], group_proportions="public")
-    model.group_names = [0, 1] if given else None
-    report = model.fit(X, y, groups=groups if given else None).privacy_
-    what = "group" if given else "class"
-    assert f"the {what} of each record is taken as public: it is not protected" in report.caveats
-
-
 def test_rgda_of_linear_models_is_asked_for_and_refuses_kinks():
     X, y, groups = sized(300)
     labels = (y > 0).astype(int)

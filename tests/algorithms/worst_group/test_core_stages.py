@@ -122,24 +122,6 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     np.testing.assert_allclose(np.array(found) / mu**2, expected, rtol=1e-3)
 
 
-@RELATIONS
-@pytest.mark.parametrize(
-    "loss", [LogisticLoss(), SoftmaxLoss(10), HalfSquaredLoss(1.0)], ids=["2", "10", "numbers"]
-)
-def test_the_model_keeps_a_part_of_the_budget(loss, relation):
-    """All other parts are large where few features meet much noise, or steps are missing."""
-    least, rest = 1.0, 0
-    sizes = product((1, 2, 8, 100, 1000), np.logspace(1, 8, 15), (0.05, 1.0, 30.0))
-    for d, n, epsilon in sizes:
-        plan = plan_of(loss, int(n), epsilon, relation, d + 1)
-        if isinstance(plan, PlainModelPlan):
-            continue
-        mu, rest = gaussian_mu(epsilon, 1e-6), rest + 1
-        least = min(least, math.hypot(plan.plain.level, plan.mu_weighted) / mu)
-    assert rest > 110
-    assert least > math.sqrt(0.14)
-
-
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
 def test_terms_of_the_scale_reach_their_bound(loss):
     """Lemma 4: norms of at most 1, and nearly opposite vectors of records of one group."""
