@@ -244,7 +244,7 @@ class CoefficientIntervalsMixin(DPLinearModel):
         plan = replace(plan, has_intervals=True)
         # what is hidden of the curvature, in units of the spectral norm of its noise
         k = plan.loss.n_outputs
-        hidden = HIDDEN / math.sqrt(2.0 * k * design.width)
+        hidden = HIDDEN / math.sqrt((k + 1.0) * design.width)
         least = least_records(plan.newton, k, 1.0 / (1.0 + hidden))
         if least > design.n_records:
             enough = f"at most {LARGEST} coefficients are covered."

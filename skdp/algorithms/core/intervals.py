@@ -165,7 +165,7 @@ def least_records(plan: NoisySum, k: int, largest_noise: float = LARGEST_NOISE) 
     if k * width > LARGEST:
         return math.inf
     # the mean curvature of classes of equal size is 2 / (k + 1) of the largest one
-    noise = plan.deviation / _CURVATURE * math.sqrt(2.0 * k * width)
+    noise = plan.deviation / _CURVATURE * math.sqrt((k + 1.0) * width)
     return noise * width * 0.5 * (k + 1.0) / largest_noise
 
 

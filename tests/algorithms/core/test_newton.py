@@ -9,7 +9,13 @@ from plain_noise import Silent, seeded
 from public_objectives import REPLACE, centering_of
 
 from skdp.algorithms.core.centered_rows import CenteredRows, sum_rounding
-from skdp.algorithms.core.intervals import Newton, NewtonTerms, plan_newton, release_newton
+from skdp.algorithms.core.intervals import (
+    Newton,
+    NewtonTerms,
+    least_records,
+    plan_newton,
+    release_newton,
+)
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 from skdp.problems.rounding import EPS
 
@@ -146,6 +152,19 @@ def test_a_release_has_the_noise_that_it_states(name):
     squares = [np.diag(each.squares - exact.squares) for each in noisy]
     seen = [np.std(each) for each in (scores, curvatures, squares)]
     np.testing.assert_allclose(seen, noisy[0].errors, rtol=0.12)
+
+
+@NAMES
+def test_the_least_number_of_records_counts_the_largest_noise_of_a_direction(name):
+    """In units of the curvature of classes of equal size, over all directions."""
+    rng, width = np.random.default_rng(0), 41
+    rows, loss, k, plan = made(name, 0.01 * rng.normal(size=(1000, width - 1)), rng)
+    plan = replace(plan, mu=0.05)
+    found = release_newton(plan, rows, loss, np.zeros((k, width)), np.zeros(k), 0.3, 4.0, seeded(0))
+    largest = {"squares": 1.0, "two classes": 0.25, "three classes": 0.5}[name]
+    average = largest * 2.0 / (k + 1.0) / width
+    stated = least_records(plan, k, 1.0) / plan.design.n_records * average
+    assert -np.linalg.eigvalsh(found.curvature)[0] == pytest.approx(stated, rel=0.07)
 
 
 @pytest.mark.parametrize("k", [1, 2])
