@@ -163,7 +163,6 @@ class Published(Method):
         return replace(objective, **given)
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("population", self.population)
@@ -177,12 +176,8 @@ class Published(Method):
                     "coefficients must be bounded by a public radius."
                 )
         check_option("calibration", self.calibration, ["analytic", "paper"])
-        if self.calibration == "paper":
-            self._check_published(name, budget, neighbouring)
-
-    def _check_published(
-        self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring
-    ) -> None:
+        if self.calibration != "paper":
+            return
         if neighbouring is not Neighbouring.REPLACE_ONE:
             raise ValueError(
                 f"method={name!r}: calibration='paper' is proven for neighbouring='replace_one' "

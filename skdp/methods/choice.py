@@ -58,11 +58,9 @@ SYNTHETIC_METHODS: dict[str, Method] = {
 
 #: Classes of the package: each is for the models of some of the tables.
 _OURS = tuple(
-    {
-        type(row)
-        for table in (METHODS, GROUP_METHODS, TUNING_METHODS, SYNTHETIC_METHODS)
-        for row in table.values()
-    }
+    type(row)
+    for table in (METHODS, GROUP_METHODS, TUNING_METHODS, SYNTHETIC_METHODS)
+    for row in table.values()
 )
 
 

@@ -13,7 +13,7 @@ from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.methods.base import Candidate, Method, Published
 from skdp.methods.linear import Entrywise
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design
 from skdp.solvers import resolve_solver
@@ -45,7 +45,6 @@ class Grouped(Method):
         return min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
         if self.max_group_weight != "auto":
             check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
@@ -89,9 +88,10 @@ class SaddleOutputPerturbation(Grouped, Published):
     Minimax Optimization, Algorithm 3. docs/theory/saddle.md.
     """
 
-    relations = tuple(relation for relation in Neighbouring if relation.is_replaced)
+    relations = REPLACED_RELATIONS
     is_weighted = True
     is_bounded = True
+    n_phases: int | str = 1
 
     def __init__(
         self,
@@ -126,9 +126,12 @@ class SaddleOutputPerturbation(Grouped, Published):
         return max(1.0, min(_WEIGHT_FOR_MU * n * mu / math.sqrt(d), n / (_RECORDS * d)))
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the phases and their noise; see :meth:`Method.plan`."""
         return plan_max_group_loss(
-            self.applied(objective), budget, n_phases=1, looks=self._looks(budget)
+            self.applied(objective),
+            budget,
+            self.calibration,
+            n_phases=None if isinstance(self.n_phases, str) else int(self.n_phases),
+            looks=self._looks(budget),
         )
 
     def _looks(self, budget: PrivacyBudget) -> bool:
@@ -137,7 +140,6 @@ class SaddleOutputPerturbation(Grouped, Published):
         return is_free and not budget.is_pure
 
     def check_solver(self, solver: Any) -> None:
-        """Raise a ValueError for what is no solver of saddle problems."""
         resolve_solver(solver, saddle=True)
 
 
@@ -185,18 +187,7 @@ class PhasedSaddle(SaddleOutputPerturbation):
         self.calibration = calibration
         self.n_phases = n_phases
 
-    def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the phases and their noise; see :meth:`Method.plan`."""
-        return plan_max_group_loss(
-            self.applied(objective),
-            budget,
-            self.calibration,
-            n_phases=None if isinstance(self.n_phases, str) else int(self.n_phases),
-            looks=self._looks(budget),
-        )
-
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
         if self.n_phases != "auto":
             check_count("n_phases", self.n_phases, 1, 255)
@@ -232,7 +223,6 @@ class RGDA(Grouped):
         self.max_group_weight = max_group_weight
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the steps and their noise; see :meth:`Method.plan`."""
         return plan_group_network(objective, budget)
 
 
@@ -280,5 +270,4 @@ class GroupMirrorDescent(Grouped, Entrywise):
         self.histogram_share = histogram_share
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the rounds and their noise; see :meth:`Method.plan`."""
         return plan_group_mirror_descent(self.applied(objective), budget)

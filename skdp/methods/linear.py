@@ -50,7 +50,6 @@ class Gradient(Method):
     takes_alpha = True
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the releases and the steps; see :meth:`Method.plan`."""
         if isinstance(objective, TuningObjective):
             return plan_shrinkage(objective, budget)
         if not isinstance(objective, GroupObjective):
@@ -95,7 +94,6 @@ class Output(Method):
         self.solver = solver
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the releases and the solves; see :meth:`Method.plan`."""
         if not self.leads(objective, budget):
             raise ValueError(
                 "method='output' is not for this objective: with delta == 0 it is for squared "
@@ -122,7 +120,6 @@ class Output(Method):
         return not is_saddle_solver(solver)
 
     def check_solver(self, solver: Any) -> None:
-        """Raise a ValueError for what is no solver of its problems."""
         super().check_solver(solver)
         if isinstance(solver, SklearnSolver) and not solver.holds_records:
             raise ValueError(
@@ -184,20 +181,16 @@ class OutputPerturbation(Published):
         self.tilt = tilt
 
     def risk(self, loss: Loss) -> EmpiricalRisk:
-        """Return the mean loss, or the tilted one."""
         return TiltedRisk(loss, float(self.tilt)) if self.tilt else super().risk(loss)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the penalty and the noise; see :meth:`Method.plan`."""
         return plan_regularized_risk(self.applied(objective), budget, self.calibration)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
-        """Return the bound of its plan."""
         plan = self.plan(objective, budget)
         return plan.bound(), lambda: plan
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt and not neighbouring.is_replaced:
@@ -239,7 +232,6 @@ class PhasedOutputPerturbation(Published):
     published_epsilon = 1.0
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the blocks and their noise; see :meth:`Method.plan`."""
         return plan_phased_output_perturbation(self.applied(objective), budget, self.calibration)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
@@ -285,7 +277,6 @@ class ObjectivePerturbation(Published):
         super().__init__(alpha, coef_norm, population, solver=solver)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the penalty and the noise; see :meth:`Method.plan`."""
         return plan_objective_perturbation(self.applied(objective), budget)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
@@ -343,7 +334,6 @@ class ExponentialMechanism(Published):
         super().__init__(alpha, coef_norm, population, **options)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the ball and the density; see :meth:`Method.plan`."""
         return plan_draw(self.applied(objective), budget)
 
     def candidate(self, objective: Any, budget: PrivacyBudget) -> Candidate | None:
@@ -373,7 +363,6 @@ class Entrywise(Method):
         self.alpha = alpha
 
     def applied(self, objective: Any) -> Any:
-        """Return the objective with the parameters of the method."""
         return replace(
             objective,
             alpha=0.0 if self.alpha == "auto" else float(self.alpha),
@@ -383,7 +372,6 @@ class Entrywise(Method):
         )
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         super().check(name, budget, neighbouring)
         check_option("variant", self.variant, self.variants)
         for unit in ("feature_bound", "coef_norm_l1"):
@@ -427,7 +415,6 @@ class MirrorDescent(Entrywise):
     variants = tuple(VARIANTS)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Choose the rounds and their noise; see :meth:`Method.plan`."""
         return plan_linear_mirror_descent(self.applied(objective), budget)
 
 

@@ -26,7 +26,6 @@ class AdaptiveMeasurements(Method):
     chunked = True
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the rounds; see :meth:`Method.plan`, of a QueryObjective."""
         return plan_adaptive_measurements(objective, budget)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
@@ -54,7 +53,6 @@ class QueryMirrorDescent(Method):
         self.calibration = calibration
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the rounds; see :meth:`Method.plan`, of a QueryObjective."""
         return plan_linear_queries(objective, budget, self.calibration)
 
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:

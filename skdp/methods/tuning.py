@@ -89,14 +89,12 @@ class Bilevel(Method):
         return self.as_published
 
     def check(self, name: Any, budget: PrivacyBudget, neighbouring: Neighbouring) -> None:
-        """Raise a ValueError for parameters, or where the proof does not apply."""
         check_bool("as_published", self.as_published)
         super().check(name, budget, neighbouring)
         check_option("inner", self.inner, INNER)
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
-        """Plan the measurements and the fits; see :meth:`Method.plan`, of a TuningObjective."""
         if not self.as_published:
             return plan_blocks(objective, budget)
         return BilevelTuningPlan(

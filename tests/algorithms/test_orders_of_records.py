@@ -77,12 +77,19 @@ def test_batches_of_frank_wolfe():
     assert_random(order)
 
 
-def test_batches_of_linear_queries():
-    plan = linear_queries.plan_linear_queries(
-        QueryObjective(Marginals((2, 2), 1), N), PrivacyBudget(1.0, 1e-6), "paper"
+def test_batches_of_linear_queries(monkeypatch):
+    seen, sums = [], Marginals.sums
+    monkeypatch.setattr(
+        Marginals, "sums", lambda self, data: seen.append(data.codes[:, 0]) or sums(self, data)
     )
-    data = CategoricalRecords(np.zeros((N, 2), dtype=int), (2, 2))
-    assert_random(linear_queries._Batches(plan, data, seeded())._order)
+    plan = linear_queries.plan_linear_queries(
+        QueryObjective(Marginals((N,), 1), N), PrivacyBudget(0.1, 1e-6), "paper"
+    )
+    plan.run(CategoricalRecords(np.arange(N)[:, None], (N,)), Run(noise=seeded()))
+    assert len(seen) == plan.n_charged > 1
+    rest = np.setdiff1d(np.arange(N), np.concatenate(seen))
+    assert len(rest) < plan.n_charged
+    assert_random(np.concatenate([*seen, rest]))
 
 
 def test_folds_of_cross_validation():

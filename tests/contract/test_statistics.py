@@ -26,7 +26,6 @@ N = 59
 SENT = re.compile(r"\b(gradient|bilevel|blocks|output|objective|solved)\b")
 #: What the other methods sum, and why it stays with the records.
 KEPT = {
-    "skdp.algorithms.worst_group.phased_saddle": "losses of a look, of methods in memory",
     "skdp.problems.adversarial": "numbers beside all records",
     "skdp.problems.finite_sum": "residuals of all records, for tilted and batch solvers",
     "skdp.problems.group_network": "steps of batches, by position",
@@ -114,6 +113,6 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert sent == {
         "BlockDerivatives", "BlockMoments", "ClippedGradients", "ClippedLossTerms", "Curvature",
         "CurvatureProduct", "Derivatives", "GradientSum", "GroupSizes", "GroupTotals",
-        "LossSum", "MeansSum", "MixTerms", "NewtonTerms", "Ones",
+        "LossSum", "MeansSum", "MixTerms", "NewtonTerms",
         "QuadraticMoments", "ScaleTerms", "ShortenedSquares", "ValueAndGradientSum",
     }  # fmt: skip

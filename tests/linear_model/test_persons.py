@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp._units import person_codes
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.group_losses import GroupTotals, Ones
+from skdp.algorithms.worst_group.proportions import GroupSizes
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
 from skdp.methods import (
@@ -438,7 +438,7 @@ def test_rounding_of_the_sizes_of_groups_of_persons():
     groups = np.arange(len(y)) % 2
     records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_persons(ids - 1)
     rows = CenteredRows(records, Centering.unknown(D, 1))
-    computed = rows.full_total(GroupTotals(2, Ones()))[:, 0]
+    computed = rows.full_total(GroupSizes(2))
     exact = [sum(map(Fraction, records.shares[groups == g].tolist())) for g in range(2)]
     wrong = [float(abs(Fraction(c) - e)) for c, e in zip(computed.tolist(), exact, strict=True)]
     assert 0.0 < np.linalg.norm(wrong) <= 0.5 * sum_rounding(Design.of(records), 1.0)

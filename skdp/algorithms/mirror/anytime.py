@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from skdp._checks import check_count, check_non_negative, check_option
+from skdp._checks import check_count, check_option
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.privacy.budget import PrivacyBudget
@@ -32,7 +32,6 @@ def plan_anytime_mirror_descent(
     mode: Literal["practical", "paper"] = "practical",
     full_batch: bool | None = None,
     smoothness: Literal["second_order", "first_order"] = "second_order",
-    constants: tuple[float, float] | None = None,
 ) -> VertexPlan:
     """Draw the indices and plan the rounds.
 
@@ -53,10 +52,7 @@ def plan_anytime_mirror_descent(
         Whether rounds read all records. Default: only in "practical" mode.
     smoothness : {"second_order", "first_order"}, default="second_order"
         Utility only: the function has bounded third derivatives, or no more than a Lipschitz
-        gradient.
-    constants : tuple of two floats, optional
-        L1 and L2, of utility only: bounds on second and third partial derivatives. Default: the
-        magnitude L0 for both.
+        gradient. The bounds L1 and L2 on derivatives are taken to be the magnitude L0.
 
     Raises
     ------
@@ -103,9 +99,7 @@ def plan_anytime_mirror_descent(
         for t, wanted in enumerate(requests)
     ]
     (magnitude,) = design.magnitudes
-    l1, l2 = (magnitude, magnitude) if constants is None else constants
-    check_non_negative(L1=l1, L2=l2)
-    cap = published_step(log, n_rounds, q, k, magnitude, l1, None if first else l2)
+    cap = published_step(log, n_rounds, q, k, magnitude, magnitude, None if first else magnitude)
     return finished(
         design,
         budget,

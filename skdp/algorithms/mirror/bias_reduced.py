@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from skdp._checks import check_count, check_option, check_positive
+from skdp._checks import check_count, check_option
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.algorithms.plan import require_replace_one
@@ -62,8 +62,6 @@ def plan_bias_reduced_mirror_descent(
     work: float | None = None,
     most: int | None = None,
     mode: Literal["practical", "paper"] = "practical",
-    smoothness: float | None = None,
-    third: float | None = None,
 ) -> VertexPlan:
     """Draw the sequence of N and plan its rounds.
 
@@ -82,8 +80,6 @@ def plan_bias_reduced_mirror_descent(
         "paper": fresh draws for the output, the published batch sizes (rounded up), and steps at
         most the published one. "practical": all records are shared out in proportion to ``2^N``,
         and the result is the average of the points.
-    smoothness, third : float, optional
-        L1 and L2, of utility only. Default: the largest magnitude.
 
     Raises
     ------
@@ -94,11 +90,8 @@ def plan_bias_reduced_mirror_descent(
     require_replace_one(design.neighbouring, "batches of mirror descent")
     rng = np.random.default_rng() if rng is None else rng
     n, largest = design.n_records, max(design.magnitudes)
-    smoothness = largest if smoothness is None else smoothness
-    third = largest if third is None else third
-    check_positive(smoothness=smoothness)
     kappa = zcdp_of(budget) / (243.0 * largest**2)
-    level, total, step, alpha = published_work(design, kappa, smoothness, third)
+    level, total, step, alpha = published_work(design, kappa, largest, largest)
     if work is not None:
         total = float(work)
     elif mode == "practical":

@@ -224,7 +224,6 @@ def plan_objective_perturbation(
     budget: PrivacyBudget,
     *,
     clip: float | None = None,
-    hessian_share: float | None = None,
 ) -> ObjectivePerturbationPlan:
     """Choose the penalty, the noise and the accuracy from public numbers.
 
@@ -236,8 +235,6 @@ def plan_objective_perturbation(
     budget : PrivacyBudget
     clip : float, optional
         Bound on the derivative of the binary log loss; 1 is the log loss itself.
-    hessian_share : float, optional
-        Part of epsilon for the change of the Hessian. Default: 0.1, or 0.25 for ``delta == 0``.
 
     Raises
     ------
@@ -245,9 +242,7 @@ def plan_objective_perturbation(
         If no theorem covers the loss.
     """
     clip = rules.CLIP if clip is None else clip
-    share = hessian_share
-    if share is None:
-        share = rules.PURE_HESSIAN_SHARE if budget.is_pure else rules.HESSIAN_SHARE
+    share = rules.PURE_HESSIAN_SHARE if budget.is_pure else rules.HESSIAN_SHARE
     loss = _bounded_loss(objective, budget, clip, share)
     design = _with_intercept(objective.design)
     plans = [

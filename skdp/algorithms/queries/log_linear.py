@@ -160,14 +160,11 @@ class LogLinearModel:
             clique, separator = self.tree.cliques[k], self.tree.separators[k]
             if needed & (set(clique) - set(separator)):
                 needed |= set(clique)
-                factors.append((clique, self._conditional(k)))
+                table = self.beliefs[k]
+                given = _spread(_sum(table, clique, separator), separator, clique)
+                quotient = np.divide(table, given, out=np.zeros_like(table), where=given > 0)
+                factors.append((clique, quotient))
         return factors
-
-    def _conditional(self, k: int) -> np.ndarray:
-        clique, separator = self.tree.cliques[k], self.tree.separators[k]
-        table = self.beliefs[k]
-        given = _spread(_sum(table, clique, separator), separator, clique)
-        return np.divide(table, given, out=np.zeros_like(table), where=given > 0)
 
     def _eliminate(self, columns: Columns) -> np.ndarray:
         """Multiply the factors of some columns and sum the others out, cheapest first."""

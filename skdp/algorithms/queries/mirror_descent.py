@@ -31,7 +31,7 @@ from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Run, require_replace_one
 from skdp.algorithms.queries import rules
 from skdp.algorithms.queries.log_linear import ModelResult, dense_model
-from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
+from skdp.mechanisms import SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -124,10 +124,14 @@ class LinearQueriesPlan(Plan):
             raise ValueError("The records do not have the sizes of the plan.")
         with without_warnings():
             workload, half, last = self.workload, self.workload.n_queries, self.n_rounds
-            is_full, skipped = self.batch_size is None, 0 if self.batch_size else last // 2
-            batches = _Batches(self, data, run.noise)
+            size, is_full = self.batch_size, self.batch_size is None
+            skipped = last // 2 if is_full else 0
             # of the records, and of what distributions answer: current ones, or sums over rounds
             secret, public = np.zeros(half), np.zeros(half)
+            if is_full:
+                secret = workload.sums(data.counted(workload.marginals))
+            else:
+                order = random_order(data.n_records, run.noise)
             exponent, mean = np.zeros(workload.sizes), np.zeros(workload.sizes)
             for done in run.counted("rounds", last):
                 t = done + 1
@@ -138,8 +142,7 @@ class LinearQueriesPlan(Plan):
                 if t == last:
                     continue
                 answers = np.clip(workload.answers(x), -workload.largest, workload.largest)
-                if is_full:
-                    secret, public = batches.sums(t), answers
+                public = answers if is_full else public
                 gaps = secret / self.denominator - public
                 scores = (self.query_step / workload.range) * np.concatenate([gaps, -gaps])
                 drawn = (
@@ -147,35 +150,16 @@ class LinearQueriesPlan(Plan):
                     if is_full or t > 1
                     else run.rng.integers(2 * half, size=self.n_draws)
                 )
-                if not is_full and t < last - 1:  # else no draw would follow
-                    secret, public = secret + batches.sums(t), public + answers
+                if size and t < last - 1:  # else no draw would follow
+                    assert isinstance(data, CategoricalRecords)
+                    rows = data.codes[order[(t - 1) * size : t * size]]
+                    secret = secret + workload.sums(CategoricalRecords(rows, data.sizes))
+                    public = public + answers
                 weights = np.bincount(drawn, minlength=2 * half) / self.n_draws
                 step = self.distribution_step / workload.range
                 step /= math.sqrt(t) if is_full else 1.0
                 exponent += step * workload.combine(weights[:half] - weights[half:])
             return ModelResult(point=mean, plan=self, model=dense_model(mean))
-
-
-class _Batches:
-    """Sums of the queries over the records of each round."""
-
-    def __init__(self, plan: LinearQueriesPlan, data: CategoricalTable, noise: NoiseSource) -> None:
-        self._plan, workload = plan, plan.workload
-        if plan.batch_size is None:
-            self._full = workload.sums(data.counted(workload.marginals))
-        else:
-            assert isinstance(data, CategoricalRecords)
-            self._data = data
-            self._order = random_order(data.n_records, noise)
-
-    def sums(self, t: int) -> np.ndarray:
-        size = self._plan.batch_size
-        if size is None:
-            return self._full
-        rows = self._order[(t - 1) * size : t * size]
-        return self._plan.workload.sums(
-            CategoricalRecords(self._data.codes[rows], self._data.sizes)
-        )
 
 
 def plan_linear_queries(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,59 +18,22 @@ from skdp.problems.categorical import CategoricalTable
 MAX_CELLS = 1 << 16
 
 
-class Groups(ABC):
-    """Groups of queries by keys, and the bounds on what one record moves."""
+class MarginalGroups:
+    """Marginals of up to some number of columns: groups of queries by keys, their columns."""
 
-    #: Number of categories per column.
-    sizes: tuple[int, ...]
-    #: Groups that are measured before all others.
-    first: tuple[Columns, ...]
-    #: Groups that may be drawn.
-    candidates: tuple[Columns, ...]
-    #: Euclidean, of the sums of a group over the records under replace-one neighbours.
-    sensitivity: float
-    #: The same in the l1 norm.
-    distance: float
-    #: Bound on the absolute value of a query.
-    largest: float
-
-    @abstractmethod
-    def n_queries(self, key: Columns) -> int:
-        """Number of queries of a group."""
-
-    @abstractmethod
-    def marginals(self, keys: Iterable[Columns]) -> tuple[Columns, ...]:
-        """Columns of the marginals whose counts the sums of some groups need."""
-
-    @abstractmethod
-    def sums(self, records: CategoricalTable, key: Columns) -> np.ndarray:
-        """Sum the queries of a group over the records, without rounding."""
-
-    @abstractmethod
-    def model(self, keys: Iterable[Columns]) -> LogLinearModel:
-        """Make the model with parameters for some groups."""
-
-    @abstractmethod
-    def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
-        """Answer the queries of a group on a model."""
-
-    def possible(self, measured: Iterable[Columns]) -> list[Columns]:
-        """Return the candidates that a model can take in, besides those measured."""
-        return list(self.candidates)
-
-
-class MarginalGroups(Groups):
-    """Marginals of up to some number of columns."""
-
+    #: What one record that is replaced moves the sums of a group by, also in the l1 norm; and a
+    #: bound on the absolute value of a query.
     sensitivity, distance, largest = math.sqrt(2.0), 2.0, 1.0
 
     def __init__(self, workload: Marginals) -> None:
         self.sizes = workload.sizes
         columns = range(len(self.sizes))
-        self.first = tuple((c,) for c in columns)
+        #: Groups that are measured before all others.
+        self.first: tuple[Columns, ...] = tuple((c,) for c in columns)
         orders = range(2, workload.order + 1)
         every = (key for k in orders for key in itertools.combinations(columns, k))
-        self.candidates = tuple(key for key in every if self._fits([key]))
+        #: Groups that may be drawn.
+        self.candidates: tuple[Columns, ...] = tuple(key for key in every if self._fits([key]))
 
     def _fits(self, keys: Iterable[Columns]) -> bool:
         # marginals of single columns are there anyway
@@ -79,21 +41,27 @@ class MarginalGroups(Groups):
         return junction_tree(self.sizes, keys).n_cells(self.sizes) <= MAX_CELLS + extra
 
     def n_queries(self, key: Columns) -> int:
+        """Return the number of queries of a group."""
         return math.prod(self.sizes[c] for c in key)
 
     def marginals(self, keys: Iterable[Columns]) -> tuple[Columns, ...]:
+        """Return the columns of the marginals whose counts the sums of some groups need."""
         return tuple(keys)
 
     def sums(self, records: CategoricalTable, key: Columns) -> np.ndarray:
+        """Sum the queries of a group over the records, without rounding."""
         return records.counts(key)
 
     def model(self, keys: Iterable[Columns]) -> LogLinearModel:
+        """Make the model with parameters for some groups."""
         return LogLinearModel(self.sizes, keys)
 
     def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
+        """Answer the queries of a group on a model."""
         return model.marginal(key)
 
     def possible(self, measured: Iterable[Columns]) -> list[Columns]:
+        """Return the candidates that a model can take in, besides those measured."""
         keys = list(measured)
         cliques = [set(clique) for clique in junction_tree(self.sizes, keys).cliques]
         return [
@@ -103,14 +71,14 @@ class MarginalGroups(Groups):
         ]
 
 
-class MatrixGroups(Groups):
+class MatrixGroups:
     """The rows of a matrix of queries, one by one."""
 
-    first = ()
+    first: tuple[Columns, ...] = ()
 
     def __init__(self, workload: QueryMatrix) -> None:
         self.sizes, self._workload = workload.sizes, workload
-        self.candidates = tuple((j,) for j in range(workload.n_queries))
+        self.candidates: tuple[Columns, ...] = tuple((j,) for j in range(workload.n_queries))
         self.sensitivity = self.distance = workload.range
         self.largest = workload.largest
 
@@ -128,6 +96,12 @@ class MatrixGroups(Groups):
 
     def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
         return np.asarray(self._workload.matrix[key[0]] @ model.beliefs[0].ravel())
+
+    def possible(self, measured: Iterable[Columns]) -> list[Columns]:
+        return list(self.candidates)
+
+
+Groups = MarginalGroups | MatrixGroups
 
 
 def groups_of(workload: Workload) -> Groups:

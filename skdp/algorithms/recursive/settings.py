@@ -8,6 +8,8 @@ from typing import Literal
 
 from skdp._checks import check_bool, check_count, check_positive, check_real
 
+#: Probability of a perturbation in the stuck region. It has nothing to do with privacy.
+_FAILURE = 0.1
 _POSITIVE = ("clip", "smoothness", "noise_ratio", "unit_y", "step_size", "step_size_y", "radius")
 
 
@@ -52,7 +54,6 @@ def plan_escape_phase(
     dimension: int,
     smoothness: float,
     hessian_lipschitz: float,
-    failure: float = 0.1,
 ) -> EscapePhase:
     """Choose the numbers of an escape phase for a target accuracy.
 
@@ -65,8 +66,6 @@ def plan_escape_phase(
         Of x.
     smoothness, hessian_lipschitz : float
         Lipschitz constants of gradient and Hessian of the value function.
-    failure : float, default=0.1
-        Probability of a perturbation in the stuck region. It has nothing to do with privacy.
 
     Notes
     -----
@@ -75,13 +74,12 @@ def plan_escape_phase(
     """
     check_positive(alpha=alpha, smoothness=smoothness, hessian_lipschitz=hessian_lipschitz)
     check_count("dimension", dimension)
-    check_real("failure", failure, 0.0, 1.0, closed="neither")
     curvature = math.sqrt(hessian_lipschitz * alpha)
     step_size = 0.5 / smoothness
     reach = 0.5 * curvature / hessian_lipschitz
     radius = reach
     for _ in range(100):
-        growth = math.log(4.0 * reach * math.sqrt(dimension) / (failure * radius))
+        growth = math.log(4.0 * reach * math.sqrt(dimension) / (_FAILURE * radius))
         n_steps = math.ceil(2.0 * growth / (step_size * curvature))
         movement = (reach / n_steps) ** 2
         radius = math.sqrt(movement) / (4.0 * step_size * smoothness)

@@ -30,7 +30,6 @@ from skdp.algorithms.worst_group import rules
 from skdp.algorithms.worst_group.group_losses import (
     ClippedLossTerms,
     GroupTotals,
-    Ones,
     clipped_losses,
     has_shift,
     loss_range,
@@ -49,7 +48,7 @@ from skdp.algorithms.worst_group.plain_models import (
     StepsPlan,
     relative_noise,
 )
-from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
+from skdp.algorithms.worst_group.proportions import GroupSizes, noisy_sizes, positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records
@@ -62,46 +61,29 @@ THEORY = "docs/theory/worst_group.md"
 
 @dataclass(frozen=True, kw_only=True)
 class CoreStagesPlan(GroupPlan):
-    """Releases of the worst-group method, in their order.
+    """Releases of the worst-group method, in their order."""
 
-    Attributes
-    ----------
-    plain : StepsPlan
-        Of the plain model; after a run with what was released before it.
-    n_measurements : int
-        Of the losses of the groups, each followed by a model for other weights.
-    mu_weighted : float
-        Of the Gaussian differential privacy of all weighted models.
-    mu_plain : float
-        The same of the second plain model, where it is taken.
-    sizes : NoisySum or None
-        None where proportions are public.
-    losses : NoisySum
-    scale : NoisySum or None
-        None where the scale of the margins is not fitted.
-    mix : NoisySum or None
-        None where the scale is fitted instead. For the step from the plain model to the last one.
-    price, spread_price : float
-        Of noise, by the square of the largest weight, and of unequal weights at first.
-    proportions : tuple of float or None
-        Public or, after a run, released.
-    weights : tuple of float or None
-        After a run: of the groups' losses, in the last model.
-    passes : tuple of StepsPlan
-        After a run: of the models after measurements.
-    """
-
+    #: Of the plain model; after a run with what was released before it.
     plain: StepsPlan
+    #: Of the losses of the groups, each followed by a model for other weights.
     n_measurements: int
+    #: Of the Gaussian differential privacy of all weighted models.
     mu_weighted: float
+    #: The same of the second plain model, where it is taken.
     mu_plain: float
+    #: None where proportions are public.
     sizes: NoisySum | None
     losses: NoisySum
-    scale: NoisySum | None
-    mix: NoisySum | None
+    #: For scale and shift of the margins, of losses with odds; of others for the step from the
+    #: plain model to the last one.
+    last: NoisySum
+    #: Of noise, by the square of the largest weight.
     price: float
+    #: Of unequal weights, at first.
     spread_price: float
+    #: After a run: of the groups' losses, in the last model.
     weights: tuple[float, ...] | None = None
+    #: After a run: of the models after measurements.
     passes: tuple[StepsPlan, ...] = ()
     weighs_groups = True
 
@@ -144,10 +126,8 @@ class CoreStagesPlan(GroupPlan):
             parts.append(stage.release_of_steps(is_weighted=True))
         if self.is_plain:
             parts += self.plain.releases_of_size
-        elif self.mix is not None:
-            parts.append(self.mix.describe())
-        elif self.scale is not None:
-            parts += [self.scale.describe()] * rules.SCALE_ROUNDS
+        else:
+            parts += [self.last.describe()] * (rules.SCALE_ROUNDS if self.loss.has_odds else 1)
         return tuple(parts)
 
     @property
@@ -213,8 +193,10 @@ class StagesFit:
     def result(self) -> GroupResult:
         """Release all models; return the last one."""
         plan = self.plan
-        raw, model = self.plain_model()
-        before, p = model, self.proportions()
+        name = "noisy steps of the plain model"
+        raw = self.plain.stepped(self.rows, self.found, self.run, name)
+        before = model = self._sized(raw, self.found)
+        p = self.proportions()
         best, price, excess = p, plan.spread_price, np.zeros(len(p))
         for k in range(plan.n_measurements):
             losses = self.losses(model, p)
@@ -261,19 +243,8 @@ class StagesFit:
             proportions=tuple(p.tolist()),
             weights=tuple(weights.tolist()),
         )
-        return GroupResult(
-            point=self.rows.coefficients(model, offsets, self.intercept),
-            plan=done,
-            weights=weights,
-            proportions=p,
-            largest=tuple((weights / p).tolist()),
-        )
-
-    def plain_model(self) -> tuple[np.ndarray, np.ndarray]:
-        """Release the plain model; return its steps' mean and the weights of centered rows."""
-        name = "noisy steps of the plain model"
-        raw = self.plain.stepped(self.rows, self.found, self.run, name)
-        return raw, self._sized(raw, self.found)
+        point = self.rows.coefficients(model, offsets, self.intercept)
+        return done.result(point, weights, tuple((weights / p).tolist()))
 
     def second_plain_model(self, first: np.ndarray) -> np.ndarray:
         """Release other plain steps, size and shift; return the average of both."""
@@ -332,9 +303,9 @@ class StagesFit:
             shares = np.array(self.plan.proportions)
         else:
             n = self.plain.n_records
-            counted = GroupTotals(self.plan.objective.weights.n_groups, Ones())
-            counts, scale = sizes.release(self.rows.full_total(counted), self.noise)
-            shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
+            exact = self.rows.full_total(GroupSizes(sizes.n_entries))
+            counts, scale = sizes.release(exact, self.noise)
+            shares, least = counts / n, max(least, 2.0 * scale / n)
         return positive_shares(shares, least)
 
     def losses(self, model: np.ndarray, proportions: np.ndarray) -> np.ndarray:
@@ -368,18 +339,17 @@ class StagesFit:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit scale, shift (of one margin) and the mix with the model before to the worst group."""
         plan, rows, offsets = self.plan, self.rows, self.offsets
-        if plan.mix is not None:
+        if not plan.loss.has_odds:
             ends = np.zeros_like(model) if before is None else before, model
             moved = max(self.margin_rounding(end, offsets) for end in ends)
             line = MixFit(self.plain, rows, ends, offsets)
-            return line.release(rows, plan.mix, proportions, self.noise, moved)
-        assert plan.scale is not None
+            return line.release(rows, plan.last, proportions, self.noise, moved)
         direction = None if before is None else model - before
         fit = ScaleFit(self.plain, rows, model, offsets, proportions, direction)
         moved = self.margin_rounding(model, offsets)
         if direction is not None:
             moved += self.margin_rounding(direction, np.zeros_like(offsets))
-        theta = fit.released(rows, plan.scale, rules.SCALE_ROUNDS, self.noise, moved)
+        theta = fit.released(rows, plan.last, rules.SCALE_ROUNDS, self.noise, moved)
         model = (1.0 + theta[0] / fit.unit) * model
         if direction is not None:
             model = model + theta[-1] / fit.units[1] * direction
@@ -407,47 +377,6 @@ def _shares(objective: GroupObjective, mu: float) -> tuple[float, float, float]:
     return sizes, fraction * losses, fraction * last
 
 
-def _sums(
-    objective: GroupObjective,
-    plain: StepsPlan,
-    mu: float,
-    shares: tuple[float, float, float],
-    n_measurements: int,
-) -> dict[str, Any]:
-    """Calibrate the releases that are not those of models."""
-    of_sizes, of_losses, of_fit = shares
-    relation, n_groups, shift = objective.neighbouring, objective.weights.n_groups, has_shift(plain)
-    in_groups = partial(NoisySum, design=objective.design, neighbouring=relation)
-    sums: dict[str, NoisySum | None] = dict.fromkeys(("sizes", "losses", "scale", "mix"))
-    if of_sizes:
-        level = Level(mu * math.sqrt(of_sizes))
-        sums["sizes"] = noisy_sizes(objective, level, n_groups, f"{THEORY}, Lemma 3")
-    sums["losses"] = in_groups(
-        mu=mu * math.sqrt(of_losses / n_measurements),
-        sensitivity=loss_sensitivity(plain.loss, relation.is_replaced),
-        size=loss_range(plain.loss)[1],
-        n_entries=n_groups,
-        name="losses of the groups",
-        reference=f"{THEORY}, Lemma 2",
-    )
-    last = partial(in_groups, sensitivity=relation.n_changes, size=1.0)
-    if plain.loss.has_odds:
-        sums["scale"] = last(
-            mu=mu * math.sqrt(of_fit / rules.SCALE_ROUNDS),
-            n_entries=n_groups * (3, 6, 10)[shift + (n_measurements == 1)],
-            name="derivatives of the groups' losses in scale, shift and mix",
-            reference=f"{THEORY}, Lemma 4",
-        )
-    else:
-        sums["mix"] = last(
-            mu=mu * math.sqrt(of_fit),
-            n_entries=n_groups * (5 if shift else 3),
-            name="losses of the groups between two models",
-            reference=f"{THEORY}, Lemma 6",
-        )
-    return sums
-
-
 def plan_core_stages(
     objective: GroupObjective, budget: PrivacyBudget, is_solved: bool = False
 ) -> PlainModelPlan | CoreStagesPlan:
@@ -457,25 +386,45 @@ def plan_core_stages(
     where noise would hide the groups' losses. A penalty enters after the releases.
     """
     objective.check_relation()
+    relation, n_groups = objective.neighbouring, objective.weights.n_groups
     whole = plan_core(objective, budget, is_solved)
+    mu, loss, has_odds = whole.mu, whole.loss, whole.loss.has_odds
     error, d = relative_noise(whole), objective.design.n_features
     spread = error * math.sqrt(d)
-    if objective.are_classes and whole.loss.has_odds:
+    if objective.are_classes and has_odds:
         return BalancedPlan(**inputs_of(whole))
-    if objective.weights.n_groups == 1 or spread >= rules.LARGEST_ERROR:
+    if n_groups == 1 or spread >= rules.LARGEST_ERROR:
         return PlainModelPlan(**inputs_of(whole))
     number = int(min(math.sqrt(rules.ONE_MEASUREMENT / spread), rules.MOST_MEASUREMENTS))
     n_measurements = 1 if number < rules.LEAST_MEASUREMENTS else number
     spread_price = rules.SPREAD_PRICE
-    if whole.loss.has_odds and n_measurements == 1:
+    if has_odds and n_measurements == 1:
         spread_price = min(max(rules.PRICE_OF_ERROR * spread, rules.LEAST_PRICE), spread_price)
-    shares = _shares(objective, whole.mu)
-    rest = whole.mu * math.sqrt(1.0 - whole.share - whole.shares.moments - sum(shares))
-    level, last = rest * math.sqrt(rules.PLAIN_SHARE), whole.mu * math.sqrt(shares[2])
+    of_sizes, of_losses, of_fit = shares = _shares(objective, mu)
+    rest = mu * math.sqrt(1.0 - whole.share - whole.shares.moments - sum(shares))
+    level, last = rest * math.sqrt(rules.PLAIN_SHARE), mu * math.sqrt(of_fit)
     plain = StepsPlan(**inputs_of(whole), level=level, last=last)
     weighted = rest * math.sqrt(1.0 - rules.PLAIN_SHARE)
     # of the last fit by size and shift of the plain model, where that is taken
-    left = whole.mu * math.sqrt(max(shares[2] - plain.shares.size, 0.0))
+    left = mu * math.sqrt(max(of_fit - plain.shares.size, 0.0))
+    sizes, in_groups = None, partial(NoisySum, design=objective.design, neighbouring=relation)
+    if of_sizes:
+        part = Level(mu * math.sqrt(of_sizes))
+        sizes = noisy_sizes(objective, part, n_groups, f"{THEORY}, Lemma 3")
+    losses = in_groups(
+        mu=mu * math.sqrt(of_losses / n_measurements),
+        sensitivity=loss_sensitivity(loss, relation.is_replaced),
+        size=loss_range(loss)[1],
+        n_entries=n_groups,
+        name="losses of the groups",
+        reference=f"{THEORY}, Lemma 2",
+    )
+    shift, lemma, n_rounds = has_shift(plain), 6, 1
+    n_entries, what = (3, 5)[shift], "losses of the groups between two models"
+    if has_odds:
+        lemma, n_rounds = 4, rules.SCALE_ROUNDS
+        n_entries = (3, 6, 10)[shift + (n_measurements == 1)]
+        what = "derivatives of the groups' losses in scale, shift and mix"
     return CoreStagesPlan(
         objective=objective,
         plain=plain,
@@ -485,5 +434,14 @@ def plan_core_stages(
         price=rules.NOISE_PRICE * error**2 * math.sqrt(d),
         spread_price=spread_price,
         proportions=objective.proportions,
-        **_sums(objective, plain, whole.mu, shares, n_measurements),
+        sizes=sizes,
+        losses=losses,
+        last=in_groups(
+            mu=mu * math.sqrt(of_fit / n_rounds),
+            sensitivity=relation.n_changes,
+            size=1.0,
+            n_entries=n_groups * n_entries,
+            name=what,
+            reference=f"{THEORY}, Lemma {lemma}",
+        ),
     )

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from skdp.algorithms.core.fit import CorePlan
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.plain_models import StepsPlan
+from skdp.algorithms.worst_group.plain_models import relative_noise
 from skdp.problems import Loss
 from skdp.problems.block import Block
 from skdp.problems.rounding import EPS
@@ -33,7 +34,7 @@ class GroupTotals:
     terms: Callable[[Block], Sequence[np.ndarray]]
     needs_norms: ClassVar[bool] = False
 
-    def __call__(self, block: Block, _: np.ndarray) -> np.ndarray:
+    def __call__(self, block: Block, _: Any = None) -> np.ndarray:
         return np.stack(
             [
                 np.bincount(block.groups, block.weighted(entry), minlength=self.n_groups)
@@ -43,39 +44,23 @@ class GroupTotals:
         )
 
 
-@dataclass(frozen=True)
-class Ones:
-    """1 for each record: sums are the sizes of the groups."""
-
-    def __call__(self, block: Block) -> list[np.ndarray]:
-        return [np.ones(len(block.groups))]
-
-
-def has_shift(plan: StepsPlan) -> bool:
+def has_shift(plan: CorePlan) -> bool:
     """Whether an intercept of two classes can be shifted."""
     return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLosses:
-    """Terms ``min(loss / unit, largest) - centre`` of records.
+    """Terms ``min(loss / unit, largest) - centre`` of records."""
 
-    Attributes
-    ----------
-    unit : float
-        A function of public numbers and of earlier releases.
-    centre, largest : float
-        Public.
-    slope : float
-        Bound on the derivative of a term in the margins.
-    factor : float, default=1.0
-        Of the terms, for losses whose value is about 1/2 if a model knows nothing.
-    """
-
+    #: A function of public numbers and of earlier releases.
     unit: float
+    #: Public, as is the largest one.
     centre: float
     largest: float
+    #: Bound on the derivative of a term in the margins.
     slope: float
+    #: Of the terms, for losses whose value is about 1/2 if a model knows nothing.
     factor: float = 1.0
 
     def terms(self, losses: np.ndarray) -> np.ndarray:
@@ -105,14 +90,14 @@ class ClippedLossTerms:
         return [self.clipped.terms(self.loss.value(margins, block.targets))]
 
 
-def clipped_losses(plan: StepsPlan) -> ClippedLosses:
+def clipped_losses(plan: CorePlan) -> ClippedLosses:
     """Return the terms for the loss of a plan, with what it has released of the targets."""
     loss = plan.loss
     centre, largest = loss_range(loss)
     if loss.has_odds:
         return ClippedLosses(unit=1.0, centre=centre, largest=largest, slope=2.0)
     if loss.target_bound:
-        deviation = loss.target_bound * math.sqrt(plan.target_variance)
+        deviation = loss.target_bound * plan.numbers.means.deviation
         typical, unit = (
             float(loss.value(np.array([residual, -residual]), np.zeros(2)).max())
             for residual in (deviation, _limit(plan) * deviation)
@@ -128,13 +113,11 @@ def clipped_losses(plan: StepsPlan) -> ClippedLosses:
     )
 
 
-def _limit(plan: StepsPlan) -> float:
+def _limit(plan: CorePlan) -> float:
     """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
-    error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
-    return min(
-        max(rules.LEAST_RESIDUAL * (rules.RESIDUAL_ERROR / error) ** 0.25, rules.LEAST_RESIDUAL),
-        rules.LARGEST_RESIDUAL,
-    )
+    error = relative_noise(plan) * math.sqrt(plan.objective.design.n_features)
+    least, largest = rules.LEAST_RESIDUAL, rules.LARGEST_RESIDUAL
+    return min(max(least * (rules.RESIDUAL_ERROR / error) ** 0.25, least), largest)
 
 
 def loss_range(loss: Loss) -> tuple[float, float]:

@@ -21,20 +21,13 @@ from skdp.problems.group_objective import GroupObjective
 
 @dataclass(frozen=True, kw_only=True)
 class GroupResult(Result):
-    """The releases of a plan for groups.
+    """The releases of a plan for groups."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_groups,) or None
-        Of the groups' losses in the worst case; None where they are not released.
-    proportions : ndarray of shape (n_groups,) or None
-        Sizes of the groups over that of all, public or released.
-    largest : tuple of float
-        Largest weight of a record of each group, or its weight where that is one number.
-    """
-
+    #: Shape (n_groups,). Of the groups' losses in the worst case; None: they are not released.
     weights: np.ndarray | None
+    #: Shape (n_groups,). Sizes of the groups over that of all, public or released.
     proportions: np.ndarray | None
+    #: Largest weight of a record of each group, or its weight where that is one number.
     largest: tuple[float, ...]
 
 
@@ -44,15 +37,10 @@ class GroupPlan(Plan):
 
     A subclass has :attr:`releases`, ``to_dict()`` and ``run(records, run) -> GroupResult``, and
     overrides what follows where it is not that of the objective.
-
-    Attributes
-    ----------
-    objective : GroupObjective
-    proportions : tuple of float or None
-        After a run: the released ones of the groups.
     """
 
     objective: GroupObjective
+    #: After a run: the released ones of the groups.
     proportions: tuple[float, ...] | None = None
     #: Whether it solves saddle problems, and not minimisation problems.
     has_saddle: ClassVar[bool] = False
@@ -69,7 +57,12 @@ class GroupPlan(Plan):
         """The penalty of the solution."""
         return self.objective.alpha
 
-    def result(self, point: np.ndarray, weights: np.ndarray | None) -> GroupResult:
+    def result(
+        self,
+        point: np.ndarray,
+        weights: np.ndarray | None,
+        largest: tuple[float, ...] | None = None,
+    ) -> GroupResult:
         """Return the releases of a run by this plan, which is the one after it."""
         shares = self.objective.proportions if self.proportions is None else self.proportions
         return GroupResult(
@@ -77,20 +70,15 @@ class GroupPlan(Plan):
             plan=self,
             weights=weights,
             proportions=None if shares is None else np.array(shares),
-            largest=self.objective.weights.largest,
+            largest=largest or self.objective.weights.largest,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizedGroupPlan(GroupPlan):
-    """Base of plans that release the groups' sizes first, where they need them.
+    """Base of plans that release the groups' sizes first, where they need them."""
 
-    Attributes
-    ----------
-    sizes : NoisySum or None
-        Of the records of each group; None where proportions are public, or not needed.
-    """
-
+    #: Of the records of each group; None where proportions are public, or not needed.
     sizes: NoisySum | None
 
     def first_releases(self) -> tuple[Release, ...]:
@@ -109,18 +97,14 @@ class SizedGroupPlan(GroupPlan):
     def shares(self, data: Records, noise: NoiseSource) -> np.ndarray:
         """Release the proportions of the groups, within [0, 1]; their sum need not be 1."""
         assert self.sizes is not None
-        exact = data.total(GroupSizes(self.sizes.n_entries))
-        counts, _ = self.sizes.release(np.asarray(exact, dtype=np.float64), noise)
+        counts, _ = self.sizes.release(data.total(GroupSizes(self.sizes.n_entries)), noise)
         return np.clip(counts / self.objective.design.n_records, 0.0, 1.0)
 
     def weighted(self, data: Records, noise: NoiseSource) -> Self:
         """Return the plan with the weights that follow from released proportions, if any are."""
         if self.sizes is None:
             return self
-        return self.known(self.shares(data, noise))
-
-    def known(self, shares: np.ndarray) -> Self:
-        """Return the plan with the weights that follow from released proportions."""
+        shares = self.shares(data, noise)
         least = positive_shares(shares, rules.LEAST_PROPORTION)
         weights = GroupWeights.of_proportions(least, self.objective.weights.bound)
         objective = replace(self.objective, weights=weights)

@@ -37,23 +37,15 @@ _PROPORTIONS = "docs/theory/dp_rgda.md, 'Proportions': one record, two counts"
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNetworkPlan(SizedGroupPlan):
-    """A plan of DP-RGDA for the worst group of a network.
-
-    Attributes
-    ----------
-    network : Network
-    rgda : RGDAPlan
-        Plan of the steps, with the rest of the budget after the proportions.
-    balance : float
-        Penalty on unequal weights of the groups, in units of the loss.
-    constant : NoisySum or None
-        Of the sizes of the classes, whose log odds take the part of the margins that is noise.
-        None where there is little noise, or the classes are the groups.
-    """
+    """A plan of DP-RGDA for the worst group of a network."""
 
     network: Network
+    #: Plan of the steps, with the rest of the budget after the proportions.
     rgda: RGDAPlan
+    #: Penalty on unequal weights of the groups, in units of the loss.
     balance: float
+    #: Of the sizes of the classes, whose log odds take the part of the margins that is noise. None
+    #: where there is little noise, or the classes are the groups.
     constant: NoisySum | None
 
     @property
@@ -63,17 +55,16 @@ class GroupNetworkPlan(SizedGroupPlan):
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
-        largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
-        if self.sizes is not None:  # of groups that are equally large
-            largest = 1.0
-        noise = self.rgda.noise_scale() * self.rgda.settings.clip * max(1.0, largest)
+        largest, clip = 1.0, self.rgda.settings.clip
+        if self.sizes is None:  # else of groups that are equally large
+            largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
+        noise = self.rgda.noise_scale() * clip * max(1.0, largest)
         noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
-        if noise <= self.rgda.settings.clip:
+        if noise <= clip:
             return ()
         return (
             f"The noise in the mean of the {self.rgda.n_steps} gradients has a length of about "
-            f"{noise:.3g}, and a gradient has at most {self.rgda.settings.clip:.3g}: the result is "
-            "mostly noise",
+            f"{noise:.3g}, and a gradient has at most {clip:.3g}: the result is mostly noise",
         )
 
     @property

@@ -36,7 +36,7 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_sensitivity,
 )
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
-from skdp.algorithms.worst_group.plain_models import PlainModelPlan, StepsPlan
+from skdp.algorithms.worst_group.plain_models import PlainModelPlan
 from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -75,10 +75,7 @@ class MaxGroupLossBound:
 
     @cached_property
     def _numbers(self) -> tuple[float, float, float, float, float, float]:
-        """Lipschitz constant, largest loss, curvature h and gradient ``sqrt(2 log(G) q)``.
-
-        And the largest weight, and the distance of y* from its center.
-        """
+        """Lipschitz constant, largest loss, h, ``sqrt(2 log(G) q)``, c, and half a radius."""
         objective = self.objective
         loss, design = objective.risk.loss, objective.design
         lipschitz = loss.lipschitz(design.feature_norm, objective.radius)
@@ -90,11 +87,8 @@ class MaxGroupLossBound:
         return lipschitz, largest, curvature, gradient, domain.largest, 0.5 * domain.circumradius
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        objective, (lipschitz, largest, curvature, gradient, c, away) = (
-            self.objective,
-            self._numbers,
-        )
-        risk, design = objective.risk, objective.design
+        lipschitz, largest, curvature, gradient, c, away = self._numbers
+        objective, risk, design = self.objective, self.objective.risk, self.objective.design
         dimension, first = objective.dimension, phases[0]
         total = risk.penalty_cost(design, first.regularisation, objective.comparator_norm)
         total += 0.5 * first.other_regularisation * away**2
@@ -177,26 +171,16 @@ class MaxGroupLossPlan(GroupPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class LookPlan(SizedGroupPlan):
-    """Noisy shares of the groups, and a look at their losses, where a fit waits for them.
-
-    Attributes
-    ----------
-    budget : PrivacyBudget
-    n_phases : int or None
-    share : float
-        Part of the budget for what follows.
-    plain : CorePlan or None
-        The model that the groups' losses are looked at under; None: their largest weight is public.
-    losses : NoisySum or None
-    last : GroupPlan or None
-        After a run: of the fit.
-    """
+    """Noisy shares of the groups, and a look at their losses, where a fit waits for them."""
 
     budget: PrivacyBudget
     n_phases: int | None
+    #: Part of the budget for what follows.
     share: float
+    #: The model that the groups' losses are looked at under; None: their largest weight is public.
     plain: CorePlan | None = None
     losses: NoisySum | None = None
+    #: After a run: of the fit.
     last: GroupPlan | None = None
     has_saddle = True
 
@@ -293,16 +277,14 @@ class LookPlan(SizedGroupPlan):
         """Choose the bound on the weights of the groups by their noisy losses."""
         assert self.plain is not None and self.losses is not None
         weights, n = self.objective.weights, self.objective.design.n_records
-        level, last = self.plain.mu_steps, self.plain.mu
-        clipped = clipped_losses(StepsPlan(**inputs_of(self.plain), level=level, last=last))
+        clipped = clipped_losses(self.plain)
         flat = point.reshape(self.plain.loss.n_outputs, -1)
         terms = ClippedLossTerms(
             loss=self.plain.loss, clipped=clipped, weights=flat, shift=np.zeros(())
         )
         reached = data.norm_bound * euclidean_norm(point)
         moved = clipped.moved(two_margins(self.objective.design.width, reached))
-        totals = GroupTotals(weights.n_groups, terms)
-        exact = data.total(lambda block: totals(block, np.zeros(0)))
+        exact = data.total(GroupTotals(weights.n_groups, terms))
         sums, scale = self.losses.release(exact, noise, moved)
         p = np.array(weights.domain.shares)
         losses = clipped.losses(sums[:, 0] / (n * p)) * clipped.unit / clipped.factor

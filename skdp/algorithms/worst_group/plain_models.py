@@ -37,15 +37,9 @@ class PlainModelPlan(CorePlan, GroupPlan):
         return None if shares is None else np.array(shares)
 
     def run(self, data: Records, run: Run) -> GroupResult:
-        result = super().run(data, run)
-        shares, n_groups = self.objective.proportions, self.objective.weights.n_groups
-        return GroupResult(
-            point=result.point,
-            plan=result.plan,
-            weights=self.weights,
-            proportions=None if shares is None else np.array(shares),
-            largest=(1.0,) * n_groups,
-        )
+        found = super().run(data, run)
+        plan: PlainModelPlan = found.plan
+        return plan.result(found.point, self.weights, (1.0,) * self.objective.weights.n_groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +70,11 @@ class BalancedPlan(PlainModelPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class StepsPlan(CorePlan):
-    """Releases 1 and 2 of the core with a part of the budget.
+    """Releases 1 and 2 of the core with a part of the budget."""
 
-    Attributes
-    ----------
-    level, last : float
-        Mu of the steps, and of size and shift where it is taken.
-    """
-
+    #: Mu of the steps.
     level: float
+    #: Mu of size and shift, where it is taken.
     last: float
 
     def __post_init__(self) -> None:
@@ -100,14 +90,6 @@ class StepsPlan(CorePlan):
     @property
     def n_records(self) -> float:
         return self.numbers.means.n_records
-
-    @property
-    def relative_noise(self) -> float:
-        return relative_noise(self)
-
-    @property
-    def target_variance(self) -> float:
-        return self.numbers.means.deviation**2
 
 
 def relative_noise(plan: CorePlan) -> float:

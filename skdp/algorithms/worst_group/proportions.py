@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,9 +18,10 @@ class GroupSizes:
     """Sums of the weights of the records of each group."""
 
     n_groups: int
+    needs_norms: ClassVar[bool] = False
 
-    def __call__(self, block: Block) -> np.ndarray:
-        return block.count(block.groups, self.n_groups)
+    def __call__(self, block: Block, _: Any = None) -> np.ndarray:
+        return block.count(block.groups, self.n_groups).astype(np.float64)
 
 
 def noisy_sizes(

@@ -45,12 +45,7 @@ from skdp.problems.vertices import LinearProblem
 class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
-    Attributes
-    ----------
-    objective : GroupObjective
-        After a run with the weights of the groups that were used.
-    descent : Plan
-        It does not depend on these weights: gradients are in units of the largest one.
+    The draws do not depend on the weights of the groups: gradients are in units of the largest one.
     """
 
     @property
@@ -79,17 +74,11 @@ class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
 
 
 def plan_group_mirror_descent(
-    objective: GroupObjective,
-    budget: PrivacyBudget,
-    *,
-    n_rounds: int | None = None,
-    **options: Any,
+    objective: GroupObjective, budget: PrivacyBudget, **options: Any
 ) -> GroupMirrorDescentPlan:
     """Plan mirror descent for the largest loss of a group, of a smooth loss.
 
-    Weights of the groups must not depend on private sizes. The number of rounds, of the variant
-    "plain", follows from those of records, vertices and groups, and the budget, if it is not given;
-    `options` are those of the planner of another variant.
+    Weights of the groups must not depend on private sizes; `options` are of the variant's planner.
     """
     check_linear(objective)
     weights, loss = objective.weights, of_vertices(objective.risk.loss)
@@ -109,18 +98,15 @@ def plan_group_mirror_descent(
                 "variant='boosted' spends the whole budget on each part of the records: it needs "
                 "public group_proportions."
             )
-        if options.get("response") == "frank_wolfe":
-            raise ValueError("response='frank_wolfe' is not for groups: their derivatives jump.")
         options = {"value_bound": design.magnitudes[1], **options}
         descent = plan_boosted_mirror_descent(design, budget, **public_sequence(variant), **options)
         return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
-    if variant == "plain" and n_rounds is None:
+    if variant == "plain":
         # records of one group, if all are equally large
         effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
         wanted = round((effective / sum(design.log_sizes)) ** (2.0 / 3.0))
         n_rounds = max(rules.FEWEST_ROUNDS, min(wanted, rules.MOST_ROUNDS))
-    if variant == "plain":
-        descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
+        descent = plan_mirror_descent(design, budget, **{"n_rounds": n_rounds, **options})
     else:
         sequence = public_sequence(variant)
         descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.queries import mirror_descent as linear_queries
 from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements, rounds_plan
 from skdp.algorithms.queries.mirror_descent import MAX_UNIVERSE, plan_linear_queries
 from skdp.algorithms.queries.query_groups import groups_of
@@ -260,15 +259,3 @@ def test_large_budgets_pay_for_more_draws(delta):
     assert count == plan.n_draws * plan.n_charged
     accountant = ZCDPAccountant() if delta else PureAccountant()
     assert 3.0 * (1 - 1e-6) <= accountant.compose(plan.event).get_epsilon(delta) <= 3.0
-
-
-def test_no_record_is_in_two_batches():
-    n = 30
-    objective = QueryObjective(Marginals((n,), 1), n)
-    plan = plan_linear_queries(objective, PrivacyBudget(30.0, 1e-6), "paper")
-    records = CategoricalRecords(np.arange(n)[:, None], (n,))
-    batches = linear_queries._Batches(plan, records, NoiseSource(np.random.default_rng(0).bytes))
-    counts = [batches.sums(t) for t in range(1, plan.n_rounds - 1)]
-    assert len(counts) == plan.n_charged > 1
-    assert all(each.sum() == plan.batch_size for each in counts)
-    assert np.sum(counts, axis=0).max() == 1

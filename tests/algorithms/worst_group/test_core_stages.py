@@ -74,7 +74,7 @@ def test_the_releases_cost_the_budget(loss, relation, proportions):
 def test_both_models_have_the_budget(loss, n, d, relation):
     """Size and shift have the plain method's part, and the second plain model what it leaves."""
     plan = plan_of(loss, n, 1.0, relation, d)
-    weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
+    weighted = [plan.mu_weighted] + [plan.last.mu] * 3
     own = mu_of(plan.plain.releases_of_size)
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
     assert own**2 <= plan.plain.shares.size * gaussian_mu(1.0, 1e-6) ** 2 * (1.0 + 1e-9)
@@ -115,7 +115,7 @@ def test_parts_of_the_budget(u, sizes, losses, scale, proportions):
     plan = plan_of(LogisticLoss(), n, 1.0, proportions=proportions)
     room = 0.5 - (sizes if proportions is None else 0.0)
     fraction = min(1.0, room / (losses + scale))
-    found = [plan.losses.mu**2 * plan.n_measurements, plan.scale.mu**2 * 3]
+    found = [plan.losses.mu**2 * plan.n_measurements, plan.last.mu**2 * 3]
     expected = [fraction * losses, fraction * scale]
     if proportions is None:
         found, expected = [*found, plan.sizes.mu**2], [*expected, sizes]
@@ -151,8 +151,8 @@ def test_terms_of_the_scale_reach_their_bound(loss):
             assert np.linalg.norm(vectors, axis=1).max() <= 1.0 + 1e-12
             found.append(np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min())))
     assert 1.5 < max(found) <= 2.0
-    assert plan.scale.sensitivity == 2.0
-    assert planned(loss, design_of(records, ADD), ADD, 1e4).scale.sensitivity == 1.0
+    assert plan.last.sensitivity == 2.0
+    assert planned(loss, design_of(records, ADD), ADD, 1e4).last.sensitivity == 1.0
 
 
 @RELATIONS
@@ -160,7 +160,7 @@ def test_rounding_is_that_of_lemma_5(relation):
     """At n = 1e9 it is far above the slack of 1e-9: no part of it may be left out."""
     size, design = 1e9, Design(1.01, 10, 10**9, 1.0 if relation is REPLACE else 10.0, 0.1)
     plan = planned(LogisticLoss(), design, relation, 1.0, 1e-12)
-    for sums in (plan.losses, plan.scale, plan.sizes):
+    for sums in (plan.losses, plan.last, plan.sizes):
         rounding = sum_rounding(design, sums.size)
         assert rounding > 1e-3
         for moved in (0.0, 1e-12):

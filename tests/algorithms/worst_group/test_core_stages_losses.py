@@ -102,8 +102,8 @@ def test_terms_of_the_line_reach_their_bound(loss):
     assert np.linalg.norm(vectors, axis=1).max() <= 1.0 + 1e-12
     farthest = np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min()))
     assert 1.2 < farthest <= 2.0
-    assert plan.mix.sensitivity == 2.0
-    assert planned(loss, Design(1.01, 5, 10**5, 10.0, 0.1), ADD).mix.sensitivity == 1.0
+    assert plan.last.sensitivity == 2.0
+    assert planned(loss, Design(1.01, 5, 10**5, 10.0, 0.1), ADD).last.sensitivity == 1.0
 
 
 def test_rounding_of_the_line_is_that_of_lemma_6():
