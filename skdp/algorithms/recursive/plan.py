@@ -1,35 +1,36 @@
 """A run of DP-RGDA: what is fixed beforehand, and how gradients are estimated from releases.
 
-The plan holds the ledger of the oracle (:mod:`skdp.algorithms.recursive.oracle`), which alone reads
-the records, and the public numbers of the outer loop (:mod:`skdp.algorithms.recursive.outer_loop`),
-which sees released numbers only. :func:`skdp.algorithms.plan_dp_rgda` makes it.
+The plan holds the numbers of the oracle (:mod:`skdp.algorithms.recursive.oracle`), which alone
+reads the records, and of the outer loop (:mod:`skdp.algorithms.recursive.outer_loop`), which sees
+released numbers only. :func:`skdp.algorithms.plan_dp_rgda` makes it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle, Query
+from skdp.algorithms.recursive.oracle import NoisyGradientOracle, Query
 from skdp.algorithms.recursive.outer_loop import OuterLoop, Status, kept_in_ball
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems.constants import check_nominal_size
-from skdp.problems.minimax import MinimaxProblem, Point
+from skdp.problems.minimax import BlockName, MinimaxProblem, Point
 
+Kind = Literal["refresh", "increment"]
 _REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries composed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RGDAPlan(Plan):
-    """A plan of :func:`dp_rgda`: the ledger of the oracle, and public steps.
+    """A plan of :func:`dp_rgda`: numbers, noise and clipping of the queries, and public steps.
 
     The costs are those of all `n_steps` outer steps, wherever a run ends.
     """
@@ -37,33 +38,68 @@ class RGDAPlan(Plan):
     dimension_x: int
     dimension_y: int
     neighbouring: Neighbouring
-    ledger: Ledger
+    #: Of gradients, with the sensitivity in units of the clipping norm: 1 for add/remove and 2 for
+    #: replace-one neighbours.
+    refresh: SampledGaussianMechanism
+    #: The same of their changes; None: there are none.
+    increment: SampledGaussianMechanism | None
+    settings: RGDASettings
+    #: Public number of records.
+    n_public: int
+    #: Whether the gradients in y and in x are released one after the other.
+    is_linear_dual: bool
 
     shown = (
         *("neighbouring", "n_public", "n_steps", "settings.period", "settings.inner_steps"),
         *("clip_norm=settings.clip", "clip_norm_difference=settings.clip_of_differences"),
-        *("settings.smoothness", "ledger.share_y", "settings.unit_y", "settings.step_size"),
+        *("settings.smoothness", "share_y", "settings.unit_y", "settings.step_size"),
         *("settings.step_size_y", "settings.normalise", "settings.momentum", "settings.decay"),
         *("settings.average", "settings.radius"),
     )
-
-    @property
-    def settings(self) -> RGDASettings:
-        return self.ledger.settings
 
     @property
     def n_steps(self) -> int:
         return self.settings.n_steps
 
     @property
-    def n_public(self) -> int:
-        return self.ledger.n_public
+    def share_y(self) -> float | None:
+        """Of a linear dual, the share of the first release (of the gradient in y) in
+        ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
+        """
+        return self.settings.share_y if self.is_linear_dual else None
+
+    def with_less(self, share: float) -> RGDAPlan:
+        """Return the plan for a share of the budget; for batches of all records."""
+        used = (self.refresh, self.increment)
+        if any(each is not None and each.sampling_rate < 1.0 for each in used):
+            raise ValueError("A share of the budget is exact for batches of all records alone.")
+        refresh, increment = (
+            each and replace(each, noise_multiplier=each.noise_multiplier / math.sqrt(share))
+            for each in used
+        )
+        assert refresh is not None
+        return replace(self, refresh=refresh, increment=increment)
+
+    def mechanism(self, kind: Kind) -> SampledGaussianMechanism:
+        """Return the mechanism of a kind of queries."""
+        mechanism = self.refresh if kind == "refresh" else self.increment
+        if mechanism is None:
+            raise RuntimeError("The plan has no increments.")
+        return mechanism
+
+    def multiplier(self, kind: Kind, block: BlockName) -> float:
+        """Return the noise of a block of the sum, in units of its clipping norm."""
+        mechanism, share = self.mechanism(kind), 1.0
+        if block != "joint":
+            assert self.share_y is not None
+            share = self.share_y if block == "y" else 1.0 - self.share_y
+        return mechanism.noise_multiplier * mechanism.sensitivity / math.sqrt(share)
 
     @property
     def releases(self) -> tuple[Release, ...]:
         named = (
-            ("sums of clipped gradients", self.ledger.refresh),
-            ("sums of clipped changes of gradients", self.ledger.increment),
+            ("sums of clipped gradients", self.refresh),
+            ("sums of clipped changes of gradients", self.increment),
         )
         return tuple(
             self._described(name, mechanism) for name, mechanism in named if mechanism is not None
@@ -76,7 +112,7 @@ class RGDAPlan(Plan):
         """
         mechanism: GaussianMechanism = queries
         name = f"{name}, {queries.n_steps} steps, for the clipping norm 1"
-        if self.ledger.is_linear_dual:  # of the same event, but with their own unit and sensitivity
+        if self.is_linear_dual:  # of the same event, but with their own unit and sensitivity
             name = f"{name}; numbers are those of x, losses of groups have others"
         if queries.sampling_rate == 1.0:
             multiplier = queries.noise_multiplier / math.sqrt(queries.n_steps)
@@ -87,10 +123,10 @@ class RGDAPlan(Plan):
 
     def noise_scale(self, kind: Kind = "refresh") -> float:
         """Standard deviation of the noise in a coordinate of v, in units of the clipping norm."""
-        mechanism = self.ledger.mechanism(kind)
-        block: Literal["x", "joint"] = "x" if self.ledger.is_linear_dual else "joint"
+        mechanism = self.mechanism(kind)
+        block: Literal["x", "joint"] = "x" if self.is_linear_dual else "joint"
         batch = mechanism.sampling_rate * self.n_public
-        return self.ledger.multiplier(kind, block) / batch
+        return self.multiplier(kind, block) / batch
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of an escape phase that noise alone ends at once, or that never begins."""
@@ -114,7 +150,7 @@ class RGDAPlan(Plan):
         escape = self.settings.escape
         numbers = {**super().to_dict(), "escape": None if escape is None else asdict(escape)}
         for kind in ("refresh", "increment"):
-            mechanism = getattr(self.ledger, kind)
+            mechanism = getattr(self, kind)
             if mechanism is not None:
                 numbers[f"n_{kind}"] = mechanism.n_steps
                 numbers[f"sampling_rate_{kind}"] = mechanism.sampling_rate
@@ -131,7 +167,7 @@ class RGDAPlan(Plan):
         settings = self.settings
         if start is None:
             start = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
-        oracle = NoisyGradientOracle(data, self.ledger, run.noise)
+        oracle = NoisyGradientOracle(data, self, run.noise)
         x = kept_in_ball(
             np.asarray(start[0], dtype=float), settings.radius, np.zeros(self.dimension_x)
         )
@@ -156,7 +192,7 @@ class RGDAPlan(Plan):
 
         A linear dual is solved instead.
         """
-        if self.ledger.is_linear_dual:
+        if self.is_linear_dual:
             return estimate.solve(point, refresh)
         x, y = point
         for k in range(self.settings.inner_steps):
@@ -221,7 +257,7 @@ class _Estimate:
 def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
     """Refuse a problem that the plan was not made for."""
     sizes = problem.dimension_x, problem.dimension_y, problem.is_dual_linear
-    if sizes != (plan.dimension_x, plan.dimension_y, plan.ledger.is_linear_dual):
+    if sizes != (plan.dimension_x, plan.dimension_y, plan.is_linear_dual):
         raise ValueError("The plan was made for a problem of other dimensions.")
     if plan.neighbouring.is_replaced and problem.n_records != plan.n_public:
         raise ValueError(f"The plan is for {plan.n_public} records, not {problem.n_records}.")

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Run
-from skdp.algorithms.recursive.oracle import Ledger
 from skdp.algorithms.recursive.plan import RGDAPlan, RGDAResult
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import SampledGaussianMechanism
@@ -156,18 +155,15 @@ def plan_dp_rgda(
     if linear_dual and settings.inner_steps != 1:
         raise ValueError("inner_steps must be 1 for a linear dual, which is solved for.")
     refresh, increment = _calibrated(budget, noise_multiplier, relation, settings)
-    ledger = Ledger(
+    return RGDAPlan(
+        dimension_x=int(dimension_x),
+        dimension_y=int(dimension_y),
+        neighbouring=relation,
         refresh=refresh,
         increment=increment,
         settings=settings,
         n_public=int(n_public),
         is_linear_dual=bool(linear_dual),
-    )
-    return RGDAPlan(
-        dimension_x=int(dimension_x),
-        dimension_y=int(dimension_y),
-        neighbouring=relation,
-        ledger=ledger,
     )
 
 

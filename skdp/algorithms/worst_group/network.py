@@ -194,7 +194,7 @@ def plan_group_network(
         least, most, factor = rules.SIZES
         # all are Gaussian releases on all records: mu^2 adds
         for_sizes = min(max((factor * noise) ** 2, least), most)
-        rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - for_sizes))
+        rgda = rgda.with_less(1.0 - for_sizes)
         sizes = noisy_sizes(objective, level.part(for_sizes), weights.n_groups, _PROPORTIONS)
     plan = GroupNetworkPlan(
         objective=objective,
@@ -213,6 +213,6 @@ def plan_group_network(
     return replace(
         plan,
         # of what the sizes have left
-        rgda=replace(rgda, ledger=rgda.ledger.with_less(1.0 - share / (1.0 - for_sizes))),
+        rgda=rgda.with_less(1.0 - share / (1.0 - for_sizes)),
         constant=noisy_sizes(objective, level.part(share), loss.n_classes, _PROPORTIONS, "classes"),
     )

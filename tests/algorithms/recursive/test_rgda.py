@@ -1,4 +1,4 @@
-"""DP-RGDA: ledger, clipping, noise, and what the printed form gets wrong."""
+"""DP-RGDA: queries, clipping, noise, and what the printed form gets wrong."""
 
 import contextlib
 import math
@@ -124,9 +124,9 @@ def test_one_record_moves_sums_by_no_more_than_the_clip(factor, is_increment):
     without = other.clipped_sum("joint", point, anchor, limit, everyone_but_one)
     assert np.linalg.norm(sums[1] - without) <= clip
     # the noise of a change in x alone is not 0 (as printed, it is)
-    ledger = plan(base, clip=clip, smoothness=1.0).ledger
+    planned = plan(base, clip=clip, smoothness=1.0)
     kind = "increment" if is_increment else "refresh"
-    query = NoisyGradientOracle(base, ledger, seeded()).query(kind)
+    query = NoisyGradientOracle(base, planned, seeded()).query(kind)
     assert query.clip("joint", point, anchor) > 0.1
 
 
@@ -146,13 +146,13 @@ def test_outer_loop_replays_from_released_numbers():
     assert_allclose(last, result.point, rtol=0, atol=0)
 
 
-# 6. the oracle counts, and refuses what the ledger does not have
+# 6. the oracle counts, and refuses what the plan does not have
 def test_oracle_counts_every_query_and_refuses_more():
     problem = quadratic()
     made = plan(problem, n_steps=11, period=4, inner_steps=3)
-    ledger = made.ledger
-    assert (ledger.refresh.n_steps, ledger.increment.n_steps) == (3, 30)
-    oracle = NoisyGradientOracle(problem, ledger, seeded())
+    planned = made
+    assert (planned.refresh.n_steps, planned.increment.n_steps) == (3, 30)
+    oracle = NoisyGradientOracle(problem, planned, seeded())
     point = np.zeros(3), np.zeros(3)
     for _ in range(3):
         query = oracle.query("refresh")
@@ -189,9 +189,9 @@ def test_accounting_of_full_batches_and_its_direction():
     settings = RGDASettings(n_steps=1, share_y=0.3)
     shorter = replace(settings, clip=0.1, sampling_rate=0.5)  # differences follow
     assert (shorter.clip_of_differences, shorter.rate_of_differences) == (0.1, 0.5)
-    ledger = replace(made.ledger, settings=settings, is_linear_dual=True)
-    parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
-    assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
+    planned = replace(made, settings=settings, is_linear_dual=True)
+    parts = [1.0 / planned.multiplier("refresh", block) ** 2 for block in ("x", "y")]
+    assert sum(parts) == pytest.approx(1.0 / (2.0 * made.refresh.noise_multiplier) ** 2)
     (sampled,) = plan(problem, period=1, sampling_rate=0.5).releases
     assert "20 steps, " in sampled.name and sampled.noise_scale == 2.0  # of each of them
 
@@ -213,7 +213,7 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
     made = plan(problem, n_steps=2 * calls, period=2, sampling_rate=0.3, n_public=500,
                 sampling_rate_difference=0.1, neighbouring="add_remove")  # fmt: skip
     monkeypatch.setattr(GaussianMechanism, "release", lambda self, value, noise: value)
-    oracle = NoisyGradientOracle(problem, made.ledger, seeded())
+    oracle = NoisyGradientOracle(problem, made, seeded())
     point, start = (np.ones(1), np.zeros(0)), (np.zeros(1), np.zeros(0))
     anchor = start if kind == "increment" else None
     values = [oracle.query(kind).release("joint", point, anchor)[0] for _ in range(calls)]
@@ -225,18 +225,18 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
     assert abs(sizes.mean() - n * rates[kind]) < 6.0 * deviation
 
 
-def test_share_of_a_ledger_is_that_share_of_its_cost():
-    ledger = plan(quadratic(), noise_ratio=0.5).ledger
+def test_share_of_a_plan_is_that_share_of_its_cost():
+    planned = plan(quadratic(), noise_ratio=0.5)
     costs = [
         sum(m.n_steps / m.noise_multiplier**2 for m in (each.refresh, each.increment))
-        for each in (ledger, ledger.with_less(0.3))
+        for each in (planned, planned.with_less(0.3))
     ]
     assert costs[1] == pytest.approx(0.3 * costs[0], rel=1e-12)
-    alone = plan(quadratic(), period=1).ledger
+    alone = plan(quadratic(), period=1)
     assert alone.with_less(0.25).refresh.noise_multiplier == 2.0
     for rates in ({"sampling_rate": 0.5}, {"sampling_rate_difference": 0.5}):
         with pytest.raises(ValueError, match="batches of all records"):
-            plan(quadratic(), **rates).ledger.with_less(0.3)
+            plan(quadratic(), **rates).with_less(0.3)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_noise_is_for_the_diameter_of_a_block(relation, rate, expected, monkeypa
         return value
 
     monkeypatch.setattr(GaussianMechanism, "release", release)
-    query = NoisyGradientOracle(problem, made.ledger, seeded()).query("refresh")
+    query = NoisyGradientOracle(problem, made, seeded()).query("refresh")
     query._batch = None
     for block in ("y", "x"):
         query.release(block, (np.ones(1), np.ones(1)))
@@ -378,7 +378,7 @@ def test_linear_dual_follows_the_path_of_many_inner_steps():
     )
     start = np.ones(3), np.zeros(3)
     short = plan(solved, n_steps=12, period=4)
-    assert (short.ledger.refresh.n_steps, short.ledger.increment.n_steps) == (3, 9)
+    assert (short.refresh.n_steps, short.increment.n_steps) == (3, 9)
     long = plan(base, n_steps=12, period=4, inner_steps=60, step_size_y=0.5)
     paths = []
     for made, problem in ((short, solved), (long, base)):
@@ -420,7 +420,7 @@ def test_add_remove_needs_a_public_number_of_records():
         dp_rgda(problem, BUDGET, settings=settings, neighbouring="add_remove")
     result = dp_rgda(problem, BUDGET, settings=settings, neighbouring="add_remove", n_public=60)
     assert result.plan.event.neighbouring is Neighbouring.ADD_REMOVE
-    assert result.plan.ledger.refresh.sensitivity == 1.0
+    assert result.plan.refresh.sensitivity == 1.0
 
 
 def test_escape_phase_drowned_in_noise_is_announced():
@@ -440,7 +440,7 @@ def test_limits_of_clipping_follow_from_the_public_size():
 
     for n in (16 * 256, 16 * 256 + 1):
         made = Watched(n, 3, 3, lambda block, point, rows: np.ones((len(rows), 3)))
-        ledger = replace(plan(made, neighbouring="add_remove").ledger, n_public=5000)
-        query = NoisyGradientOracle(made, ledger, seeded()).query("refresh")
+        planned = replace(plan(made, neighbouring="add_remove"), n_public=5000)
+        query = NoisyGradientOracle(made, planned, seeded()).query("refresh")
         query.release("joint", (np.ones(3), np.zeros(3)), None)
     assert len(seen) == 2 and seen[0] == seen[1]
