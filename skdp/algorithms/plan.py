@@ -104,6 +104,8 @@ class Result:
     point : ndarray of shape (dimension,)
     plan : Plan
         With the numbers that follow from earlier releases.
+    path : sequence of ndarray, default=()
+        Released points on the way to `point`, where there are several.
     noise : WeightNoise or None, default=None
         How far the noise moves the weights of a linear model, where releases tell it.
     transcript : object, default=None
@@ -112,6 +114,7 @@ class Result:
 
     point: np.ndarray
     plan: Any
+    path: Any = ()
     noise: WeightNoise | None = None
     transcript: Any = None
 

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 #: Modules that draw a random order.
-_USERS = (
-    "output.blocks", "mirror.boosted", "queries.mirror_descent", "mirror.rounds",
-    "mirror.variance_reduced", "tuning.bilevel",
-)  # fmt: skip
+_USERS = "output.blocks", "queries.mirror_descent", "mirror.rounds", "tuning.bilevel"
 
 
 def modules_with_orders() -> list[ModuleType]:

@@ -156,10 +156,8 @@ class BilevelPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelResult(Result):
-    """A private upper variable x; all parts are functions of what was released."""
+    """A private upper variable x, and all iterates; functions of what was released."""
 
-    #: Shape (n_steps + 1, dimension_x). The iterates.
-    path: np.ndarray
     #: Shape (dimension_y,). Lower solution of the last step, with the noise of that step.
     y: np.ndarray
 

@@ -85,20 +85,13 @@ class LocalizedExponentialPlan(ExponentialPlan):
         """The cost of both points, which the release of the last one has."""
         return ComposedEvent((*(r.event for r in self.output.releases), super().event))
 
-    def run(self, data: Records, run: Run) -> LocalizedExponentialResult:
+    def run(self, data: Records, run: Run) -> Result:
         self.design.check(data)
         problem = FiniteSumProblem(data, self.loss, self.alpha, Ball(self.radius))
         center = self.output.run(problem, run).point
         near = CenteredBall(center=center, radius=self.local_radius)
         point = self.localised(center).draw(data, run, near)
-        return LocalizedExponentialResult(point=point, plan=self, center=center)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalizedExponentialResult(Result):
-    """A private point, the plan, and the released center; the guarantee covers both points."""
-
-    center: np.ndarray
+        return Result(point=point, plan=self, path=(center,))
 
 
 def localized_exponential(
@@ -108,12 +101,12 @@ def localized_exponential(
     *,
     run: Run | None = None,
     **options: Any,
-) -> LocalizedExponentialResult:
+) -> Result:
     """Localise the minimiser by output perturbation, then draw from its neighbourhood.
 
     Lowy and Razaviyayn (2021), Alg. 10 and 11: half of the budget each. The draw is from the
     intersection of the ball around 0 and of a small one around the released point, on which the
-    losses differ by less.
+    losses differ by less. The `path` of the result has the released center.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ import numpy as np
 from skdp._checks import check_count, check_option, check_positive
 from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.plain import plan_mirror_descent
-from skdp.algorithms.mirror.rounds import VertexPlan
+from skdp.algorithms.mirror.rounds import DescentPlan, VertexPlan
 from skdp.algorithms.mirror.variance_reduced import (
     VarianceReducedPlan,
     plan_variance_reduced_frank_wolfe,
 )
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.mechanisms import SoftmaxMechanism, random_order
+from skdp.algorithms.plan import Result, Run, require_replace_one
+from skdp.mechanisms import SoftmaxMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import whole_event
 from skdp.privacy.report import Release
@@ -69,11 +69,9 @@ class _Part(VertexProblem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoostedMirrorDescentPlan(Plan):
+class BoostedMirrorDescentPlan(DescentPlan):
     """Parts of the records and what is run on them."""
 
-    #: Of the whole problem.
-    design: VertexDesign
     budget: PrivacyBudget
     value_bound: float
     #: I runs on a quarter of the records.
@@ -119,10 +117,7 @@ class BoostedMirrorDescentPlan(Plan):
             "value_bound": self.value_bound,
         }
 
-    def run(self, data: VertexProblem, run: Run) -> Result:
-        if data.design != self.design:
-            raise ValueError("the problem has other public numbers than the plan.")
-        data = data.ordered(random_order(self.design.n_records, run.noise))
+    def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
         size, gaps, found = self.quarter, [], []
         last = slice(3 * size, 4 * size)
         counted = run.counted("runs of mirror descent", len(self.runs))
@@ -134,17 +129,12 @@ class BoostedMirrorDescentPlan(Plan):
             ).point
             found.append(point)
             values: list[list[float]] = [[], []]
-            for free in range(2):
-                response = self.responses[free]
-                m = response.design.n_records
+            for free, response in enumerate(self.responses):
+                m, fixed = response.design.n_records, point[1 - free]
                 for j in range(self.n_responses):
                     offset = (1 + free) * size + (i * self.n_responses + j) * m
                     part = _Part(
-                        base=data,
-                        design=response.design,
-                        offset=offset,
-                        free=free,
-                        fixed=point[1 - free],
+                        base=data, design=response.design, offset=offset, free=free, fixed=fixed
                     )
                     best = response.run_on_sequence(part, run).point[0]
                     pair = (best, point[1]) if free == 0 else (point[0], best)

@@ -11,6 +11,7 @@ Theory: docs/theory/mirror_descent.md.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,10 +23,7 @@ from skdp.algorithms.mirror import rules
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import (
-    ComposedEvent,
-    RepeatedEvent,
-)
+from skdp.privacy.events import ComposedEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
@@ -95,15 +93,33 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VertexPlan(Plan):
-    """Rounds, steps and sensitivities, all from public numbers."""
+class DescentPlan(Plan):
+    """Base of plans that draw vertices by gradients of records in a secret random order."""
 
     design: VertexDesign
+    #: Whether all records are read at once, so that their order does not matter.
+    full_batch: bool = False
+
+    def run(self, data: VertexProblem, run: Run) -> Result:
+        """Carry out the plan; the result's point holds the vertices, one array per block."""
+        if data.design != self.design:
+            raise ValueError("the problem has other public numbers than the plan.")
+        if not self.full_batch:
+            data = data.ordered(random_order(self.design.n_records, run.noise))
+        return self.run_on_sequence(data, run)
+
+    @abstractmethod
+    def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
+        """Carry out the plan on records whose order is secret and random already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VertexPlan(DescentPlan):
+    """Rounds, steps and sensitivities, all from public numbers."""
+
     rounds: tuple[Round, ...]
     #: tau, per block.
     steps: tuple[float, ...]
-    #: Whether each round reads all records, or its own ones in a secret random order.
-    full_batch: bool
     #: Whether the result is the average of all points after the first, which costs no draws of its
     #: own; else it is made of the draws that were requested for it.
     average: bool
@@ -155,16 +171,7 @@ class VertexPlan(Plan):
             **dict(self.numbers),
         }
 
-    def run(self, data: VertexProblem, run: Run) -> Result:
-        """Carry out the plan; the result's point holds the vertices, one array per block."""
-        if data.design != self.design:
-            raise ValueError("the problem has other public numbers than the plan.")
-        if not self.full_batch:
-            data = data.ordered(random_order(self.design.n_records, run.noise))
-        return self.run_on_sequence(data, run)
-
     def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
-        """Carry out the plan on records whose order is secret and random already."""
         scores = [GridScores.of_block(self, block) for block in range(len(self.design.sizes))]
         points: dict[int, list[list[np.ndarray]]] = {}
         start = 0

@@ -21,9 +21,9 @@ import numpy as np
 
 from skdp._checks import check_count, check_positive
 from skdp.algorithms.mirror.plain import zcdp_of
-from skdp.algorithms.mirror.rounds import GridScores
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
-from skdp.mechanisms import SoftmaxMechanism, calibrated_draws, random_order
+from skdp.algorithms.mirror.rounds import DescentPlan, GridScores
+from skdp.algorithms.plan import Result, Run, require_replace_one
+from skdp.mechanisms import SoftmaxMechanism, calibrated_draws
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import whole_event
 from skdp.privacy.report import Release
@@ -46,10 +46,9 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VarianceReducedPlan(Plan):
-    """Trees and the sharpness of their draws."""
+class VarianceReducedPlan(DescentPlan):
+    """Trees and the sharpness of their draws; the point holds vertex number k of them k times."""
 
-    design: VertexDesign
     budget: PrivacyBudget
     #: By phase and depth.
     trees: tuple[tuple[Node, ...], ...]
@@ -87,16 +86,7 @@ class VarianceReducedPlan(Plan):
             "steps": list(self.factors),
         }
 
-    def run(self, data: VertexProblem, run: Run) -> Result:
-        """Carry out the plan; the point holds vertex number k of the steps k times."""
-        if data.design != self.design:
-            raise ValueError("the problem has other public numbers than the plan.")
-        return self.run_on_sequence(
-            data.ordered(random_order(self.design.n_records, run.noise)), run
-        )
-
     def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
-        """Carry out the plan on records whose order is secret and random already."""
         return _Steps(self, data, run).result()
 
 

@@ -88,11 +88,7 @@ class PhasedPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The last point; with its event the points of all phases.
-
-        Its noise is that of the last phase, around a point that carries some noise of those before;
-        the number of records is that of all blocks.
-        """
+        """The last point, of all blocks; with its event the points of all phases."""
         last = self.last.release()
         return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
 
@@ -115,7 +111,7 @@ class PhasedPlan(Plan):
     def remarks(self) -> tuple[str, ...]:
         return block_remarks(self.block_sizes, self.noise_scales)
 
-    def run(self, data: Records, run: Run) -> PhasedResult:
+    def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
         solver = resolve_solver(run.solver)
         is_split = self.block_sizes[0] < data.n_units
@@ -141,15 +137,7 @@ class PhasedPlan(Plan):
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
-        return PhasedResult(point=path[-1], plan=self, path=tuple(path[1:]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhasedResult(Result):
-    """A private point, the plan, and the released points of all phases."""
-
-    #: The points of all phases, `point` the last; they may be published together.
-    path: tuple[np.ndarray, ...]
+        return Result(point=path[-1], plan=self, path=tuple(path[1:]))
 
 
 def plan_phased_output_perturbation(
@@ -202,10 +190,8 @@ def plan_phased_output_perturbation(
             sizes = block_sizes(design.n_records, count, 2.0)
             moduli = mu * 8.0 ** np.arange(1, count + 1)
             return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
-        published = zhang_schedule(budget, "alg2", *public, objective.dimension)
-        sizes = [published.block_records] * published.n_phases
-        moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
-        return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
+        schedule = zhang_schedule(budget, "alg2", *public, objective.dimension)
+        return _phased_plan(objective, budget, *schedule, "zhang2022_alg1")
     return phased_candidate(objective, budget)[1]()
 
 
@@ -231,7 +217,7 @@ def _phased_plan(
     objective: Objective,
     budget: PrivacyBudget,
     sizes: Sequence[int],
-    moduli: np.ndarray,
+    moduli: Sequence[float] | np.ndarray,
     calibration: PlanCalibration,
 ) -> PhasedPlan:
     """Plan phases of the given sizes n_k and moduli mu_k."""
@@ -340,7 +326,7 @@ class _ScheduleSearch:
 def _step_costs(
     objective: Objective, constants: ProblemConstants, accuracy: Any, noise_square: Any
 ) -> tuple[Any, Any, Any]:
-    """Compute the costs of a phase: of its sample size, V_k, and of its noise."""
+    """Compute what a phase costs: its sample size, V_k, and its noise."""
     risk, design, lipschitz = objective.risk, objective.design, constants.lipschitz
     if objective.population:
         estimation = risk.generalisation_cost(design, constants)
@@ -356,21 +342,11 @@ def _step_costs(
 def phased_utility_bound(
     objective: Objective, regularisation: Any, steps: Sequence[tuple[Any, ...]]
 ) -> Any:
-    """Bound the expected excess risk of phases, for choosing among plans.
+    """Bound the expected excess risk of phases (Zhang et al. 2022, Theorem 3.7), to choose a plan.
 
-    The recursion of Zhang et al. (2022), Theorem 3.7 (docs/theory/output_perturbation.md),
-
-    ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``
-
-    with D the comparator's norm, V_k the mean square of the noise plus the squared accuracy
-    of phase k and G the gradient diameter. Each term is replaced by a smaller bound if the risk has
-    one (`penalty_cost`, `generalisation_cost` and `noise_cost` of
-    :class:`skdp.problems.EmpiricalRisk`): ``(mu_k / 2) V_{k-1}`` by the cost of moving to the noisy
-    point itself. Proof: docs/theory/output_perturbation.md, "Utility". For the empirical risk the
-    second term is the cost of using only a block of the records (`sampling_cost`, an estimate).
-
-    The risk is smooth. `regularisation` has mu_k, numbers or arrays, `steps` for each phase the
-    second term, V_k and the cost of its noise; for arrays also a mask of the phases there are.
+    ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``,
+    each term replaced by a smaller bound if the smooth risk has one. `steps` have the second term
+    of each phase, V_k and the cost of its noise, for arrays also a mask of the phases there are.
     """
     total: Any = objective.risk.penalty_cost(
         objective.design, regularisation[0], objective.comparator_norm

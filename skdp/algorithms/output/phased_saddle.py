@@ -354,12 +354,10 @@ def plan_phased_saddle_output_perturbation(
     is_strong = concavity > 0 and concavity * radius * math.sqrt(n_records) >= lipschitz
     dimension = view.x.dimension if is_strong else max(view.x.dimension, view.y.dimension)
     variant = "c-sc" if is_strong else "alg4"
-    published = zhang_schedule(budget, variant, lipschitz, radius, n_records, dimension)
-    sizes = [published.block_records] * published.n_phases
-    mus = [published.regularisation * 2.0**k for k in range(1, published.n_phases + 1)]
+    sizes, mus = zhang_schedule(budget, variant, lipschitz, radius, n_records, dimension)
     if is_strong:
         return plan(sizes, mus, 0.0, "paper", "Zhang et al. 2022, section 4.3")
-    return plan(sizes, mus, published.regularisation, "zhang2022_alg4", reference)
+    return plan(sizes, mus, 0.5 * mus[0], "zhang2022_alg4", reference)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
@@ -140,22 +139,13 @@ def shrinking_schedule(
     return max(1, n.bit_length() - 1), regularisation
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseSchedule:
-    """Phases of Zhang et al. (2022): K blocks of equal size, ``mu_k = mu 2^k``, k = 1..K."""
-
-    n_phases: int
-    block_records: int
-    regularisation: float
-
-
 def zhang_schedule(
     budget: PrivacyBudget, algorithm: str, lipschitz: float, radius: float, n: int, dimension: int
-) -> PhaseSchedule:
-    """Compute the schedule of Alg. 2, Alg. 4 (and 5) or the convex-strongly-concave variant.
+) -> tuple[list[int], list[float]]:
+    """Compute n_k and ``mu_k = mu 2^k`` of Alg. 2, 4, 5 or the convex-strongly-concave variant.
 
     K is the base-2 logarithm rounded up (erratum Z1), blocks have ``floor(n / K)`` records (Z2).
-    For Alg. 4 the dimension is the larger one of the two blocks.
+    For Alg. 4 the dimension is the larger one of the two blocks, and nu is ``mu_1 / 2``.
     """
     constant, privacy, log_factor = {
         "alg2": (1.0, 14.0, 2.5),
@@ -167,6 +157,5 @@ def zhang_schedule(
     phases = max(1, math.ceil(math.log2(n)))
     noise = math.sqrt(dimension * math.log(log_factor / budget.delta)) / (n * budget.epsilon)
     scale = max(constant / math.sqrt(n), privacy * phases * noise)
-    return PhaseSchedule(
-        n_phases=phases, block_records=n // phases, regularisation=lipschitz / radius * scale
-    )
+    mu = lipschitz / radius * scale
+    return [n // phases] * phases, [mu * 2.0**k for k in range(1, phases + 1)]

@@ -133,11 +133,7 @@ def _published_alpha(objective: Objective, budget: PrivacyBudget) -> tuple[float
 
 
 def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
-    """Choose the penalty that minimises :func:`utility_bound`, from public numbers.
-
-    The bound is that of isotropic rows and a comparator of the norm ``objective.comparator_norm``.
-    On other data the choice costs utility, never privacy.
-    """
+    """Choose the penalty that minimises :func:`utility_bound`, for isotropic rows."""
     feature_unit, norm = objective.design.feature_norm**2, objective.comparator_norm
     noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
 
@@ -164,11 +160,9 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
 def _smoothed_constants(
     objective: Objective, alpha: float, coef_norm: float | None, noise_unit: float
 ) -> tuple[Objective, ProblemConstants]:
-    """Smooth a non-smooth objective for a penalty; return it and its constants.
+    """Smooth a non-smooth objective by the noise for a penalty; return it and its constants.
 
-    The width is a small part of the standard deviation of the noise in the margins, see
-    :meth:`skdp.problems.EmpiricalRisk.smoothed`; `noise_unit` is the mean square of the noise
-    for a sensitivity of 1.
+    `noise_unit` is the mean square of the noise for a sensitivity of 1.
     """
     risk, design = objective.risk, objective.design
     constants = risk.constants(design, alpha, risk.radius(design, alpha, coef_norm))
@@ -190,18 +184,11 @@ def utility_bound(
     comparator_norm: float | None = None,
     second_moment: float | None = None,
 ) -> float:
-    """Bound the expected excess risk over the best w of the comparator's norm.
+    """Bound the expected excess of a smooth risk over the best w of the comparator's norm.
 
-    The cost of the penalty, plus that of the noise, plus that of the solver:
-    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
-    comparator's norm, ``h = loss.curvature * second_moment``, T the bound on the trace of the
-    loss's Hessian, X the norm bound of the rows and v the variance of one coordinate of the noise;
-    plus the generalisation gap for the population risk. A penalty that is part of the objective
-    costs only its value at the noise. Proof: docs/theory/output_perturbation.md, "Utility".
-
-    The risk is smooth, the constants are those of the regularised problem, and the noise has the
-    expected squared norm `noise_square`. Default of B: ``objective.comparator_norm``; of the bound
-    on the largest eigenvalue of the rows' second moment: that of isotropic rows.
+    The costs of the penalty, of the noise and of the solver, and the generalisation gap for the
+    population risk (docs/theory/output_perturbation.md, "Utility"). A penalty that is part of the
+    objective costs only its value at the noise, whose expected squared norm is `noise_square`.
     """
     risk, design, mu = objective.risk, objective.design, constants.strong_convexity
     penalty = 0.0 if objective.alpha else mu  # the part that is there for privacy

@@ -37,8 +37,6 @@ class SaddleResult(Result):
     #: None if not released.
     x: np.ndarray | None
     y: np.ndarray | None
-    #: The points of all phases; they may be published together.
-    path: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,18 +38,17 @@ def normal_law(k: int, n_draws: int = 500) -> tuple[np.ndarray, np.ndarray]:
     return read_only_view(nodes), read_only_view(np.full(2 * n, 0.5 / n))
 
 
-def typical_curvature(loss: Loss, spread: float = 1.0, clip: float = math.inf) -> float:
+def typical_curvature(loss: Loss, spread: float = 1.0) -> float:
     """Return the mean second derivative of a loss of one margin, by that of its slope.
 
     ``E phi''(z) = E z phi'(z) / s^2`` for normal z of standard deviation s: for numbers the
-    residuals, for classes the margins. It needs no second derivative at a kink. Slopes may be
-    clipped.
+    residuals, for classes the margins. It needs no second derivative at a kink.
     """
-    return float(typical_curvatures(loss, spread, np.array([clip]))[0])
+    return float(typical_curvatures(loss, spread, np.array([math.inf]))[0])
 
 
 def typical_curvatures(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
-    """Return the same for several limits of the slopes, shape (m,)."""
+    """Return the same for several limits that slopes are clipped at, shape (m,)."""
     z, density, slopes = normal_slopes(loss, spread, clips, 4001)
     return np.asarray((density * z * slopes).sum(axis=1) / density.sum() / spread**2)
 

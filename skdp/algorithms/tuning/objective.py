@@ -126,9 +126,7 @@ class TuningObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class TunedResult(Result):
-    """A private model with a private alpha; all are functions of the releases of the plan."""
+    """A private model with a private alpha, and the path of alphas; functions of the releases."""
 
     #: Shape (n_groups,).
     alpha: np.ndarray
-    #: Shape (n_iterates, n_groups). Values on the way to `alpha`, the last of them.
-    path: np.ndarray

@@ -101,13 +101,6 @@ class CoreStagesPlan(GroupPlan):
     def loss(self) -> Loss:
         return self.plain.loss
 
-    @property
-    def factors(self) -> tuple[float, ...] | None:
-        """Weights of the records of each group in the last model."""
-        if self.weights is None or self.proportions is None:
-            return None
-        return tuple(q / p for q, p in zip(self.weights, self.proportions, strict=True))
-
     def stage(self, k: int) -> StepsPlan:
         """Return the plan of the steps after a measurement, for the weight 1."""
         level, n_solves = self.mu_second * math.sqrt(self.parts[k]), self.plain.n_solves

@@ -260,10 +260,10 @@ def test_the_local_ball_holds_the_minimiser(xi):
             run=Run(noise=noise),
         )  # fmt: skip
         plan = result.plan
-        distance = np.linalg.norm(result.center - best)
+        distance = np.linalg.norm(result.path[0] - best)
         missed += distance > plan.local_radius
         excess.append(max(distance - plan.local_radius, 0.0))
-        assert np.linalg.norm(result.point - result.center) <= plan.local_radius * (1 + 1e-12)
+        assert np.linalg.norm(result.point - result.path[0]) <= plan.local_radius * (1 + 1e-12)
         assert np.linalg.norm(result.point) <= plan.radius * (1 + 1e-12)
     p = plan.miss_probability
     assert 0.0 < p < 1.0

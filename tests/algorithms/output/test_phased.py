@@ -96,15 +96,15 @@ def test_printed_schedule_and_noise():
     budget = PrivacyBudget(0.5, 1e-5)
     plan = plan_of(n=1000, width=10, epsilon=0.5, delta=1e-5, radius=1.0, calibration="paper")
     lipschitz = LogisticLoss().lipschitz(1.0, 1.0)
-    printed = zhang_schedule(budget, "alg2", lipschitz, 1.0, 1000, 10)
-    assert plan.block_sizes == (100,) * 10
+    sizes, moduli = zhang_schedule(budget, "alg2", lipschitz, 1.0, 1000, 10)
+    assert plan.block_sizes == tuple(sizes) == (100,) * 10
     for k, phase in enumerate(plan.phases, start=1):
-        alpha = printed.regularisation * 2**k
+        alpha = 0.5 * moduli[0] * 2**k
         assert plan.regularisation[k - 1] == pytest.approx(alpha)
         sigma = zhang_minimisation_noise(budget, lipschitz, alpha, 100)
         assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
     # an example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
-    assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
+    assert 0.5 * moduli[0] / lipschitz == pytest.approx(3.121619, rel=1e-6)
     assert plan.phases[0].mechanism.noise_scale == pytest.approx(0.0638877, rel=1e-5)
 
 
