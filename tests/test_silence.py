@@ -23,8 +23,9 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning.blocks import plan_blocks
+from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget

@@ -1,27 +1,8 @@
 """Private algorithms: a folder for each family, a module for each algorithm.
 
 They are functions of problems, budgets and randomness; their plans and results are classes of the
-modules. `plan` and `methods` are the frame; the docstring of a folder says which algorithms of
-which paper are in it.
-
-core
-    Planned noisy gradient steps, the default of most linear models.
-output
-    Output perturbation: Lowy and Razaviyayn (2021), Zhang et al. (2022).
-exponential
-    The exponential mechanism: Lowy and Razaviyayn (2021).
-objective
-    Objective perturbation.
-worst_group
-    The largest loss of a group, by several methods.
-mirror, queries
-    Mirror descent in the l1 geometry, and linear queries: Gonzalez, Guzman and Paquette (2024).
-recursive
-    DP-RGDA with its escape phase: Xu et al. (2026).
-bilevel, tuning
-    Bilevel optimisation, and penalties that are chosen privately: Kornowski (2024), and ours.
-statistics
-    Single statistics.
+modules. `plan` is the frame; the docstring of a folder says which algorithms of which paper are in
+it: `core` has the default of most linear models.
 """
 
 from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp._checks import check_pair, shown
 from skdp.algorithms.plan import Result
-from skdp.algorithms.tuning import TunedResult, TuningObjective
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.linear_model.base import DPLinearModel
 from skdp.methods import Bilevel
 from skdp.methods.choice import METHODS, TUNING_METHODS, Choice, choose

@@ -1,7 +1,7 @@
 """Runs of plans that choose penalties."""
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import TunedResult, TuningObjective
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.methods import Bilevel
 from skdp.methods.choice import TUNING_METHODS
 from skdp.problems import HalfSquaredLoss, LogisticLoss

@@ -94,13 +94,11 @@ def plan_adversarial_output_perturbation(
     accuracy = max(0.5 * accuracy_fraction * exact * root, certifiable_saddle_accuracy(constants))
     sensitivity = min(exact + 2.0 * accuracy / root, x.diameter)
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (errata L2, L3)"
-    reference += "" if budget.is_pure else " with the analytic Gaussian mechanism"
-    mechanism = calibrated_mechanism(budget, sensitivity)
     return SaddleOutputPerturbationPlan(
         constants=constants,
         released="x",
         exact_sensitivity=exact,
         accuracy=accuracy,
-        mechanism=mechanism,
-        reference=reference,
+        mechanism=calibrated_mechanism(budget, sensitivity),
+        reference=reference + " with the analytic Gaussian mechanism" * (not budget.is_pure),
     )

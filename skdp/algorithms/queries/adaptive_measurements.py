@@ -257,25 +257,18 @@ def plan_adaptive_measurements(
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
     n_pairs = math.comb(len(groups.sizes), 2)
     if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / rules.COMPLETE_SHARE:
-        plan = complete_plan(groups, n_records, mu)
+        plan = AdaptiveMeasurementsPlan(
+            groups=groups,
+            n_records=n_records,
+            n_rounds=n_pairs,
+            first_multiplier=math.inf,
+            multiplier=math.sqrt(n_pairs) / mu,
+            draw_epsilon=0.0,
+            is_complete=True,
+        )
     else:
         plan = rounds_plan(groups, n_records, mu, n_rounds)
     return replace(plan, neighbouring=objective.neighbouring, is_slack=objective.is_slack)
-
-
-def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:
-    """Spend mu of Gaussian DP on one measurement of each candidate; all are pairs of columns."""
-    n_pairs = len(groups.candidates)
-    multiplier = math.sqrt(n_pairs) / mu
-    return AdaptiveMeasurementsPlan(
-        groups=groups,
-        n_records=n_records,
-        n_rounds=n_pairs,
-        first_multiplier=math.inf,
-        multiplier=multiplier,
-        draw_epsilon=0.0,
-        is_complete=True,
-    )
 
 
 def rounds_plan(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Run
@@ -21,19 +22,17 @@ from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import smallest_scale
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
-from skdp.problems.minimax import MinimaxProblem, Point
+from skdp.problems.minimax import MinimaxProblem
 
 
 def dp_rgda(
     problem: MinimaxProblem,
     budget: PrivacyBudget | None = None,
     *,
-    settings: RGDASettings,
-    start: Point | None = None,
     run: Run | None = None,
     n_public: int | None = None,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    noise_multiplier: float | None = None,
+    **options: Any,
 ) -> RGDAResult:
     """Search a second-order stationary point of ``max over y of f(x, y)``, privately.
 
@@ -46,19 +45,12 @@ def dp_rgda(
     problem : MinimaxProblem
     budget : PrivacyBudget, optional
         Of the full horizon, delta > 0. Either this or `noise_multiplier`.
-    settings : RGDASettings
-    start : (ndarray, ndarray), optional
-        Public; default: 0.
     run : Run, optional
     n_public : int, optional
         Needed under "add_remove"; default under "replace_one": the number of records.
     neighbouring : Neighbouring or str, default="replace_one"
-    noise_multiplier : float, optional
-        Of a gradient, in units of the sensitivity, instead of a budget.
-
-    Returns
-    -------
-    RGDAResult
+    **options
+        `settings`, and `noise_multiplier` in place of a budget: see :func:`plan_dp_rgda`.
 
     References
     ----------
@@ -100,15 +92,14 @@ def dp_rgda(
         n_public = problem.n_records
     plan = plan_dp_rgda(
         budget,
-        settings=settings,
         n_public=n_public,
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
         linear_dual=problem.is_dual_linear,
         neighbouring=relation,
-        noise_multiplier=noise_multiplier,
+        **options,
     )
-    return plan.run(problem, run or Run(), start)
+    return plan.run(problem, run or Run())
 
 
 def plan_dp_rgda(

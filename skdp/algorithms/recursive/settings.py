@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from skdp._checks import check_bool, check_count, check_positive, check_real
 
@@ -161,17 +160,16 @@ class RGDASettings:
         check_count("inner_steps", self.inner_steps)
         for name in ("n_steps", "period", "inner_steps"):
             object.__setattr__(self, name, int(getattr(self, name)))
-        self._check_real("sampling_rate", 0.0, 1.0, "right")
-        if self.sampling_rate_difference is not None:
-            self._check_real("sampling_rate_difference", 0.0, 1.0, "right")
+        for name in ("sampling_rate", "sampling_rate_difference"):
+            if (rate := getattr(self, name)) is not None:
+                check_real(name, rate, 0.0, 1.0, closed="right")
         for name in (*_POSITIVE, *["clip_difference"] * (self.clip_difference is not None)):
             # wide, but products of them are far from the ends of double precision
-            self._check_real(name, 1e-50, 1e50)
-        self._check_real("share_y", 0.0, 1.0, "neither")
-        self._check_real("momentum", 0.0, 1.0, "left")
+            check_real(name, getattr(self, name), 1e-50, 1e50)
+        check_real("share_y", self.share_y, 0.0, 1.0, closed="neither")
+        check_real("momentum", self.momentum, 0.0, 1.0, closed="left")
         for name in ("normalise", "decay", "average"):
             check_bool(name, getattr(self, name))
-            object.__setattr__(self, name, bool(getattr(self, name)))
         if not (self.escape is None or isinstance(self.escape, EscapePhase)):
             raise TypeError(f"escape must be an EscapePhase, got {self.escape!r}.")
 
@@ -185,18 +183,6 @@ class RGDASettings:
     def clip_of_differences(self) -> float:
         """Largest norm of a difference."""
         return self.clip if self.clip_difference is None else self.clip_difference
-
-    def _check_real(
-        self,
-        name: str,
-        low: float,
-        high: float,
-        closed: Literal["both", "left", "right", "neither"] = "both",
-    ) -> None:
-        """Check a number, and keep it as a float."""
-        value = getattr(self, name)
-        check_real(name, value, low, high, closed=closed)
-        object.__setattr__(self, name, float(value))
 
     @property
     def n_queries(self) -> tuple[int, int]:

@@ -59,9 +59,6 @@ class BilevelTuningPlan(Plan):
         require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
         if self.objective.loss.n_outputs != 1:
             raise ValueError("This tuning method is made for losses of one margin.")
-        check_real("tune_share", self.tune_share, 1e-9, 1.0 - 1e-9)
-        if self.budget.is_pure:
-            raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
         if self.objective.n_records < 2:
             raise ValueError(f"n_samples={self.objective.n_records}, must be at least 2.")
         # lam falls in every alpha, and none moves by more than the sum of all steps

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.weight_noise import WeightNoise
 from skdp.privacy.budget import PrivacyBudget
@@ -29,23 +29,12 @@ _LOG_STEP = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class FinalFitPlan(Plan):
-    """Output perturbation at an alpha that is public or has been released.
-
-    It spends a share of the budget: see :func:`skdp.mechanisms.calibrated_mechanism`.
-    """
+    """Output perturbation at an alpha that is public or has been released, for a share."""
 
     objective: TuningObjective
     alpha: np.ndarray
     budget: PrivacyBudget
     share: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_replace_one(self.objective.neighbouring, "a fit in whitened coordinates")
-        if self.objective.loss.n_outputs != 1:
-            raise ValueError("A fit in whitened coordinates is made for losses of one margin.")
-        alpha, shape = np.asarray(self.alpha), (self.objective.penalties.n_groups,)
-        if alpha.shape != shape or not ((alpha > 0) & (alpha < math.inf)).all():
-            raise ValueError(f"alpha == {alpha}, must be {shape[0]} finite numbers > 0.")
 
     @cached_property
     def step(self) -> OutputPerturbationPlan:
@@ -67,12 +56,7 @@ class FinalFitPlan(Plan):
 
     @property
     def noise_cost(self) -> float:
-        """Public bound on what the noise adds to the expected loss.
-
-        At most ``c s^2 tr(H Omega^{-1}) / 2 <= c s^2 U^2 / 2``, s^2 the variance of a whitened
-        coordinate and c the loss's curvature. Added to a loss that values of
-        alpha are compared by, it makes the choice aware of the noise of the released model.
-        """
+        """Public bound on what the noise adds to the expected loss: ``c s^2 U^2 / 2``."""
         square = self.objective.whitened(self.alpha).feature_norm ** 2
         width = self.objective.width
         return self.objective.loss.noise_cost(
@@ -81,11 +65,7 @@ class FinalFitPlan(Plan):
 
     @property
     def noise_cost_gradient(self) -> np.ndarray:
-        """Gradient of `noise_cost` in ``log alpha``, shape (n_groups,).
-
-        By central differences of the public function: its formula has many cases, and a kink where
-        another group becomes the weakest.
-        """
+        """Gradient of `noise_cost` in ``log alpha``, by central differences: it has kinks."""
         steps = np.exp(_LOG_STEP * np.eye(len(self.alpha)))
         ends = [
             replace(self, alpha=self.alpha * step).noise_cost

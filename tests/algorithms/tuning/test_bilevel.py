@@ -8,8 +8,10 @@ from tuning_attacks import records
 from tuning_runs import tune
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import BilevelTuningPlan, FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning import bilevel as route
+from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
+from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.mechanisms import GaussianMechanism, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records

@@ -7,7 +7,7 @@ import pytest
 from tuning_runs import TUNERS, tune
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TuningObjective
+from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.mechanisms import NoiseSource
 from skdp.methods import Bilevel
 from skdp.privacy import PrivacyBudget

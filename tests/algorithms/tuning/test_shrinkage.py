@@ -8,7 +8,7 @@ from tuning_runs import tune
 from skdp.algorithms import Run
 from skdp.algorithms.core import size as sizes
 from skdp.algorithms.core.fit import plan_core
-from skdp.algorithms.tuning import TuningObjective
+from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
