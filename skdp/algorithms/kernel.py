@@ -36,12 +36,9 @@ def solve_and_release(
     """Solve `problem` to `accuracy`, add the noise of `mechanism`, project.
 
     The mechanism's sensitivity must be at least the argmin sensitivity of the problem plus
-    ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1, with the accuracy holding surely;
-    Zhang et al. 2022, Lemma 3.5). The point is certified to half of the accuracy, so that
-    another solver changes it by no more than `accuracy`. Before noise it is projected onto the
-    domain by the certified solve; projecting the noisy one is post-processing, and with
-    ``project=False`` it is left out: the noise then has mean 0. Where the solver starts does not
-    matter.
+    ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1; Zhang et al. 2022, Lemma 3.5). The point
+    is certified to half of it, so that another solver changes it by no more than `accuracy`. With
+    ``project=False`` the noise has mean 0.
     """
     solution = solve_certified(
         problem, 0.5 * accuracy, run.solver, rng=run.rng, verbose=run.verbose
@@ -55,12 +52,10 @@ def solution_sensitivity(
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     accuracy_fraction: float = ACCURACY_FRACTION,
 ) -> tuple[float, float, float]:
-    """Bound the movement of the exact solution and of the solver's point.
+    """Return the sensitivity Delta of the exact solution, the accuracy tau and ``Delta + 2 tau``.
 
-    Returns the sensitivity Delta of the exact solution, the accuracy ``tau = accuracy_fraction
-    Delta / 2`` (or the certifiable one if that is larger) and ``Delta + 2 tau`` (or 2 R if that is
-    smaller: docs/theory/output_perturbation.md), arrays if there are arrays among the constants.
-    Raises ValueError if the sensitivity is unbounded or no accuracy is certifiable.
+    Tau is ``accuracy_fraction Delta / 2``, or the certifiable one if that is larger; the last is at
+    most 2 R; arrays if there are arrays among the constants.
     """
     exact = constants.argmin_sensitivity(neighbouring)
     if not is_finite(exact):
@@ -83,8 +78,7 @@ def solution_sensitivity(
 def certifiable_accuracy(constants: ProblemConstants) -> float:
     """Bound the accuracy that a certificate in double precision reaches with a wide margin.
 
-    Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
-    numbers beyond 1e14 it exceeds the radius: then any point of the ball is accurate enough.
+    Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`.
     """
     radius, mu = constants.radius, constants.strong_convexity
     gap = 2.0 * (constants.dimension + 8) * EPS * radius

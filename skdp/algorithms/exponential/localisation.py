@@ -48,11 +48,7 @@ _SMALLEST_SHARE = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizedExponentialPlan(ExponentialPlan):
-    """A localisation and a draw, each with half of the budget.
-
-    The oscillation is that for a center on the sphere, the largest one; the actual one follows from
-    the released center by :meth:`localised`.
-    """
+    """A localisation and a draw, each with half of the budget."""
 
     #: Release of the center w0.
     output: OutputPerturbationPlan
@@ -216,8 +212,7 @@ def plan_draw(
 def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     """Return the bound of a draw on the ball of the objective, for comparison with other methods.
 
-    Three times its own: those of the others are for rows of the largest norm, and the cost of noise
-    falls with the squares of the norms; that of a draw does not. ``inf`` for slow draws.
+    Those are for rows of the largest norm, and fall with the squares of norms. ``inf``: slow draws.
     """
     if not (budget.is_pure and objective.risk.loss.n_outputs == 1):
         return math.inf
@@ -259,11 +254,7 @@ def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:
 
 
 def _miss(output: OutputPerturbationPlan, local_radius: float) -> tuple[float, float]:
-    """Bounds on ``P(distance > r0)`` and ``E (distance - r0)_+`` of the center to the minimiser.
-
-    The distance is at most the accuracy plus the noise's norm, which is Gamma distributed, and
-    at most the diameter of the large ball.
-    """
+    """Bounds on ``P(distance > r0)`` and ``E (distance - r0)_+`` of the center to the minimiser."""
     scale, d = output.mechanism.noise_scale, output.constants.dimension
     beyond = 2.0 * output.constants.radius - local_radius
     if beyond <= 0:

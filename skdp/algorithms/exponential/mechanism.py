@@ -74,11 +74,7 @@ class ExponentialPlan(Plan):
 
     @property
     def step(self) -> float:
-        """Step of the public grid of released points: at most 2^-20 of the width of a density
-        whose minimiser is inside of the ball.
-
-        A power of 2 that follows from bounds on the derivatives of F on the ball.
-        """
+        """Step of the public grid of released points, far below the width of a density."""
         norm, s, slope = self.design.feature_norm, self.concentration, self._slope
         curvature = self.loss.smoothness(norm) + self.alpha
         width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
@@ -276,8 +272,7 @@ def bound_oscillation(
     """Bound the oscillation of the difference of two records' losses, or of one if `is_slack`.
 
     Over the points within `radius` of a center of the given norm, and of norm at most
-    `outer_radius`: twice the integral of the gradient diameter along a ray from the center (as
-    an upper sum over shells), or twice the range of the difference if that is smaller.
+    `outer_radius`: by the gradient diameter along a ray from the center, or by the range.
     """
     norms = np.minimum(
         center_norm + radius * np.arange(1, rules.SHELLS + 1) / rules.SHELLS,

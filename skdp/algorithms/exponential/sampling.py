@@ -101,10 +101,9 @@ class Lens(Domain):
 
 @dataclass(frozen=True, kw_only=True)
 class Density:
-    """``exp(-s F(w))`` on the intersection of balls; ``F = mean loss + (alpha/2) ||w||^2``.
+    """``exp(-s F(w))`` on a ball around 0, or on its intersection with one around a point of it.
 
-    The factor s is the concentration. There is one ball around 0, or this and one around a point
-    of it.
+    ``F = mean loss + (alpha/2) ||w||^2``, and the factor s is the concentration.
     """
 
     records: Records
@@ -117,11 +116,7 @@ class Density:
         self.records.check_targets(self.loss)
 
     def near_minimiser(self, solver: Any, rng: np.random.Generator) -> np.ndarray:
-        """Find a good anchor: a point near the minimiser of F over the balls.
-
-        Any other one is valid as well, so nothing depends on whether the solver succeeds, or on
-        how accurate projections are.
-        """
+        """Find a good anchor: near the minimiser of F over the balls. Any one is valid."""
         radius, s = self.balls[0].radius, self.concentration
         domain = (
             Ball(radius) if len(self.balls) == 1 else Lens(outer=self.balls[0], inner=self.balls[1])
@@ -248,11 +243,7 @@ class Proposal:
         )
 
     def draw(self, size: int, noise: NoiseSource) -> tuple[np.ndarray, np.ndarray]:
-        """Return the accepted ones of `size` proposals, and the rest of their allowances.
-
-        A proposal is accepted if the sum of all its costs (minus log probabilities) does not
-        exceed its allowance, a standard exponential variable.
-        """
+        """Return the proposals with costs below their allowances, and the rest of these."""
         d = len(self.mean)
         points = self.mean + self.deviations * noise.standard_normal(size * d).reshape(size, d)
         allowances = noise.exponential(size)
@@ -271,8 +262,7 @@ def _best_multipliers(
     """Maximise the probability of acceptance (Lemma 4), whose logarithm is concave.
 
     Where a multiplier is positive, the mean square of the proposal's distance to the ball's center
-    is the squared radius. The law of the draw does not depend on the multipliers, so where rounding
-    hides the root the end of a bracket will do.
+    is the squared radius. Any multipliers are valid.
     """
     multipliers = np.zeros(len(radii))
 
@@ -334,11 +324,7 @@ def sample(
 def accept(
     density: Density, bound: LowerBound, points: np.ndarray, allowances: np.ndarray
 ) -> np.ndarray:
-    """Return the indices of the points with ``s (F - q) <= allowance``, in order.
-
-    ``F - q`` is a mean of one term >= 0 per unit, so a point is rejected as soon as a part of the
-    records has used up its allowance.
-    """
+    """Return the indices of the points with ``s (F - q) <= allowance``, by blocks of records."""
     active = np.arange(len(points))
     if density.loss.is_quadratic:
         return active

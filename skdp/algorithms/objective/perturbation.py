@@ -170,10 +170,7 @@ class ObjectivePerturbationPlan(Plan):
         return PlannedNoise(self.noise(none).margins, sampling)
 
     def noise(self, point: np.ndarray) -> WeightNoise:
-        """Covariance of the weights around a released point.
-
-        No second moments are released: rows are taken to be isotropic, of the largest norm.
-        """
+        """Covariance of the weights around a released point, for isotropic rows."""
         design, k = self.design, self.loss.n_outputs
         d = design.n_features
         weights = point.reshape(k, -1)
@@ -258,8 +255,7 @@ def perturbation_candidate(
 ) -> tuple[float, Callable[[], Plan]] | None:
     """Return the estimate of a plan for comparison with other methods, and the plan.
 
-    None where no theorem covers the loss, and where a penalty or a ball was asked for: privacy may
-    need a larger penalty, and the minimiser in the ball is another point.
+    None where no theorem covers the loss, and where a penalty or a ball was asked for.
     """
     if objective.alpha or objective.coef_norm is not None or not has_theorem(objective.risk):
         return None
@@ -330,11 +326,10 @@ def _planned_hessian(objective: Objective, loss: Loss) -> float:
 
 
 def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanism) -> float:
-    """Return the penalty whose bias balances the noise of the linear term.
+    """Return the penalty whose bias balances the noise of the linear term, for isotropic rows.
 
-    With n h the Hessian of the losses, the mean square of the error of the minimiser is
-    ``(Lambda^2 B^2 + E ||b||^2) / (n h + Lambda)^2`` for a good predictor of norm B. It is least at
-    ``Lambda = E ||b||^2 / (B^2 n h)``. B and h are those of isotropic rows.
+    ``(Lambda^2 B^2 + E ||b||^2) / (n h + Lambda)^2`` is least at ``E ||b||^2 / (B^2 n h)``, n h the
+    Hessian of the losses and B the norm of a good predictor.
     """
     square, hessian = linear.mean_square(objective.dimension), _planned_hessian(objective, loss)
     signal = objective.comparator_norm * rules.SIGNAL[bool(loss.target_bound)]
@@ -372,10 +367,7 @@ def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, shar
 
 
 def _with_intercept(design: Design) -> Design:
-    """Return the design of rows with the intercept feature of this method.
-
-    The norm bound of the features alone is recovered from that of the rows, rounded up.
-    """
+    """Return the design of rows with the intercept feature of this method, rounded up."""
     if not design.intercept:
         return design
     norm, value = design.feature_norm, design.intercept
@@ -386,11 +378,7 @@ def _with_intercept(design: Design) -> Design:
 
 
 def _radius(loss: Loss, design: Design, alpha: float, center_norm: float) -> float:
-    """Bound the norm of the minimiser of `REACH` times the nominal number of records.
-
-    For a center of at most the given norm: ``||w - center||`` is at most L / alpha, and the
-    objective there is not above that at 0.
-    """
+    """Bound the norm of the minimiser for a center of a norm, by the gradient or the value."""
     ratio, norm = design.reach, design.feature_norm
     by_gradient = ratio * loss.lipschitz(norm, math.inf) / alpha
     by_value = math.hypot(

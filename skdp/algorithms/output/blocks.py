@@ -33,9 +33,8 @@ def assign_blocks(
 ) -> np.ndarray:
     """Draw the block of each record; Lemma 1 of docs/theory/order.md.
 
-    Fewer records than there are blocks may be left over; theirs is ``len(sizes)``. `strata` are
-    *public* labels of the records; each block k gets its share of every one of them, give or take
-    ``1 + (K + 1) * sizes[k] / n_records`` records, mostly one.
+    Records that are left over, fewer than there are blocks, have the number ``len(sizes)``. Blocks
+    share equally in `strata`, *public* labels of the records.
     """
     shares = [*sizes, n_records - sum(sizes)]
     if len(shares) > 256:
@@ -55,9 +54,5 @@ def assign_blocks(
 
 
 def spawn_generators(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
-    """Draw one generator per phase, before the first of them.
-
-    The number of draws in a phase must not affect the next one: docs/theory/output_perturbation.md,
-    Lemma 4.
-    """
+    """Draw one generator per phase, before the first of them, so that none affects another."""
     return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n_phases)]

@@ -85,13 +85,11 @@ def clipped_curvature(
     spread: float = 1.0,
     factor: float | None = None,
 ) -> ClippedCurvature:
-    """Compute the curvature that clipping leaves, for normal margins.
+    """Compute the curvature that clipping leaves, for normal margins of the means `offsets`.
 
-    The margins have the means `offsets` and a covariance, gradients at most the norm `clip`; `rest`
-    are quantiles of the squared lengths of rows, but for the directions that margins depend on, and
-    `spread` is the standard deviation of numeric residuals, or of the margins of other losses.
-    `factor` is that of the margins in the odds that classes are taken to have, by default that for
-    which the mean clipped gradient along the margins is 0.
+    Gradients have at most the norm `clip`, and `rest` are quantiles of the squared lengths of rows
+    but for the directions of the margins. `factor`, of the margins in the odds that classes are
+    taken to have, is by default that for which the mean clipped gradient along the margins is 0.
     """
     k = len(offsets)
     if not loss.has_odds:
@@ -136,11 +134,7 @@ def _chances(
     pulls: np.ndarray,
     factor: float | None,
 ) -> np.ndarray:
-    """Probabilities of the classes at nodes, shape (m, n_classes), of margins times a factor.
-
-    `pulls` are the clipped gradients of the classes along the margins; without a factor it is found
-    by bisection, since its mean falls as the factor rises.
-    """
+    """Probabilities of the classes at nodes, (m, n_classes); without a factor by `pulls`."""
 
     def at(factor: float) -> np.ndarray:
         likely = offsets + factor * away
@@ -168,10 +162,7 @@ def _mean_squares(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
 
 
 def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:
-    """Quantiles of squared lengths of normal rows, each of which counts by its square.
-
-    `trace` is their mean, in place of the sum of the `moments`, which tell how far they scatter.
-    """
+    """Quantiles of squared lengths of normal rows, weighted by these, of a mean and a scatter."""
     total = float(moments.sum())
     freedom = max(total**2 / float((moments**2).sum()) * min(trace / total, 1.0), 1.0)
     # weighted by its value, a chi-squared variable has two more degrees of freedom
@@ -183,10 +174,8 @@ def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:
 def sampling_noise(loss: Loss, design: Design, alpha: float = 0.0) -> float:
     """Deviation of the margin of an average row over samples of a population, without noise.
 
-    That of the minimiser of the mean loss for many records, ``sqrt(p E[r^2] / n) / E[r']`` with p
-    weights and the residual r; margins of classes have a variance of 1, and numbers that of the
-    prior. A penalty leaves ``c m / (c m + alpha)`` of it, c the curvature and m the moment of
-    isotropic rows.
+    ``sqrt(p E[r^2] / n) / E[r']`` with p weights and the residual r, of margins of variance 1 or
+    numbers of the prior's, times ``c m / (c m + alpha)``, c the curvature and m rows' moment.
     """
     k = loss.n_outputs
     spread = loss.target_bound * math.sqrt(PRIOR_VARIANCE) or 1.0

@@ -84,11 +84,7 @@ class ScorePlan(Plan):
 
     @without_warnings()
     def run(self, data: tuple[np.ndarray, Any, Any], run: Run) -> Result:
-        """Release the sums.
-
-        `data` holds values, labels or None, and the person of each record, from 0 on without a gap,
-        or None, as in :meth:`sums`.
-        """
+        """Release the sums of values, labels or None, and persons from 0 on, or None."""
         values, labels, persons = data
         n_units = len(values) if persons is None else int(persons.max()) + 1
         if n_units != self.n_records:
@@ -107,9 +103,8 @@ def weighted(
 ) -> tuple[np.ndarray, Any, Any, np.ndarray, int]:
     """Give records integer weights; those of a person add up to a unit, a power of two.
 
-    What division leaves goes to the first records by label and value, so that weights follow from
-    the person's own records. The unit times the number of persons has so many digits. Returns
-    values, labels, persons, weights and unit, in another order; without persons weights are 1.
+    What division leaves goes to its first records by label and value. The unit times the number of
+    persons has so many digits. Without persons weights are 1; else the order is another one.
     """
     if persons is None:
         return values, labels, None, np.ones(len(values), dtype=np.int64), 1

@@ -95,12 +95,7 @@ class QuantilesPlan(Plan):
 
     @property
     def rank_error(self) -> float:
-        """Bound on the distance of all draws from their ranks, with probability 95 %.
-
-        A draw is more than t ranks worse than the best candidate with a probability of at most
-        ``n_candidates exp(-t draw_epsilon / 2)``: each candidate that is worse by t is less likely
-        than the best one by that exponential (McSherry and Talwar 2007, Theorem 6).
-        """
+        """Bound all distances from ranks, with 95 % (McSherry and Talwar 2007, Theorem 6)."""
         return 2.0 * math.log(20.0 * self.n_candidates * self.n_draws) / self.draw_epsilon
 
     @property

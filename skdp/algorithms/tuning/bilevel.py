@@ -39,8 +39,7 @@ class BilevelTuningPlan(Plan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
     In a secret random order, records (or persons) at even places train and those at odd places
-    validate. What is minimised is the validation loss plus the public cost of the final model's
-    noise at alpha (docs/theory/bilevel.md, "Tuning"): without it alpha goes to the lower end.
+    validate, with the cost of the final model's noise (docs/theory/bilevel.md, "Tuning").
     """
 
     objective: TuningObjective

@@ -27,12 +27,8 @@ from skdp.problems.records import scaled_norm
 class TuningObjective:
     """``mean loss(<w, x>) + (1/2) sum_j alpha_g(j) r_j w_j^2`` before alpha and records are known.
 
-    Whitened coordinates (:mod:`skdp.problems.penalties`) have the penalty 1 whatever alpha is; the
-    bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
-    minimum over the features and the last term that of an intercept feature of value s.
-
-    The loss is smooth; `data_norm` is the norm bound of the features, `intercept` the value of the
-    intercept feature or 0. Under add/remove the design has a public nominal size.
+    Whitened coordinates (:mod:`skdp.problems.penalties`) have the penalty 1 whatever alpha is.
+    `data_norm` is the norm bound of the features, `intercept` that feature's value or 0.
     """
 
     loss: Loss
@@ -103,16 +99,9 @@ class TuningObjective:
     def public_alpha(self, budget: PrivacyBudget, coef_norm: float, share: float = 1.0) -> float:
         """Minimise bias plus noise over one alpha for all groups, from public numbers.
 
-        Per-record gradients are at most ``U r`` near a predictor of norm B, with
-        ``r = lipschitz(X, B) / X`` (``Y + X B`` for least squares, at most 1 for the log loss) and
-        whitened rows of norm ``U = k / sqrt(alpha)``. The noise of the fit then costs about
-        ``(c / 2) m (2 U^2 r / n)^2`` and the penalty ``alpha B^2 / 2``; the sum is least at
-
-            ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2``
-
-        with c the loss's curvature and m the variance of a coordinate of the noise per unit of
-        sensitivity (docs/theory/bilevel.md, "The final fit"). Clipped to the bounds. `share` is the
-        part of the budget that the fit will have.
+        ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2`` for a predictor of norm B, the loss's curvature c,
+        the variance m of the noise for a sensitivity of 1, gradients of at most ``U r`` and rows
+        whitened to the norm ``U = k / sqrt(alpha)``; the fit will have a share of the budget.
         """
         loss, norm = self.loss, self.design.feature_norm
         square = self.whitened(np.ones(self.penalties.n_groups)).feature_norm ** 2

@@ -13,10 +13,7 @@ from skdp.algorithms.worst_group import rules
 def shrunk_losses(
     losses: np.ndarray, errors: np.ndarray, proportions: np.ndarray, n_records: float
 ) -> np.ndarray:
-    """Shrink noisy mean losses of groups to that of all records (empirical Bayes).
-
-    `errors` are the standard deviations of their noise.
-    """
+    """Shrink noisy mean losses of groups to that of all (empirical Bayes), by their errors."""
     variances = errors**2 + rules.LOSS_VARIANCE / (n_records * proportions)
     mean = float(proportions @ losses)
     precisions = 1.0 / (variances + 0.1 * rules.LARGEST_SPREAD**2) ** 2
@@ -36,9 +33,8 @@ def worst_case_weights(
 ) -> np.ndarray:
     """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
 
-    Over the simplex, up to a grid of 40 values of the largest quotient ``q_g / p_g``. L are the
-    `losses`, p the `proportions`, a and b the prices, and c is the `center`, p by default. The
-    `ceiling` bounds the weight of a group whose proportion is smaller.
+    Over the simplex, up to a grid of the largest quotient, with the prices a and b, and c the
+    `center`, p by default. The `ceiling` bounds the weight of a group of a smaller proportion.
     """
     top = max(1.0, 1.0 / float(proportions.min()))
     caps = np.geomspace(1.0, top, 40)[:, None] * proportions

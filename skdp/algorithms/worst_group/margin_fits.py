@@ -65,9 +65,8 @@ class MixTerms:
 class ScaleTerms:
     """Terms of norm 1 at most: half of the loss, its gradient and its Hessian.
 
-    `weights` of ``(x, 1)`` are those of the model and of the direction, if there is one, `units`
-    those of their margins, `factors` those of the margins in these units. Margins have an offset,
-    and a shift that they are differentiated in, None without one.
+    `weights` of ``(x, 1)`` are those of the model and of the direction, if there is one, with the
+    `units` of their margins and factors in these. `shift` is None if there is none.
     """
 
     loss: Loss
@@ -115,9 +114,8 @@ def _shortened(vectors: np.ndarray) -> list[np.ndarray]:
 class MixFit:
     """Losses of the groups on the line between two released models, the ends.
 
-    Margins are shifted if there is one intercept. With c for the curvature of the loss and u for
-    the unit of losses the unit of the shift is ``sqrt(u / (2 c))``: of squares the residual at
-    which losses are clipped, over 2.
+    Margins are shifted if there is one intercept, in units of ``sqrt(u / (2 c))``, c the curvature
+    of the loss and u the unit of losses: of squares half the residual that they are clipped at.
     """
 
     def __init__(
@@ -149,10 +147,7 @@ class MixFit:
         noise: NoiseSource,
         moved: float,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Release the losses along the line; return the best model's weights and offsets.
-
-        `moved` bounds the rounding of a margin.
-        """
+        """Release the losses along the line; return the best weights and offsets."""
         (first, last), sizes = self.ends, self.n_records * proportions
         exact = rows.full_total(GroupTotals(len(sizes), self.terms()))
         noisy, scale = sums.release(exact, noise, self.rounding(moved))
@@ -165,10 +160,7 @@ class MixFit:
         return 5.0 * self.clipped.moved(of_margin) + residuals + 32.0 * EPS
 
     def step(self, sums: np.ndarray, scale: float, sizes: np.ndarray) -> tuple[float, float]:
-        """Return the step from the first to the last model, and the shift of the margins.
-
-        `sums` are noisy, with a standard deviation of `scale`.
-        """
+        """Return the step from the first to the last model, and the shift, by noisy sums."""
         k, factor, p = sums.shape[1], self.clipped.factor, sizes / sizes.sum()
         spreads, sampling = np.array(rules.MIX_SPREADS)[:k], np.array(rules.MIX_VARIANCES)[:k]
         means = factor * sums / sizes[:, None]
@@ -227,11 +219,7 @@ class ScaleFit:
         self.offset = offsets.squeeze()
 
     def rounding(self, of_margin: float, theta: np.ndarray) -> float:
-        """Bound what a term moves by in its last bits, by Lemma 5.
-
-        `of_margin` bounds what margins of the weights and of the direction move by before scale
-        and shift.
-        """
+        """Bound what a term moves by, by Lemma 5, if margins before scale and shift move."""
         sizes = np.abs(theta)
         largest = 2.0 + float(sizes.sum())
         moved = of_margin + 4.0 * EPS * float(sizes[1:].sum())
@@ -330,8 +318,7 @@ def minimax_step(
 ) -> np.ndarray:
     """Minimise the largest of quadratics ``L_g + g_g'd + d'H_g d / 2``, plus ``d'P d / 2``.
 
-    By exponentiated steps on the weights of the groups, for which the minimum is explicit; they
-    start from the proportions. No entry of d exceeds its bound.
+    By exponentiated steps on the weights of the groups. No entry of d exceeds its bound.
     """
     logs, mean = np.log(proportions), np.zeros(len(losses))
 

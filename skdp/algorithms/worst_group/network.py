@@ -149,12 +149,9 @@ def plan_group_network(
 ) -> GroupNetworkPlan:
     """Plan DP-RGDA on all records in every step, with delta > 0; 0 hidden units are a linear model.
 
-    The weights of the groups must not depend on their sizes; with a histogram only their bound
-    counts. `step_size` is the length of the first step, over the square root of the number of
-    weights, `clip_norm` bounds the gradient of a record, for a group of weight 1, and `balance` is
-    the penalty on unequal weights of the groups. Numbers are in units of the loss: for numeric
-    targets lengths are in units of their bound, `clip_norm` in units of the largest gradient at 0,
-    and `balance` is chosen by the plan.
+    The weights of the groups must not depend on their sizes. `step_size` is the length of the first
+    step over the root of the number of weights, `clip_norm` bounds the gradient of a record, and
+    `balance` is the penalty on unequal weights. For numeric targets these are in their units.
     """
     design, loss, weights = objective.design, objective.risk.loss, objective.weights
     if not objective.risk.is_mean or not objective.risk.is_smooth:

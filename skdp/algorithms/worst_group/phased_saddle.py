@@ -59,16 +59,11 @@ from skdp.problems.rounding import two_margins
 class MaxGroupLossBound:
     """Public estimate of the expected excess of the largest group loss, for choosing a plan.
 
-    As :func:`skdp.algorithms.output.phased.phased_utility_bound`, but for groups. The
-    weights' regulariser costs ``(nu/2) ||y* - c||^2``, for which
-    y* is taken half-way from equal weights to one group. A group has only ``n / c`` records. Noise
-    moves the losses of different groups in different directions, of which the maximum takes the
-    worst: ``sqrt(2 log(G) q v)`` with the variance v of a coordinate of the noise and the
-    mean square ``q = loss.sampling_scale * h`` of the gradient along one direction,
-    ``h = loss.curvature * second_moment``.
-
-    Where mu_1 > 2 h it is multiplied by ``(mu_1 / 2 h)^2``: it would favour the predictor 0 if
-    the budget is small, which predicts no label. The risk must be smooth.
+    As :func:`skdp.algorithms.output.phased.phased_utility_bound`, but y* is half-way from equal
+    weights to one group, a group has only ``n / c`` records, and noise moves the losses of groups
+    in different directions: ``sqrt(2 log(G) q v)``, v the variance of a coordinate of the noise and
+    ``q = loss.sampling_scale * h``, ``h = loss.curvature * second_moment``. Where mu_1 > 2 h it is
+    multiplied by ``(mu_1 / 2 h)^2``: it would favour the predictor 0, which predicts no label.
     """
 
     objective: GroupObjective
