@@ -21,10 +21,10 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.algorithms.worst_group.core_stages import plan_core_stages
-from skdp.algorithms.worst_group.group_losses import is_preferred
 from skdp.methods.base import Candidate, Method, Published
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import EmpiricalRisk, Loss, Objective, TiltedRisk
 from skdp.problems.group_objective import GroupObjective
 from skdp.solvers.adapters import SklearnSolver
@@ -51,7 +51,7 @@ class Gradient(Method):
 
     def plan(self, objective: Any, budget: PrivacyBudget) -> Plan:
         if isinstance(objective, TuningObjective):
-            return plan_shrinkage(objective, budget)
+            return plan_shrinkage(objective, gaussian_mu(budget.epsilon, budget.delta))
         if not isinstance(objective, GroupObjective):
             return plan_core(objective, budget)
         return plan_core_stages(objective, budget)
@@ -59,7 +59,8 @@ class Gradient(Method):
     def leads(self, objective: Any, budget: PrivacyBudget) -> bool:
         """Whether it covers the objective, and was not behind other methods in measurements."""
         if isinstance(objective, GroupObjective):
-            return not budget.is_pure and is_preferred(objective.risk.loss)
+            loss = objective.risk.loss  # for others the saddle methods were better
+            return not budget.is_pure and (loss.has_odds or loss.is_quadratic)
         # attacks have no penalty after the releases
         is_free = objective.risk.is_mean or not objective.is_penalised
         return is_free and not budget.is_pure

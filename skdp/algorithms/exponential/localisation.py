@@ -238,14 +238,9 @@ def _fast_draw(*arguments: Any, **options: Any) -> ExponentialPlan | None:
 def _draw(
     objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
 ) -> ExponentialPlan:
-    return plan_exponential_mechanism(
-        _smooth_loss(objective, budget),
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
-        proposal_limit=limit,
-    )
+    given = {"radius": radius, "alpha": objective.alpha, "proposal_limit": limit}
+    loss = _smooth_loss(objective, budget)
+    return plan_exponential_mechanism(loss, objective.design, budget, **given)
 
 
 def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:

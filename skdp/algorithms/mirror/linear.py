@@ -6,7 +6,6 @@ their number. Theory: docs/theory/mirror_descent.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +86,6 @@ def plan_linear_mirror_descent(
     ValueError
         For losses with kinks, or as the planner.
     """
-    check_linear(objective)
     variant = objective.mirror_variant
     descent = VARIANTS[variant](
         linear_design(objective), budget, **public_sequence(variant), **options
@@ -101,12 +99,6 @@ def public_sequence(variant: str) -> dict[str, Any]:
     They may be published. A fixed seed makes the plan a function of public numbers.
     """
     return {} if variant in ("plain", "variance_reduced") else {"rng": np.random.default_rng(0)}
-
-
-def check_linear(objective: Objective) -> None:
-    """Refuse losses that the algorithms have no bounds for."""
-    if not math.isfinite(objective.risk.loss.curvature):
-        raise ValueError("method='mirror_descent' is for smooth losses.")
 
 
 def of_vertices(loss: Loss) -> Loss:
@@ -123,6 +115,8 @@ def of_loss(loss: Loss, point: np.ndarray) -> np.ndarray:
 
 def linear_design(objective: Objective) -> LinearDesign:
     """Return the public numbers of a linear model in the l1 ball of an objective."""
+    if not objective.risk.is_smooth:
+        raise ValueError("method='mirror_descent' is for smooth losses.")
     loss, design = of_vertices(objective.risk.loss), objective.design
     bound = objective.feature_bound
     radius = objective.coef_norm_l1 or default_radius(loss, bound)

@@ -135,20 +135,18 @@ class VertexPlan(DescentPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return tuple(self._release(block) for block in range(len(self.design.sizes)))
-
-    def _release(self, block: int) -> Release:
-        design, relation = self.design, self.design.neighbouring
-        draws = [
-            (SoftmaxMechanism(self.steps[block] * unit), count)
-            for unit, count in score_sensitivities(design, self.rounds, self.full_batch)[block]
-        ]
-        worst = max((mechanism for mechanism, _ in draws), key=lambda each: each.sensitivity)
-        count = sum(count for _, count in draws)
-        name = "vertices" if len(design.sizes) == 1 else f"vertices of block {block + 1}"
-        event = ComposedEvent([RepeatedEvent(m.event(relation), n) for m, n in draws])
-        sizes = design.sizes[block], design.n_records
-        return replace(worst.describe(f"{name}, {count} draws", *sizes, _REFERENCE), event=event)
+        design, found = self.design, []
+        units = score_sensitivities(design, self.rounds, self.full_batch)
+        for block, (step, of_block) in enumerate(zip(self.steps, units, strict=True)):
+            draws = [(SoftmaxMechanism(step * unit), count) for unit, count in of_block]
+            worst = max((mechanism for mechanism, _ in draws), key=lambda each: each.sensitivity)
+            count = sum(count for _, count in draws)
+            name = "vertices" if len(design.sizes) == 1 else f"vertices of block {block + 1}"
+            events = [RepeatedEvent(m.event(design.neighbouring), n) for m, n in draws]
+            sizes = design.sizes[block], design.n_records
+            one = worst.describe(f"{name}, {count} draws", *sizes, _REFERENCE)
+            found.append(replace(one, event=ComposedEvent(events)))
+        return tuple(found)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of draws that are nearly uniform, however large the gradients are."""

@@ -126,11 +126,6 @@ def output_perturbation(
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     relation = Neighbouring(neighbouring)
     relation = relation.of_persons if problem.of_persons else relation
-    if not relation.is_replaced and not problem.has_nominal_size:
-        raise ValueError(
-            "Under add/remove the number of records is not public: the problem must be a "
-            "FiniteSumProblem with n_public."
-        )
     plan = plan_output_perturbation(problem.constants, budget, neighbouring=relation, **options)
     return plan.run(problem, run or Run())
 

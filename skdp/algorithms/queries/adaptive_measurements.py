@@ -35,7 +35,7 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Run, require_replace_one
 from skdp.algorithms.queries import rules
-from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, ModelResult
+from skdp.algorithms.queries.log_linear import Columns, ModelResult
 from skdp.algorithms.queries.product_mixture import ProductMixture
 from skdp.algorithms.queries.query_groups import Groups, Measurements, groups_of
 from skdp.mechanisms import GaussianMechanism, SoftmaxMechanism, gaussian_noise_multiplier
@@ -200,18 +200,15 @@ class AdaptiveMeasurementsPlan(Plan):
         self, data: CategoricalTable, found: Measurements, total: float, run: Run
     ) -> Columns:
         """Draw a group by the l1 distance of its sums from those of the model."""
-        candidates = self.groups.possible(found.values)
-        scores = [
-            self._score(self.groups.sums(data, key), found.model, key, total) for key in candidates
-        ]
+        candidates, scores = self.groups.possible(found.values), []
+        bound = self.n_records * self.groups.largest
+        for key in candidates:
+            sums = self.groups.sums(data, key)
+            expected = total * np.nan_to_num(self.groups.answers(found.model, key))
+            distance = np.abs(sums - np.clip(expected, -bound, bound)).sum()
+            scores.append(float(distance) - self._allowance(sums.size))
         exponents = self._score_factor * np.array(scores)
         return candidates[int(self.draw.draw(exponents, 1, run.noise)[0])]
-
-    def _score(self, sums: np.ndarray, model: LogLinearModel, key: Columns, total: float) -> float:
-        bound = self.n_records * self.groups.largest
-        expected = total * np.nan_to_num(self.groups.answers(model, key))
-        distance = np.abs(sums - np.clip(expected, -bound, bound)).sum()
-        return float(distance) - self._allowance(sums.size)
 
 
 def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:

@@ -25,31 +25,28 @@ _NEGLIGIBLE = 1e-100
 
 
 class NoisyGradientOracle:
-    """Noisy means of clipped vectors of the records; refuses more queries than the plan has."""
+    """Noisy means of clipped vectors of the records; refuses more queries than the plan has.
+
+    A query has one batch and pays for its joint release, or for that of y and then that of x.
+    """
 
     def __init__(self, problem: MinimaxProblem, plan: RGDAPlan, noise: NoiseSource) -> None:
         self.problem, self.plan, self.noise = problem, plan, noise
         #: Queries so far.
         self.counts: dict[str, int] = {"refresh": 0, "increment": 0}
+        self._kind: Kind = "refresh"
+        self._open: list[BlockName] = []
+        self._batch: np.ndarray | None = None
 
-    def query(self, kind: Kind) -> Query:
+    def query(self, kind: Kind) -> NoisyGradientOracle:
         """Begin a query on a fresh batch; raise RuntimeError if all of the plan are spent."""
         mechanism = self.plan.mechanism(kind)
         if self.counts[kind] >= mechanism.n_steps:
             raise RuntimeError(f"All {mechanism.n_steps} queries ({kind}) of the plan are spent.")
         self.counts[kind] += 1
-        return Query(self, kind)
-
-
-class Query:
-    """Releases of one batch: the joint one, or that of y and then that of x."""
-
-    def __init__(self, oracle: NoisyGradientOracle, kind: Kind) -> None:
-        self._problem, self._plan, self._noise = oracle.problem, oracle.plan, oracle.noise
-        self._kind: Kind = kind
-        self._open: list[BlockName] = ["y", "x"] if self._plan.is_linear_dual else ["joint"]
-        mechanism = self._plan.mechanism(kind)
-        self._batch = poisson_sample(self._problem.n_records, mechanism.sampling_rate, self._noise)
+        self._kind, self._open = kind, ["y", "x"] if self.plan.is_linear_dual else ["joint"]
+        self._batch = poisson_sample(self.problem.n_records, mechanism.sampling_rate, self.noise)
+        return self
 
     def release(self, block: BlockName, point: Point, anchor: Point | None = None) -> np.ndarray:
         """Release the mean of a block at `point`, or of its change since `anchor`.
@@ -59,22 +56,22 @@ class Query:
         if block not in self._open or (anchor is None) != (self._kind == "refresh"):
             raise RuntimeError(f"This query ({self._kind}) does not pay for block {block!r}.")
         self._open.remove(block)
-        problem, mechanism = self._problem, self._plan.mechanism(self._kind)
+        problem, mechanism = self.problem, self.plan.mechanism(self._kind)
         clip = self.clip(block, point, anchor)
         if clip < _NEGLIGIBLE:  # such as a change between equal points: no look at the records
             return np.zeros(problem.dimension(block))
-        limit = problem.limit(clip, block, point, anchor, most_records(self._plan.n_public))
+        limit = problem.limit(clip, block, point, anchor, most_records(self.plan.n_public))
         total = problem.clipped_sum(block, point, anchor, limit, self._batch)
-        multiplier = self._plan.multiplier(self._kind, block) / mechanism.sensitivity
+        multiplier = self.plan.multiplier(self._kind, block) / mechanism.sensitivity
         sensitivity = mechanism.sensitivity
         if mechanism.sampling_rate == 1.0:  # what a sample costs is known for a distance of 2
             sensitivity = min(sensitivity, problem.diameter(block, anchor))
-        noisy = GaussianMechanism(sensitivity * clip, multiplier).release(total, self._noise)
-        return np.asarray(noisy / (mechanism.sampling_rate * self._plan.n_public))
+        noisy = GaussianMechanism(sensitivity * clip, multiplier).release(total, self.noise)
+        return np.asarray(noisy / (mechanism.sampling_rate * self.plan.n_public))
 
     def clip(self, block: BlockName, point: Point, anchor: Point | None) -> float:
         """Return the clipping norm of a block, a function of released points."""
-        settings, problem = self._plan.settings, self._problem
+        settings, problem = self.plan.settings, self.problem
         unit = settings.unit_y if block == "y" else 1.0
         weight = problem.largest_weight(block, point)
         if anchor is None:

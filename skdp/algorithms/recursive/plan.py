@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.recursive.oracle import NoisyGradientOracle, Query
+from skdp.algorithms.recursive.oracle import NoisyGradientOracle
 from skdp.algorithms.recursive.outer_loop import OuterLoop, Status, kept_in_ball
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
@@ -177,7 +177,8 @@ class RGDAPlan(Plan):
         total, first = np.zeros_like(x), settings.n_steps // 2
         for step in run.counted("noisy steps", settings.n_steps):
             refresh = step % settings.period == 0
-            y = self._dual(estimate, (outer.x, y), refresh)
+            for k in range(settings.inner_steps):
+                y = estimate.update((outer.x, y), refresh and k == 0)
             outer.move(y, estimate.v)
             total += outer.x if step >= first else 0.0
             if outer.is_done:
@@ -186,20 +187,6 @@ class RGDAPlan(Plan):
                 return RGDAResult(point=x, plan=self, y=y, status=outer.status)
         x = total / (settings.n_steps - first) if settings.average else outer.x
         return RGDAResult(point=x, plan=self, y=y, status=outer.status)
-
-    def _dual(self, estimate: _Estimate, point: Point, refresh: bool) -> np.ndarray:
-        """Return the next y, by inner ascent steps; (v, u) are estimates at the last one's point.
-
-        A linear dual is solved instead.
-        """
-        if self.is_linear_dual:
-            return estimate.solve(point, refresh)
-        x, y = point
-        for k in range(self.settings.inner_steps):
-            estimate.update((x, y), refresh and k == 0)
-            moved = y + self.settings.step_size_y * estimate.u
-            y = moved if np.isfinite(moved).all() else y
-        return y
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,35 +210,27 @@ class _Estimate:
         self.v, self.u = self.data_v, self.data_u
         self.anchor: Point | None = None
 
-    def update(self, point: Point, refresh: bool) -> None:
-        """Release both blocks at a point, or how they changed since the anchor."""
-        query, anchor = self._query(refresh)
-        released = query.release("joint", point, anchor)
-        v, u = np.split(released, [self.problem.dimension_x])
-        self.data_v, self.data_u = (v, u) if refresh else (self.data_v + v, self.data_u + u)
-        self._finish(point)
+    def update(self, point: Point, refresh: bool) -> np.ndarray:
+        """Release both blocks at a point, or how they changed since the anchor; return the next y.
 
-    def solve(self, point: Point, refresh: bool) -> np.ndarray:
-        """Release the gradient in y, solve for y, and release the gradient in x there."""
-        query, anchor = self._query(refresh)
-        u = query.release("y", point, anchor)
-        self.data_u = u if refresh else self.data_u + u
-        y = self.problem.best_dual(self.data_u)
-        point = point[0], y
-        v = query.release("x", point, anchor)
+        It is an ascent step. A linear dual is solved before the gradient in x is released.
+        """
+        plan, problem, anchor = self.oracle.plan, self.problem, None if refresh else self.anchor
+        query = self.oracle.query("refresh" if refresh else "increment")
+        if plan.is_linear_dual:
+            u = query.release("y", point, anchor)
+            self.data_u = u if refresh else self.data_u + u
+            point = point[0], problem.best_dual(self.data_u)
+            v = query.release("x", point, anchor)
+        else:
+            v, u = np.split(query.release("joint", point, anchor), [problem.dimension_x])
+            self.data_u = u if refresh else self.data_u + u
         self.data_v = v if refresh else self.data_v + v
-        self._finish(point)
-        return y
-
-    def _query(self, refresh: bool) -> tuple[Query, Point | None]:
-        if refresh:
-            return self.oracle.query("refresh"), None
-        return self.oracle.query("increment"), self.anchor
-
-    def _finish(self, point: Point) -> None:
-        public_x, public_y = self.problem.public_gradient(point)
+        public_x, public_y = problem.public_gradient(point)
         self.v, self.u = self.data_v + public_x, self.data_u + public_y
-        self.anchor = point
+        self.anchor, y = point, point[1]
+        moved = y if plan.is_linear_dual else y + plan.settings.step_size_y * self.u
+        return moved if np.isfinite(moved).all() else y
 
 
 def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:

@@ -95,7 +95,9 @@ def clipped_curvature(
     if not loss.has_odds:
         clips = clip / np.sqrt(rest)
         mean = float(np.mean(typical_curvatures(loss, spread, clips))) * np.eye(k)
-        square = float(np.mean(_mean_squares(loss, spread, clips))) * np.eye(k)
+        _, density, slopes = normal_slopes(loss, spread, clips, 401)
+        squares = np.asarray((density * slopes**2).sum(axis=1) / density.sum())
+        square = float(np.mean(squares)) * np.eye(k)
         return ClippedCurvature(mean=mean, squares=square)
     nodes, shares = normal_law(k)
     values, vectors = np.linalg.eigh(covariance)
@@ -153,12 +155,6 @@ def _chances(
         else:
             high = middle
     return at(high)
-
-
-def _mean_squares(loss: Loss, spread: float, clips: np.ndarray) -> np.ndarray:
-    """Mean squares of the clipped slopes of a loss without odds, for residuals of a spread."""
-    _, density, slopes = normal_slopes(loss, spread, clips, 401)
-    return np.asarray((density * slopes**2).sum(axis=1) / density.sum())
 
 
 def row_squares(moments: np.ndarray, trace: float) -> np.ndarray:

@@ -25,7 +25,7 @@ from skdp.algorithms.core.fit import CorePlan, plan_core_of
 from skdp.algorithms.core.noisy_sums import NoisySum
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
-from skdp.algorithms.tuning.shrinkage import ShrinkagePlan, plan_shrinkage_of
+from skdp.algorithms.tuning.shrinkage import ShrinkagePlan, plan_shrinkage
 from skdp.algorithms.weight_noise import PlannedNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -221,7 +221,7 @@ class BlocksPlan(Plan):
             self.objective, design=design, data_norm=moved.data_norm, intercept=moved.intercept
         )
         mu = self.mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)
-        result = plan_shrinkage_of(objective, mu).run(moved, run)
+        result = plan_shrinkage(objective, mu).run(moved, run)
         point = result.point.copy()
         point[: len(of_columns)] *= of_columns
         if data.intercept:
@@ -362,7 +362,7 @@ def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> BlocksPlan
     """Plan the blocks of a tuning problem, or the plain fit where they cannot pay."""
     mu = gaussian_mu(budget.epsilon, budget.delta)
     if reason := gate(objective, mu):
-        return replace(plan_shrinkage_of(objective, mu), note=reason)
+        return replace(plan_shrinkage(objective, mu), note=reason)
     first = Objective(
         EmpiricalRisk(objective.loss), objective.design, neighbouring=objective.neighbouring
     )
@@ -370,5 +370,5 @@ def plan_blocks(objective: TuningObjective, budget: PrivacyBudget) -> BlocksPlan
         objective=objective,
         mu=mu,
         first=plan_core_of(first, mu * math.sqrt(FIRST)),
-        final=plan_shrinkage_of(objective, mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)),
+        final=plan_shrinkage(objective, mu * math.sqrt(1.0 - FIRST - MOMENTS - DERIVATIVES)),
     )

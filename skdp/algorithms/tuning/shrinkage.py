@@ -20,8 +20,6 @@ from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
 from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
-from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import EmpiricalRisk, Objective, PenaltyGroups, Records
 
 
@@ -113,14 +111,8 @@ def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
     )
 
 
-def plan_shrinkage(objective: TuningObjective, budget: PrivacyBudget) -> ShrinkagePlan:
+def plan_shrinkage(objective: TuningObjective, mu: float) -> ShrinkagePlan:
     """Plan the core of a tuning problem, whose intercept has no penalty here."""
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    return plan_shrinkage_of(objective, mu)
-
-
-def plan_shrinkage_of(objective: TuningObjective, mu: float) -> ShrinkagePlan:
-    """Plan the same for a Gaussian differential privacy."""
     if not (objective.loss.has_odds or objective.loss.is_quadratic):
         raise ValueError("method='gradient' tunes penalties of the squared error and the log loss.")
     problem = Objective(

@@ -136,8 +136,3 @@ def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
     centre, largest = loss_range(loss)
     one = max(centre, largest - centre)
     return max(largest, math.sqrt(2.0) * one) if is_replaced else one
-
-
-def is_preferred(loss: Loss) -> bool:
-    """Whether the noisy descent was better than the saddle methods in measurements."""
-    return loss.has_odds or loss.is_quadratic

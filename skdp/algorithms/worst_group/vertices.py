@@ -19,7 +19,6 @@ from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
 from skdp.algorithms.mirror.boosted import plan_boosted_mirror_descent
 from skdp.algorithms.mirror.linear import (
     LinearMirrorDescentPlan,
-    check_linear,
     linear_design,
     of_loss,
     of_vertices,
@@ -80,7 +79,6 @@ def plan_group_mirror_descent(
 
     Weights of the groups must not depend on private sizes; `options` are of the variant's planner.
     """
-    check_linear(objective)
     weights, loss = objective.weights, of_vertices(objective.risk.loss)
     objective.check_relation()
     if weights.bound < 1.0:

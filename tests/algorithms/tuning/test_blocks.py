@@ -53,7 +53,7 @@ def objective_of(n=1200, d=8, loss=None, groups=(0, 0, 1, 1, 1, 1, 1, 1)):
 )
 def test_a_closed_gate_is_the_plain_fit_and_says_so(changes, reason):
     objective, _ = objective_of(**changes)
-    plan, plain = plan_blocks(objective, BUDGET), plan_shrinkage(objective, BUDGET)
+    plan, plain = plan_blocks(objective, BUDGET), plan_shrinkage(objective, gaussian_mu(0.3, 1e-6))
     assert isinstance(plan, ShrinkagePlan) and replace(plan, note="") == plain
     assert any(f"not tuned: {reason}" in remark for remark in plan.remarks())
     assert not any("not tuned" in remark for remark in plain.remarks())

@@ -12,6 +12,7 @@ from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.shrinkage import plan_shrinkage
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     EmpiricalRisk,
     HalfSquaredLoss,
@@ -49,7 +50,7 @@ def fitted(name, data=None, groups=None, low=1e-30, high=1e30, epsilon=1.0):
     members = (*(groups or (0,) * d), 0 if k == 1 else k)
     penalties = PenaltyGroups(members, (1.0,) * d + (0.09,), low, high)
     objective = TuningObjective.of(data, LOSSES[name], penalties)
-    plan = plan_shrinkage(objective=objective, budget=PrivacyBudget(epsilon, 1e-6))
+    plan = plan_shrinkage(objective, gaussian_mu(epsilon, 1e-6))
     return plan, plan.run(data, Run(noise=NoiseSource(np.random.default_rng(0).bytes)))
 
 
