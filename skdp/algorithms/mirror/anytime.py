@@ -108,7 +108,6 @@ def plan_anytime_mirror_descent(
         "Gonzalez et al. 2024, Algorithm 5",
         full_batch=full,
         caps=(cap,),
-        setting=mode,
         batch=batch,
         n_vertices=k,
         period=q,
@@ -136,15 +135,8 @@ def published_step(
 def _requests(points: list[int], count: int, rng: np.random.Generator) -> list[Counter[int]]:
     """Draw the indices: how many vertices of each round are for each point."""
     requests: list[Counter[int]] = [Counter() for _ in points]
-    for t in sorted(set(points)):
-        _share_out(requests, t, t, count, rng)
-    _share_out(requests, len(points) - 1, OUTPUT, count, rng)
+    for last, point in [*((t, t) for t in sorted(set(points))), (len(points) - 1, OUTPUT)]:
+        # vertices of the average of the iterates 0..last
+        for index, number in Counter(rng.integers(last + 1, size=count).tolist()).items():
+            requests[index][point] += number
     return requests
-
-
-def _share_out(
-    requests: list[Counter[int]], last: int, point: int, count: int, rng: np.random.Generator
-) -> None:
-    """Ask for `count` vertices of the average of the iterates 0..last."""
-    for index, number in Counter(rng.integers(last + 1, size=count).tolist()).items():
-        requests[index][point] += number

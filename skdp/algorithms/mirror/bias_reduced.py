@@ -133,7 +133,6 @@ def plan_bias_reduced_mirror_descent(
         "Gonzalez et al. 2024, Algorithms 2 and 3",
         average=mode == "practical",
         caps=(step,) * len(design.sizes),
-        setting=mode,
         most=most,
         work=total,
     )

@@ -99,7 +99,6 @@ def plan_mirror_descent(
         full_batch=full,
         average=mode == "practical",
         caps=theory_steps(design, n_rounds),
-        setting=mode,
         batch=batch,
         n_vertices=k,
     )

@@ -282,7 +282,7 @@ def finished(
     *,
     full_batch: bool = False,
     average: bool = False,
-    caps: Sequence[float] | None = None,
+    caps: Sequence[float],
     **numbers: Any,
 ) -> VertexPlan:
     """Choose the steps: what privacy allows, in "paper" mode at most `caps`.
@@ -300,7 +300,7 @@ def finished(
     ]
     scale = calibrated_draws(budget, draws)  # the largest that keeps the budget
     steps = tuple(scale * shape for shape in shapes)
-    if mode == "paper" and caps is not None:
+    if mode == "paper":
         steps = tuple(map(min, steps, caps))
     return VertexPlan(
         design=design,
@@ -309,5 +309,5 @@ def finished(
         full_batch=full_batch,
         average=average,
         algorithm=algorithm,
-        numbers=tuple(numbers.items()),
+        numbers=(("setting", mode), *numbers.items()),
     )

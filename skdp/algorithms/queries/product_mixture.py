@@ -42,8 +42,6 @@ class ProductMixture:
         targets: Mapping[Columns, np.ndarray],
         variance: float,
         rng: np.random.Generator,
-        n_components: int = _COMPONENTS,
-        enough: float = _ENOUGH,
     ) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         ends = np.cumsum(self.sizes)
@@ -60,17 +58,17 @@ class ProductMixture:
             singles[two] += table.sum(axis=0)
         # the sums of all pairs of a column, and a floor that noise cannot cross
         start = np.log(np.clip(singles / (len(self.sizes) - 1), 1e-4, 1.0))
-        logits = start + _SPREAD * rng.standard_normal((n_components, width))
+        logits = start + _SPREAD * rng.standard_normal((_COMPONENTS, width))
         scale = 0.25 / max(float(np.square(mask * target).sum()), 1e-300)
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             p = self._softmax(flat.reshape(logits.shape))
-            residual = mask * (p.T @ p / n_components - target)
-            slope = p @ residual * (4.0 * scale / n_components)
+            residual = mask * (p.T @ p / _COMPONENTS - target)
+            slope = p @ residual * (4.0 * scale / _COMPONENTS)
             inner = self._repeat(np.add.reduceat(p * slope, self._starts, axis=1))
             return scale * float(np.square(residual).sum()), (p * (slope - inner)).ravel()
 
-        limit = enough * scale * variance * float(mask.sum())
+        limit = _ENOUGH * scale * variance * float(mask.sum())
         best = [logits.ravel()]
 
         def stop(flat: np.ndarray) -> None:
@@ -81,7 +79,7 @@ class ProductMixture:
         options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "ftol": 1e-13, "gtol": 1e-13}
         with suppress(StopIteration):
             minimize(loss, best[0], jac=True, method="L-BFGS-B", callback=stop, options=options)
-        #: Shape (n_components, sum(sizes)). Of the categories of one column after the other.
+        #: By component and category, of the categories of one column after the other.
         self.probabilities = self._softmax(best[0].reshape(logits.shape))
 
     def _repeat(self, per_column: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,17 +44,16 @@ class RanksOfGrid:
     grid: np.ndarray
 
     def __call__(self, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-        columns = (X[:, j : j + 1].ravel() for j in range(X.shape[1]))
-        return np.array([self._ranks(column, weights) for column in columns])
-
-    def _ranks(self, column: np.ndarray, weights: np.ndarray | None) -> list[np.ndarray]:
-        if weights is None:
-            column, sums = np.sort(column), np.arange(len(column) + 1)
-        else:
-            order = np.argsort(column)
-            column, sums = column[order], np.append(0, np.cumsum(weights[order]))
-        sides: tuple[Any, ...] = ("left", "right")
-        return [sums[np.searchsorted(column, self.grid, side=side)] for side in sides]
+        found, sides = [], cast("tuple[Any, ...]", ("left", "right"))
+        for j in range(X.shape[1]):
+            column = X[:, j : j + 1].ravel()
+            if weights is None:
+                column, sums = np.sort(column), np.arange(len(column) + 1)
+            else:
+                order = np.argsort(column)
+                column, sums = column[order], np.append(0, np.cumsum(weights[order]))
+            found.append([sums[np.searchsorted(column, self.grid, side)] for side in sides])
+        return np.array(found)
 
 
 @dataclass(frozen=True, kw_only=True)

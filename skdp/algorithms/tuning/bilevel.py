@@ -31,7 +31,7 @@ from skdp.mechanisms import calibrated_mechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import PenaltyProblem, Records
+from skdp.problems import EmpiricalRisk, PenaltyProblem, Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,8 @@ class BilevelTuningPlan(Plan):
         require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
         if self.objective.loss.n_outputs != 1:
             raise ValueError("This tuning method is made for losses of one margin.")
-        if self.objective.n_records < 2:
-            raise ValueError(f"n_samples={self.objective.n_records}, must be at least 2.")
+        if (n := self.objective.design.n_records) < 2:
+            raise ValueError(f"n_samples={n}, must be at least 2.")
         # lam falls in every alpha, and none moves by more than the sum of all steps
         factor = math.exp(rules.BILEVEL_STEP / (1.0 - rules.BILEVEL_DECAY))
         for end in (self.start_alpha / factor, self.start_alpha * factor):
@@ -76,7 +76,7 @@ class BilevelTuningPlan(Plan):
     @cached_property
     def start_alpha(self) -> float:
         """First alpha of all groups, twice that of the public rule: noise of a step is smaller."""
-        norm = self.objective.reference_norm
+        norm = EmpiricalRisk(self.objective.loss).reference_norm(self.objective.design)
         return self._clipped(2.0 * self.objective.public_alpha(self.budget, norm, self.fit_share))
 
     def lam(self, logs: np.ndarray) -> float:
@@ -113,7 +113,7 @@ class BilevelTuningPlan(Plan):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        n = self.objective.n_records
+        n = self.objective.design.n_records
         return {
             **self.steps.to_dict(),
             "tune_share": self.tune_share,

@@ -58,7 +58,7 @@ class FinalFitPlan(Plan):
     def noise_cost(self) -> float:
         """Public bound on what the noise adds to the expected loss: ``c s^2 U^2 / 2``."""
         square = self.objective.whitened(self.alpha).feature_norm ** 2
-        width = self.objective.width
+        width = self.objective.design.width
         return self.objective.loss.noise_cost(
             square * (self.step.mechanism.mean_square(width) / width)
         )

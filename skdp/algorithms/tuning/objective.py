@@ -64,20 +64,6 @@ class TuningObjective:
             raise ValueError("The records are not of the design that the plan is made for.")
         records.check_targets(self.loss)
 
-    @property
-    def n_records(self) -> int:
-        return self.design.n_records
-
-    @property
-    def width(self) -> int:
-        """Number of coefficients."""
-        return self.design.width
-
-    @property
-    def reference_norm(self) -> float:
-        """Norm of a good predictor on isotropic rows."""
-        return EmpiricalRisk(self.loss).reference_norm(self.design)
-
     def whitening(self, alpha: np.ndarray) -> np.ndarray:
         """Factors of the columns, shape (width,)."""
         return np.asarray(1.0 / np.sqrt(self.penalties.diagonal(alpha)))
@@ -107,8 +93,8 @@ class TuningObjective:
         square = self.whitened(np.ones(self.penalties.n_groups)).feature_norm ** 2
         slope = loss.lipschitz(norm, coef_norm) / norm
         unit = calibrated_mechanism(budget, 1.0, share=share)
-        variance = unit.mean_square(self.width) / self.width
-        moved = 2.0 * square * slope / self.n_records
+        variance = unit.mean_square(self.design.width) / self.design.width
+        moved = 2.0 * square * slope / self.design.n_records
         alpha = (2.0 * loss.curvature * variance * (moved / coef_norm) ** 2) ** (1.0 / 3.0)
         return float(self.penalties.clipped(alpha))
 

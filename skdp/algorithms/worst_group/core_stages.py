@@ -71,8 +71,6 @@ class CoreStagesPlan(GroupPlan):
     mu_weighted: float
     #: The same of the second plain model, where it is taken.
     mu_plain: float
-    #: None where proportions are public.
-    sizes: NoisySum | None
     losses: NoisySum
     #: For scale and shift of the margins, of losses with odds; of others for the step from the
     #: plain model to the last one.

@@ -33,13 +33,15 @@ class GroupResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupPlan(Plan):
-    """Base of plans for groups.
+    """Base of plans for groups, whose sizes some of them release first.
 
     A subclass has :attr:`releases`, ``to_dict()`` and ``run(records, run) -> GroupResult``, and
     overrides what follows where it is not that of the objective.
     """
 
     objective: GroupObjective
+    #: Of the records of each group; None where proportions are public, or not needed.
+    sizes: NoisySum | None = None
     #: After a run: the released ones of the groups.
     proportions: tuple[float, ...] | None = None
     #: Whether it solves saddle problems, and not minimisation problems.
@@ -72,14 +74,6 @@ class GroupPlan(Plan):
             proportions=None if shares is None else np.array(shares),
             largest=largest or self.objective.weights.largest,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizedGroupPlan(GroupPlan):
-    """Base of plans that release the groups' sizes first, where they need them."""
-
-    #: Of the records of each group; None where proportions are public, or not needed.
-    sizes: NoisySum | None
 
     def first_releases(self) -> tuple[Release, ...]:
         """Describe the release of the sizes, if there is one."""

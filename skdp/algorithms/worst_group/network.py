@@ -21,7 +21,7 @@ from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -36,7 +36,7 @@ _PROPORTIONS = "docs/theory/dp_rgda.md, 'Proportions': one record, two counts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNetworkPlan(SizedGroupPlan):
+class GroupNetworkPlan(GroupPlan):
     """A plan of DP-RGDA for the worst group of a network."""
 
     network: Network
@@ -46,7 +46,7 @@ class GroupNetworkPlan(SizedGroupPlan):
     balance: float
     #: Of the sizes of the classes, whose log odds take the part of the margins that is noise. None
     #: where there is little noise, or the classes are the groups.
-    constant: NoisySum | None
+    constant: NoisySum | None = None
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -198,7 +198,6 @@ def plan_group_network(
         network=network,
         rgda=rgda,
         balance=float(balance),
-        constant=None,
         sizes=sizes,
     )
     if not hidden_units or not loss.has_odds or objective.are_classes:

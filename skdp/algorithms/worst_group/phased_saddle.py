@@ -35,7 +35,7 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_range,
     loss_sensitivity,
 )
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.plain_models import PlainModelPlan
 from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
@@ -165,7 +165,7 @@ class MaxGroupLossPlan(GroupPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookPlan(SizedGroupPlan):
+class LookPlan(GroupPlan):
     """Noisy shares of the groups, and a look at their losses, where a fit waits for them."""
 
     budget: PrivacyBudget
@@ -351,9 +351,7 @@ def plan_max_group_loss(
     looks = looks and weights.bound > 1.0 and not budget.is_pure
     if not (share or looks):
         return _plan_fit(objective, budget, n_phases, calibration)
-    plan = LookPlan(
-        objective=objective, budget=budget, n_phases=n_phases, share=1.0 - share, sizes=None
-    )
+    plan = LookPlan(objective=objective, budget=budget, n_phases=n_phases, share=1.0 - share)
     if share:
         reference = "docs/theory/saddle.md, 'Groups': one record, two counts"
         level = Level.of(budget).part(share)

@@ -28,7 +28,7 @@ from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupResult, SizedGroupPlan
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
@@ -41,7 +41,7 @@ from skdp.problems.vertices import LinearProblem
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupMirrorDescentPlan(SizedGroupPlan, LinearMirrorDescentPlan):
+class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
     The draws do not depend on the weights of the groups: gradients are in units of the largest one.
@@ -98,7 +98,7 @@ def plan_group_mirror_descent(
             )
         options = {"value_bound": design.magnitudes[1], **options}
         descent = plan_boosted_mirror_descent(design, budget, **public_sequence(variant), **options)
-        return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
+        return GroupMirrorDescentPlan(objective=objective, descent=descent)
     if variant == "plain":
         # records of one group, if all are equally large
         effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
@@ -109,7 +109,7 @@ def plan_group_mirror_descent(
         sequence = public_sequence(variant)
         descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)
     if not objective.histogram_share:
-        return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=None)
+        return GroupMirrorDescentPlan(objective=objective, descent=descent)
     level, reference = Level.of(budget), "docs/theory/mirror_descent.md, Proposition 7"
     sizes = noisy_sizes(
         objective, level.part(objective.histogram_share), weights.n_groups, reference

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from tuning_runs import tune
 
 from skdp.algorithms import Run
 from skdp.algorithms.core import size as sizes
@@ -138,4 +137,4 @@ def test_what_has_no_proof_is_refused():
     penalties = PenaltyGroups((0,) * 13, (1.0,) * 13, 1e-6, 1.0)
     for loss in (SquaredHingeLoss(), OneVsRestLoss(SquaredHingeLoss(), 3)):
         with pytest.raises(ValueError, match="method='gradient' tunes penalties of"):
-            tune(plan_shrinkage, data, loss, penalties, BUDGET)
+            plan_shrinkage(TuningObjective.of(data, loss, penalties), 1.0)
