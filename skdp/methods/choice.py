@@ -139,15 +139,14 @@ def choose(
             _check_cost(name, plan, budget)
         return Choice(method=name, plan=plan, bounds={})
     has_solver = not (isinstance(solver, str) and solver == "auto")
-    usable = {}
-    for name, row in methods.items():
-        if (
-            relation in row.relations
-            and (row.is_weighted or not is_slack)
-            and (row.chunked or in_memory)
-            and (not has_solver or row.uses(solver))
-        ):
-            usable[name] = row
+    usable = {
+        name: row
+        for name, row in methods.items()
+        if relation in row.relations
+        and (row.is_weighted or not is_slack)
+        and (row.chunked or in_memory)
+        and (not has_solver or row.uses(solver))
+    }
     for name, row in usable.items():
         if row.leads(objective, budget):
             return Choice(method=name, plan=row.plan(objective, budget), bounds={})

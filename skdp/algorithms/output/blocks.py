@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource, random_order
+from skdp.solvers.copying import require_copyable
 
 
 def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
@@ -53,6 +56,19 @@ def assign_blocks(
     return assignment
 
 
-def spawn_generators(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
-    """Draw one generator per phase, before the first of them, so that none affects another."""
-    return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n_phases)]
+def phase_runs(
+    run: Run, solver: Any, sizes: Sequence[int], n_units: int, strata: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray | None, Run]]:
+    """Yield the units of each block, None for all, and its solver and randomness.
+
+    Generators are drawn before the first phase, so that none affects another.
+    """
+    if len(sizes) > 1:
+        require_copyable(solver)
+    is_split = sizes[0] < n_units
+    if is_split or strata is not None:
+        assignment = assign_blocks(run.noise, n_units, sizes, strata)
+    generators = [np.random.default_rng(run.rng.integers(2**63, size=4)) for _ in sizes]
+    for k, generator in enumerate(generators):
+        units = np.flatnonzero(assignment == k) if is_split else None
+        yield units, Run(solver, generator, run.noise, run.verbose)

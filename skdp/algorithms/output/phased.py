@@ -27,12 +27,7 @@ from skdp._checks import check_option
 from skdp._runtime import without_warnings
 from skdp.algorithms.kernel import solution_sensitivity, solve_and_release
 from skdp.algorithms.output import rules
-from skdp.algorithms.output.blocks import (
-    assign_blocks,
-    block_remarks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp.algorithms.output.blocks import block_remarks, block_sizes, phase_runs
 from skdp.algorithms.output.one_shot import (
     OutputPerturbationPlan,
     PlanCalibration,
@@ -46,7 +41,6 @@ from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
 from skdp.problems.elementwise import minimum
 from skdp.solvers import resolve_solver
-from skdp.solvers.copying import require_copyable
 from skdp.solvers.registry import OWN_SOLVERS
 
 
@@ -114,27 +108,19 @@ class PhasedPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)
         solver = resolve_solver(run.solver)
-        is_split = self.block_sizes[0] < data.n_units
-        if is_split:
-            require_copyable(solver)
-            assignment = assign_blocks(run.noise, data.n_units, self.block_sizes)
-        generators = spawn_generators(run.rng, len(self.phases))
+        blocks = phase_runs(run, solver, self.block_sizes, data.n_units)
         path = [np.zeros(self.phases[0].constants.dimension)]
         # solvers of others get no access to the records of other phases
         view = isinstance(run.solver, str) and type(solver) in OWN_SOLVERS
         with without_warnings():
-            for k, (phase, mu, generator) in enumerate(
-                zip(self.phases, self.regularisation, generators, strict=True)
+            for phase, mu, (units, step) in zip(
+                self.phases, self.regularisation, blocks, strict=True
             ):
                 # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
                 total = self.alpha + mu
                 center = path[-1] * (mu / total)
-                block = data
-                if is_split:
-                    units = np.flatnonzero(assignment == k)
-                    block = data.take(data.records_of(units), view)
+                block = data if units is None else data.take(data.records_of(units), view)
                 problem = self.risk.problem(block, total, self.objective.radius, center=center)
-                step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
         return Result(point=path[-1], plan=self, path=tuple(path[1:]))

@@ -22,12 +22,7 @@ from skdp._checks import check_count, check_non_negative, check_option
 from skdp._runtime import without_warnings
 from skdp.algorithms.kernel import ACCURACY_FRACTION
 from skdp.algorithms.output import rules
-from skdp.algorithms.output.blocks import (
-    assign_blocks,
-    block_remarks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp.algorithms.output.blocks import block_remarks, block_sizes, phase_runs
 from skdp.algorithms.output.published import zhang_schedule
 from skdp.algorithms.output.saddle import (
     SaddleCalibration,
@@ -43,7 +38,6 @@ from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.solvers import resolve_solver
-from skdp.solvers.copying import require_copyable
 
 #: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
@@ -181,29 +175,20 @@ class PhasedSaddlePlan(Plan):
         solver, planned = resolve_solver(run.solver, saddle=True), sum(self.block_sizes)
         if not 0 <= data.n_records - planned < len(self.phases):  # what equal blocks leave over
             raise ValueError(f"The plan is for {planned} records, not for {data.n_records}.")
-        if len(self.phases) > 1:
-            require_copyable(solver)
-        is_split = self.block_sizes[0] < data.n_records
-        if is_split or strata is not None:
-            assignment = assign_blocks(run.noise, data.n_records, self.block_sizes, strata)
-        generators = spawn_generators(run.rng, len(self.phases))
+        blocks = phase_runs(run, solver, self.block_sizes, data.n_records, strata)
         domain, start, fixed = data.domain_x, data.center_x, data.center_y
         if self.released == "y":
             domain, start, fixed = data.domain_y, fixed, start
         path = [domain.project(start)]
-        for k, (phase, mu, generator) in enumerate(
-            zip(self.phases, self.regularisation, generators, strict=True)
-        ):
+        for phase, mu, (units, step) in zip(self.phases, self.regularisation, blocks, strict=True):
             # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
             alphas = self.alpha + mu, self.other_regularisation
             centers = path[-1] * (mu / (self.alpha + mu)), fixed
             if self.released == "y":
                 alphas, centers = alphas[::-1], centers[::-1]
-            block = data
-            if is_split:
-                block = data.take(np.flatnonzero(assignment == k))
+            block = data if units is None else data.take(units)
             block = block.with_regularisers(*alphas, *centers)
-            result = phase.run(block, Run(solver, generator, run.noise, run.verbose))
+            result = phase.run(block, step)
             path.append(result.point)
             del block  # before the next one is copied
         return replace(result, plan=self, path=tuple(path[1:]))

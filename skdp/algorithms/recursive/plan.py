@@ -50,16 +50,16 @@ class RGDAPlan(Plan):
     is_linear_dual: bool
 
     shown = (
-        *("neighbouring", "n_public", "n_steps", "settings.period", "settings.inner_steps"),
-        *("clip_norm=settings.clip", "clip_norm_difference=settings.clip_of_differences"),
+        *("neighbouring", "n_public", "settings.n_steps", "settings.period"),
+        *(
+            "settings.inner_steps",
+            "clip_norm=settings.clip",
+            "clip_norm_difference=settings.clip_of_differences",
+        ),
         *("settings.smoothness", "share_y", "settings.unit_y", "settings.step_size"),
         *("settings.step_size_y", "settings.normalise", "settings.momentum", "settings.decay"),
         *("settings.average", "settings.radius"),
     )
-
-    @property
-    def n_steps(self) -> int:
-        return self.settings.n_steps
 
     @property
     def share_y(self) -> float | None:

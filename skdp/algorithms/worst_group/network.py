@@ -55,16 +55,16 @@ class GroupNetworkPlan(GroupPlan):
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
-        largest, clip = 1.0, self.rgda.settings.clip
+        largest, clip, n_steps = 1.0, self.rgda.settings.clip, self.rgda.settings.n_steps
         if self.sizes is None:  # else of groups that are equally large
             largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
         noise = self.rgda.noise_scale() * clip * max(1.0, largest)
-        noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
+        noise *= math.sqrt(self.network.dimension / n_steps)
         if noise <= clip:
             return ()
         return (
-            f"The noise in the mean of the {self.rgda.n_steps} gradients has a length of about "
-            f"{noise:.3g}, and a gradient has at most {clip:.3g}: the result is mostly noise",
+            f"The noise in the mean of the {n_steps} gradients has a length of about {noise:.3g}, "
+            f"and a gradient has at most {clip:.3g}: the result is mostly noise",
         )
 
     @property
@@ -75,7 +75,7 @@ class GroupNetworkPlan(GroupPlan):
         """
         weights = self.objective.weights
         noise = self.rgda.noise_scale() * max(1.0, max(weights.largest) / weights.n_groups)
-        noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
+        noise *= math.sqrt(self.network.dimension / self.rgda.settings.n_steps)
         return 1.0 / (1.0 + (noise / rules.SIGNAL) ** 2)
 
     def to_dict(self) -> dict[str, Any]:
