@@ -61,13 +61,10 @@ class LocalizedGDPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
-
-    def release(self, name: str = "gradients") -> Release:
-        """State the noisy gradients of all steps."""
+        """The noisy gradients of all steps."""
         reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
         sizes = self.constants.dimension, self.constants.n_records
-        return self.mechanism.describe(name, *sizes, reference, self.neighbouring)
+        return (self.mechanism.describe("gradients", *sizes, reference, self.neighbouring),)
 
     @without_warnings()
     def run(self, data: Problem, run: Run) -> Result:

@@ -124,8 +124,8 @@ class LocalizedGradientDescent(PrivateSolver):
         neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
         plan = plan_localized_gd(constants, **self._options(multiplier))
-        release = plan.release(f"{name}, by a noisy gradient per step")
-        return replace(release, event=self.event(multiplier, count, neighbouring))
+        event = self.event(multiplier, count, neighbouring)
+        return replace(plan.releases[0], name=f"{name}, by a noisy gradient per step", event=event)
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         found = dp_localized_gd(problem, run=run, **self._options(multiplier))

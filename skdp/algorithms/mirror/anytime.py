@@ -41,7 +41,7 @@ def plan_anytime_mirror_descent(
         Of one block.
     budget : PrivacyBudget
     rng : numpy.random.Generator, optional
-        Draws the indices, which may be published.
+        Draws the indices, which may be published. Default: of a fixed seed.
     n_rounds, period, n_vertices : int, optional
         T, q and K: a new point of K vertices in each of the first q rounds, and in each q-th one
         after. Default: the published numbers for `smoothness`.
@@ -63,7 +63,7 @@ def plan_anytime_mirror_descent(
     check_option("smoothness", smoothness, ("second_order", "first_order"))
     if len(design.sizes) != 1:
         raise ValueError("anytime mirror descent minimises over one simplex.")
-    rng = np.random.default_rng() if rng is None else rng
+    rng = np.random.default_rng(0) if rng is None else rng
     full = (mode == "practical") if full_batch is None else bool(full_batch)
     n, (log,) = design.n_records, design.log_sizes
     first = smoothness == "first_order"

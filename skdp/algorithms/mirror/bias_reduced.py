@@ -70,7 +70,7 @@ def plan_bias_reduced_mirror_descent(
     design : VertexDesign
     budget : PrivacyBudget
     rng : numpy.random.Generator, optional
-        Draws the sequence, which may be published.
+        Draws the sequence, which may be published. Default: of a fixed seed.
     work : float, optional
         U: rounds are made as long as the sum of ``2^N`` stays at most that. Default: as published,
         with the corrected sensitivity; in "practical" mode at least 2, two rounds with ``M = 0``.
@@ -88,7 +88,7 @@ def plan_bias_reduced_mirror_descent(
     """
     check_option("mode", mode, ("practical", "paper"))
     require_replace_one(design.neighbouring, "batches of mirror descent")
-    rng = np.random.default_rng() if rng is None else rng
+    rng = np.random.default_rng(0) if rng is None else rng
     n, largest = design.n_records, max(design.magnitudes)
     kappa = zcdp_of(budget) / (243.0 * largest**2)
     level, total, step, alpha = published_work(design, kappa, largest, largest)

@@ -177,7 +177,7 @@ def plan_boosted_mirror_descent(
         What finds the best responses. "frank_wolfe": as published, with variance reduction (of
         problems with `changes`); each part needs more records for the same error.
     rng : numpy.random.Generator, optional
-        Draws the sequences of Algorithm 3.
+        Draws the sequences of Algorithm 3. Default: of a fixed seed.
     **options
         Of :func:`plan_bias_reduced_mirror_descent`.
 
@@ -194,7 +194,7 @@ def plan_boosted_mirror_descent(
     answer: Callable[..., Responses] = plan_mirror_descent
     if response == "frank_wolfe":
         answer = plan_variance_reduced_frank_wolfe
-    rng = np.random.default_rng() if rng is None else rng
+    rng = np.random.default_rng(0) if rng is None else rng
     quarter = design.n_records // 4
     runs, each = _numbers_of_parts(quarter, beta, n_runs, n_responses)
     if quarter // (runs * each) < 2:

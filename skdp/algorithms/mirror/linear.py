@@ -87,18 +87,8 @@ def plan_linear_mirror_descent(
         For losses with kinks, or as the planner.
     """
     variant = objective.mirror_variant
-    descent = VARIANTS[variant](
-        linear_design(objective), budget, **public_sequence(variant), **options
-    )
+    descent = VARIANTS[variant](linear_design(objective), budget, **options)
     return LinearMirrorDescentPlan(objective=objective, descent=descent)
-
-
-def public_sequence(variant: str) -> dict[str, Any]:
-    """Return the generator of a variant that draws numbers before it reads records.
-
-    They may be published. A fixed seed makes the plan a function of public numbers.
-    """
-    return {} if variant in ("plain", "variance_reduced") else {"rng": np.random.default_rng(0)}
 
 
 def of_vertices(loss: Loss) -> Loss:

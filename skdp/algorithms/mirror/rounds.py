@@ -69,11 +69,6 @@ class Round:
         return 2.0 * c - 1.0 if self.level == 0 else 2.0 * c + 2.0**-self.level
 
     @property
-    def batch_scale(self) -> float:
-        """Number that a record's change is divided by, ``batch / 2^level``."""
-        return self.batch / 2.0 ** (self.level or 0)
-
-    @property
     def terms(self) -> float:
         """Bound on a computed gradient in units of the magnitude."""
         if self.level is None:
@@ -252,7 +247,8 @@ def score_sensitivities(
         draws: dict[float, int] = {}
         for previous, each in pairwise(rounds):
             if previous.batch:
-                moved = previous.weight * design.oscillations[block] / previous.batch_scale
+                moved = previous.weight * design.oscillations[block] * 2.0 ** (previous.level or 0)
+                moved /= previous.batch
                 largest, exact = max(largest, moved), exact + moved
                 rounding = design.rounding(block, previous.batch)
                 noise += 2.0 * previous.terms * rounding + spacing

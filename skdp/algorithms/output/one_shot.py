@@ -52,16 +52,11 @@ class OutputPerturbationPlan(Plan):
         *("constants.gradient_diameter", "constants.smoothness", "exact_sensitivity", "accuracy"),
     )
 
-    def release(self, name: str = "coefficients") -> Release:
-        """Describe the release."""
-        constants = self.constants
-        return self.mechanism.describe(
-            name, constants.dimension, constants.n_records, self.reference, self.neighbouring
-        )
-
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+        sizes = self.constants.dimension, self.constants.n_records
+        where = self.reference, self.neighbouring
+        return (self.mechanism.describe("coefficients", *sizes, *where),)
 
     def run(self, data: Problem, run: Run) -> Result:
         """Solve a problem whose constants are those of the plan, or smaller; add noise."""

@@ -83,7 +83,7 @@ class PhasedPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The last point, of all blocks; with its event the points of all phases."""
-        last = self.last.release()
+        last = self.last.releases[0]
         return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
 
     def bound(self) -> float:

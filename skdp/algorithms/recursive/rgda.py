@@ -170,7 +170,7 @@ def _calibrated(
     `noise_ratio` times that of gradients. Without sampling they are exact: ``sum 1 / m^2 = mu^2``.
     """
     counts, ratio = settings.n_queries, settings.noise_ratio
-    rates = settings.sampling_rate, settings.rate_of_differences
+    rates = settings.sampling_rate, settings.sampling_rate_difference or settings.sampling_rate
     sensitivity = relation.n_changes
 
     def mechanisms(

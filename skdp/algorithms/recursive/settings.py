@@ -174,12 +174,6 @@ class RGDASettings:
             raise TypeError(f"escape must be an EscapePhase, got {self.escape!r}.")
 
     @property
-    def rate_of_differences(self) -> float:
-        """Sampling rate of batches of differences."""
-        own = self.sampling_rate_difference
-        return self.sampling_rate if own is None else own
-
-    @property
     def clip_of_differences(self) -> float:
         """Largest norm of a difference."""
         return self.clip if self.clip_difference is None else self.clip_difference

@@ -52,7 +52,8 @@ class FinalFitPlan(Plan):
         Sensitivity and noise scale depend on alpha, the event does not.
         """
         reference = "docs/theory/bilevel.md, Lemma 8: output perturbation, whitened"
-        return (replace(self.step.release("whitened coefficients"), reference=reference),)
+        name = "whitened coefficients"
+        return (replace(self.step.releases[0], name=name, reference=reference),)
 
     @property
     def noise_cost(self) -> float:

@@ -22,7 +22,6 @@ from skdp.algorithms.mirror.linear import (
     linear_design,
     of_loss,
     of_vertices,
-    public_sequence,
 )
 from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
@@ -97,7 +96,7 @@ def plan_group_mirror_descent(
                 "public group_proportions."
             )
         options = {"value_bound": design.magnitudes[1], **options}
-        descent = plan_boosted_mirror_descent(design, budget, **public_sequence(variant), **options)
+        descent = plan_boosted_mirror_descent(design, budget, **options)
         return GroupMirrorDescentPlan(objective=objective, descent=descent)
     if variant == "plain":
         # records of one group, if all are equally large
@@ -106,8 +105,7 @@ def plan_group_mirror_descent(
         n_rounds = max(rules.FEWEST_ROUNDS, min(wanted, rules.MOST_ROUNDS))
         descent = plan_mirror_descent(design, budget, **{"n_rounds": n_rounds, **options})
     else:
-        sequence = public_sequence(variant)
-        descent = plan_bias_reduced_mirror_descent(design, budget, **sequence, **options)
+        descent = plan_bias_reduced_mirror_descent(design, budget, **options)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent)
     level, reference = Level.of(budget), "docs/theory/mirror_descent.md, Proposition 7"

@@ -123,7 +123,7 @@ def test_a_record_attains_the_sensitivity_of_the_bias_reduced_gradient(most):
             each.gradient(FunctionProblem(design, derivative(s)), (drawn,), slice(0, 1))[0][0]
             for s in (1.0, -1.0)
         )
-        assert abs(plus - minus) == pytest.approx(2.0 * each.weight / each.batch_scale)
+        assert abs(plus - minus) == pytest.approx(2.0 * each.weight * 2.0**each.level / each.batch)
         if level:
             assert abs(plus - minus) > 4.5 * 2.0**level
 
