@@ -165,7 +165,10 @@ class VertexPlan(DescentPlan):
         }
 
     def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
-        scores = [GridScores.of_block(self, block) for block in range(len(self.design.sizes))]
+        scores = []
+        for u, (size, step) in enumerate(zip(self.design.sizes, self.steps, strict=True)):
+            factor = step if u else -step  # descent in the first, ascent in the second
+            scores.append(GridScores(size, grid(self.design, self.rounds, u), factor))
         points: dict[int, list[list[np.ndarray]]] = {}
         start = 0
         for t in run.counted("rounds of mirror descent", len(self.rounds)):
@@ -204,13 +207,6 @@ class GridScores:
     def __init__(self, size: int, spacing: float, factor: float) -> None:
         self._spacing, self._factor = spacing, factor * spacing
         self._sums = np.zeros(size)
-
-    @classmethod
-    def of_block(cls, plan: VertexPlan, block: int) -> GridScores:
-        """Start the scores of a block of a plan: descent in the first, ascent in the second."""
-        sign = 1.0 if block == 0 else -1.0
-        spacing = grid(plan.design, plan.rounds, block)
-        return cls(plan.design.sizes[block], spacing, -sign * plan.steps[block])
 
     def add(self, gradient: np.ndarray) -> None:
         """Add a gradient, rounded to the grid."""

@@ -69,10 +69,7 @@ class GroupNetworkPlan(GroupPlan):
 
     @property
     def signal_share(self) -> float:
-        """Factor of the margins: the part of the mean of all gradients that is not noise, about.
-
-        A signal of length g in noise of length s has the share ``g^2 / (g^2 + s^2)`` of the square.
-        """
+        """Factor of the margins: the part of the mean gradient, by its square, that is no noise."""
         weights = self.objective.weights
         noise = self.rgda.noise_scale() * max(1.0, max(weights.largest) / weights.n_groups)
         noise *= math.sqrt(self.network.dimension / self.rgda.settings.n_steps)

@@ -86,7 +86,7 @@ def plan_group_mirror_descent(
     if weights.n_groups > 1:
         design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
     descent: Plan
-    variant = objective.mirror_variant
+    sizes, variant = None, objective.mirror_variant
     if variant == "boosted":
         if weights.n_groups == 1:
             raise ValueError("variant='boosted' is for two groups or more.")
@@ -97,8 +97,7 @@ def plan_group_mirror_descent(
             )
         options = {"value_bound": design.magnitudes[1], **options}
         descent = plan_boosted_mirror_descent(design, budget, **options)
-        return GroupMirrorDescentPlan(objective=objective, descent=descent)
-    if variant == "plain":
+    elif variant == "plain":
         # records of one group, if all are equally large
         effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
         wanted = round((effective / sum(design.log_sizes)) ** (2.0 / 3.0))
@@ -106,14 +105,12 @@ def plan_group_mirror_descent(
         descent = plan_mirror_descent(design, budget, **{"n_rounds": n_rounds, **options})
     else:
         descent = plan_bias_reduced_mirror_descent(design, budget, **options)
-    if not objective.histogram_share:
-        return GroupMirrorDescentPlan(objective=objective, descent=descent)
-    level, reference = Level.of(budget), "docs/theory/mirror_descent.md, Proposition 7"
-    sizes = noisy_sizes(
-        objective, level.part(objective.histogram_share), weights.n_groups, reference
-    )
-    assert isinstance(descent, VertexPlan)
-    descent = _reduced(descent, sizes.describe(), budget)
+    if objective.histogram_share:
+        part = Level.of(budget).part(objective.histogram_share)
+        reference = "docs/theory/mirror_descent.md, Proposition 7"
+        sizes = noisy_sizes(objective, part, weights.n_groups, reference)
+        assert isinstance(descent, VertexPlan)
+        descent = _reduced(descent, sizes.describe(), budget)
     return GroupMirrorDescentPlan(objective=objective, descent=descent, sizes=sizes)
 
 
