@@ -2,7 +2,9 @@
 
 They are functions of problems, budgets and randomness; their plans and results are classes of the
 modules. `plan` is the frame; the docstring of a folder says which algorithms of which paper are in
-it: `core` has the default of most linear models.
+it: `core` has the default of most linear models. A module `rules` has the tuned numbers of a
+folder. No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves
+each.
 """
 
 from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd

@@ -1,11 +1,8 @@
 """Tuned numbers of the exponential mechanism.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 They trade numbers of proposals for work: docs/theory/exponential_mechanism.md, "How many
 proposals"; ``benchmarks/run.py over_constant`` shows what the draws give.
 """
-
-from __future__ import annotations
 
 #: Comparison with other methods: their bounds are for rows of the largest norm and fall with the
 #: squares of the norms, that of a draw does not; and the most proposals of a draw that competes.

@@ -1,11 +1,7 @@
 """Tuned numbers of mirror descent.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
-docs/theory/mirror_descent.md says what they are for; the git tag ``studies`` has what the choices
-gave.
+docs/theory/mirror_descent.md says what they are for; the git tag ``studies`` has what they gave.
 """
-
-from __future__ import annotations
 
 #: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
 MOST_ROUNDS = 500

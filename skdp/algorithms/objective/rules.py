@@ -1,10 +1,7 @@
 """Tuned numbers of objective perturbation.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. How
-they were chosen: docs/theory/objective_perturbation.md, "Choices that cost accuracy only".
+docs/theory/objective_perturbation.md, "Choices that cost accuracy only", says how they were chosen.
 """
-
-from __future__ import annotations
 
 #: Value of the intercept feature in units of the norm bound of the rows.
 INTERCEPT = 0.3

@@ -1,12 +1,9 @@
 """Tuned numbers of output perturbation.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 Those of the searches are as fine as bounds on the utility tell plans apart
 (docs/theory/output_perturbation.md, "Utility"). ``benchmarks/run.py linear_table`` shows what the
 choices give.
 """
-
-from __future__ import annotations
 
 #: Logarithms of the penalties that the search starts from, in units of the squared feature norm:
 #: first, last, and their number.

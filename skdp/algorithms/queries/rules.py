@@ -1,11 +1,8 @@
 """Tuned numbers of the methods for linear queries.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 docs/theory/linear_queries.md says what they are for; ``benchmarks/run.py synthetic`` shows
 what they give.
 """
-
-from __future__ import annotations
 
 #: Adaptive measurements, shares of the budget: marginals of single columns, and draws of what the
 #: rounds spend.

@@ -1,8 +1,7 @@
 """Tuned numbers of bilevel tuning.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each. They
-were chosen on synthetic families (docs/theory/bilevel.md, "Tuning"); the git tag ``studies`` has
-what the choices gave.
+They were chosen on synthetic families (docs/theory/bilevel.md, "Tuning"); the git tag ``studies``
+has what the choices gave.
 """
 
 #: Bilevel optimisation: first movement in log alpha, and its decrease from step to step.

@@ -1,11 +1,8 @@
 """Tuned numbers of the methods for the largest loss of a group.
 
-No guarantee depends on them: ``tests/contract/test_tuned_numbers.py`` doubles and halves each.
 docs/theory/worst_group.md, section 4, and docs/theory/dp_rgda.md, "The default of the network",
 say how they were chosen; ``benchmarks/run.py worst_group`` shows what the choices give.
 """
-
-from __future__ import annotations
 
 #: Part of the squared mu for the sizes of groups: least, largest, and root over the noise of a mean
 #: of one number. The same for the losses of groups, and for scale, shift and mix.
