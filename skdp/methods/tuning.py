@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import check_bool, check_option, check_real
+from skdp.algorithms.bilevel.private_solvers import SOLVERS
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.blocks import plan_blocks
@@ -13,7 +14,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import REPLACED_RELATIONS, Neighbouring
 
 #: Private solvers of lower problems.
-INNER = ("output_perturbation", "localized_gd", "localized_sgd")
+INNER = tuple(SOLVERS)
 
 
 class Bilevel(Method):

@@ -316,16 +316,12 @@ def _checked_split(
 ) -> tuple[float, float, float]:
     if split is None:
         return (0.5, 0.5, 0.0) if is_record_free else (1 / 3, 1 / 3, 1 / 3)
-    try:
-        a, b, c = (float(part) for part in split)
-    except (TypeError, ValueError, OverflowError):
-        a = b = c = math.nan
-    if not (a > 0 and b > 0 and c >= 0 and abs(a + b + c - 1.0) < 1e-9):
-        raise ValueError(f"split == {split!r}, must be three parts with sum 1, the first two > 0.")
-    if (c == 0) != is_record_free:
+    a, b, c = split
+    is_split = a > 0 and b > 0 and c >= 0 and abs(a + b + c - 1.0) < 1e-9
+    if not is_split or (c == 0) != is_record_free:
         raise ValueError(
-            "The third part is for the noise of the hypergradient: it must be > 0, or 0 if that "
-            "depends on no record."
+            f"split == {split!r}, must be three parts with sum 1, the first two > 0, and the third "
+            "0 where the hypergradient depends on no record, else > 0."
         )
     return a / (a + b + c), b / (a + b + c), c / (a + b + c)
 

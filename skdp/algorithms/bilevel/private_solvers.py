@@ -135,7 +135,7 @@ class LocalizedGradientDescent(PrivateSolver):
 
 
 #: Private solvers by name.
-_SOLVERS: dict[str, PrivateSolver] = {
+SOLVERS: dict[str, PrivateSolver] = {
     "output_perturbation": OutputPerturbation(),
     "localized_gd": LocalizedGradientDescent(),
     "localized_sgd": LocalizedGradientDescent(sampling_rate=0.1),
@@ -146,6 +146,6 @@ def resolve_private_solver(inner: Any) -> PrivateSolver:
     """Return the private solver that `inner` names, or `inner` if it is one."""
     if isinstance(inner, PrivateSolver):
         return inner
-    if isinstance(inner, str) and inner in _SOLVERS:
-        return _SOLVERS[inner]
-    raise ValueError(f"inner == {inner!r}, must be one of {list(_SOLVERS)} or a PrivateSolver.")
+    if isinstance(inner, str) and inner in SOLVERS:
+        return SOLVERS[inner]
+    raise ValueError(f"inner == {inner!r}, must be one of {list(SOLVERS)} or a PrivateSolver.")
