@@ -23,8 +23,8 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.bilevel import FinalFitPlan
 from skdp.algorithms.tuning.blocks import plan_blocks
-from skdp.algorithms.tuning.final_fit import FinalFitPlan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource

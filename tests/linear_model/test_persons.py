@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp._units import person_codes
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.worst_group.proportions import GroupSizes
+from skdp.algorithms.worst_group.group_plan import GroupSizes
 from skdp.data import Chunk, ChunkSource, ParquetRecords
 from skdp.inspection import plan_fit
 from skdp.methods import (

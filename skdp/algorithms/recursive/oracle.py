@@ -18,7 +18,7 @@ from skdp.problems.constants import most_records
 from skdp.problems.minimax import BlockName, MinimaxProblem, Point
 
 if TYPE_CHECKING:
-    from skdp.algorithms.recursive.plan import Kind, RGDAPlan
+    from skdp.algorithms.recursive.rgda import Kind, RGDAPlan
 
 #: Clipping norms below it are far from the end of double precision, and clip everything.
 _NEGLIGIBLE = 1e-100

@@ -35,7 +35,13 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_range,
     loss_sensitivity,
 )
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import (
+    GroupPlan,
+    GroupResult,
+    GroupSizes,
+    noisy_sizes,
+    positive_shares,
+)
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
@@ -48,7 +54,6 @@ from skdp.algorithms.worst_group.plain_models import (
     StepsPlan,
     relative_noise,
 )
-from skdp.algorithms.worst_group.proportions import GroupSizes, noisy_sizes, positive_shares
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Loss, Records

@@ -17,12 +17,15 @@ import numpy as np
 from skdp._runtime import without_warnings
 from skdp.algorithms.core.noisy_sums import Level, NoisySum
 from skdp.algorithms.plan import Run
-from skdp.algorithms.recursive.plan import RGDAPlan
-from skdp.algorithms.recursive.rgda import plan_dp_rgda
+from skdp.algorithms.recursive.rgda import RGDAPlan, plan_dp_rgda
 from skdp.algorithms.recursive.settings import RGDASettings
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.algorithms.worst_group.proportions import noisy_sizes, positive_shares
+from skdp.algorithms.worst_group.group_plan import (
+    GroupPlan,
+    GroupResult,
+    noisy_sizes,
+    positive_shares,
+)
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release

@@ -35,9 +35,8 @@ from skdp.algorithms.worst_group.group_losses import (
     loss_range,
     loss_sensitivity,
 )
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, noisy_sizes
 from skdp.algorithms.worst_group.plain_models import PlainModelPlan
-from skdp.algorithms.worst_group.proportions import noisy_sizes
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent

@@ -27,8 +27,7 @@ from skdp.algorithms.mirror.plain import plan_mirror_descent, zcdp_of
 from skdp.algorithms.mirror.rounds import VertexPlan
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.worst_group import rules
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.algorithms.worst_group.proportions import noisy_sizes
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult, noisy_sizes
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent

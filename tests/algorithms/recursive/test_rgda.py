@@ -11,7 +11,7 @@ from plain_noise import Silent, seeded
 
 from skdp._runtime import without_warnings
 from skdp.algorithms import EscapePhase, RGDASettings, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
-from skdp.algorithms.recursive import plan as module
+from skdp.algorithms.recursive import rgda as module
 from skdp.algorithms.recursive.oracle import NoisyGradientOracle
 from skdp.algorithms.recursive.outer_loop import OuterLoop, uniform_in_ball
 from skdp.mechanisms import GaussianMechanism

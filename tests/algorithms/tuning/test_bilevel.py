@@ -9,8 +9,7 @@ from tuning_runs import tune
 
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import bilevel as route
-from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
-from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.bilevel import BilevelTuningPlan, FinalFitPlan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.mechanisms import GaussianMechanism, calibrated_mechanism
 from skdp.privacy import PrivacyBudget

@@ -9,7 +9,7 @@ from plain_noise import Silent, seeded
 from tuning_attacks import DataSets, largest_movement, records
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning.final_fit import FinalFitPlan
+from skdp.algorithms.tuning.bilevel import FinalFitPlan
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
