@@ -43,7 +43,7 @@ from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import Design, ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
-from skdp.problems.finite_sum import NOTHING, FiniteSumProblem, UnbatchedProblem
+from skdp.problems.finite_sum import FiniteSumProblem, UnbatchedProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
 from skdp.problems.records import Records
@@ -276,15 +276,13 @@ class AdversarialProblem(UnbatchedProblem):
         self.residual_width = _residual_width(loss, float(bias))
         self.width = attack.rounding_width(float(bias) - self.residual_width, records.width)
 
-    # rough_hessian is that of the loss without the attack, which Newton's method corrects
-
     def _lipschitz_at(self, norm: float) -> float:
         longest = self.attack.feature_norm(self.records.norm_bound, self.records.width)
         return self.loss.lipschitz(longest, norm)
 
     def _evaluate(
-        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+        self, w: np.ndarray, hessian: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray | None]:
         attack, n, d = self.attack, self.n_public, self.attack.n_features(self.records.width)
         nu, direction = attack.surrogate(w[:d], self.width)
         u, targets, first, curved, shift = attacked_margins(
@@ -292,14 +290,12 @@ class AdversarialProblem(UnbatchedProblem):
         )
         weighted = self.records.weighted
         value = float(weighted(self.loss.value(u, targets)).sum()) / n
-        if not (gradient or hessian):
-            return value, NOTHING, NOTHING
         derivative = self.loss.derivative(u, targets)
         push = float(weighted(shift * derivative).sum()) / n
         total = self.pull_back(derivative * first)
         total[:d] += push * direction
         if not hessian:
-            return value, total, NOTHING
+            return value, total, None
         second = self.loss.second_derivative(u, targets)
         zz = first**2 * second + derivative * curved
         out = self.records.gram(lambda block: zz[block.positions]) / n

@@ -160,13 +160,10 @@ class BilevelProblem(ABC):
 
 @dataclass(frozen=True)
 class WeightedLoss(Loss):
-    """A loss times a weight per record; targets have the columns (target, weight).
-
-    The base has one margin. Weights depend alone on the position of a record, or of its person;
-    `largest` is a public bound on them, `mean` their mean.
-    """
+    """A loss of one margin times a weight per record; targets have the columns (target, weight)."""
 
     base: Loss
+    #: Public bound on the weights, which depend on positions alone, and their mean.
     largest: float
     mean: float
 

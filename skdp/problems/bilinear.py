@@ -8,6 +8,7 @@ w and in y. The largest value of *each* record has a y of its own and is not of 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -71,7 +72,7 @@ class BilinearProblem(SaddleProblem):
         for part, bound in zip(parts, bounds, strict=True):
             part[~finite] = 0.0
             part[...] = _scaled_to(part.reshape(n, -1), float(bound)).reshape(part.shape)
-        self.matrices, self.offsets_x, self.offsets_y = map(read_only_view, parts)
+        self._hold(parts)
         largest, bound_x, bound_y = (float(bound) for bound in bounds)
         radii = domain_x.radius, domain_y.radius
         lipschitz_x = bound_x + (largest * radii[1] if largest > 0 else 0.0)
@@ -85,7 +86,6 @@ class BilinearProblem(SaddleProblem):
             coupling=largest,
         )
         super().__init__(domain_x, domain_y, constants, center_x, center_y)
-        self._average()
 
     @classmethod
     def of_norm(
@@ -147,17 +147,15 @@ class BilinearProblem(SaddleProblem):
             1.0,
         )
 
-    def _average(self) -> None:
-        """Average the records, which enter by their means alone."""
-        self.mean_matrix = read_only_view(self.matrices.mean(axis=0))
-        self.mean_x = read_only_view(self.offsets_x.mean(axis=0))
-        self.mean_y = read_only_view(self.offsets_y.mean(axis=0))
+    def _hold(self, parts: Iterable[np.ndarray]) -> None:
+        """Keep the parts of the records, and their means: as a whole they enter by these."""
+        parts = list(map(read_only_view, parts))
+        self.matrices, self.offsets_x, self.offsets_y = parts
+        means = (read_only_view(part.mean(axis=0)) for part in parts)
+        self.mean_matrix, self.mean_x, self.mean_y = means
 
     def _keep(self, positions: np.ndarray) -> None:
-        self.matrices = read_only_view(self.matrices[positions])
-        self.offsets_x = read_only_view(self.offsets_x[positions])
-        self.offsets_y = read_only_view(self.offsets_y[positions])
-        self._average()
+        self._hold(part[positions] for part in (self.matrices, self.offsets_x, self.offsets_y))
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.zeros((x.size, x.size))

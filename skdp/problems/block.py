@@ -24,14 +24,13 @@ class Block:
     scale: np.ndarray | None
     #: Value of the constant feature; 0 when there is none.
     intercept: float
+    #: Shape (m,). Norms of the bounded rows without factors and intercept feature.
+    lengths: np.ndarray
     #: One entry per record; None where the records have none.
     targets: Any = None
     groups: Any = None
     #: Shape (width,). Of the columns, the intercept feature last; None when all are one.
     factors: np.ndarray | None = None
-    #: Shape (m,). Norms of the bounded rows without factors and intercept feature; None if not yet
-    #: computed.
-    lengths: np.ndarray | None = None
     #: Shape (m,). Weights of the records in every sum; None when all are one.
     shares: np.ndarray | None = None
     #: Shape (m,). Whose record each is, ascending; None where every record is a unit of its own.
@@ -85,47 +84,24 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
-    def rows(self, spare: int = 0) -> Matrix:
-        """Copy the bounded rows, shape (m, width); `spare` columns follow those of a dense X."""
+    def rows(self) -> Matrix:
+        """Copy the bounded rows, shape (m, width)."""
         X, d = self.matrix, self.matrix.shape[1]
         if sp.issparse(X):
             X = X.copy() if self.scale is None else scaled_rows(X, self.scale)
             if self.intercept:
                 X = sp.hstack([X, np.full((X.shape[0], 1), self.intercept)], format="csr")
             return X if self.factors is None else (X @ sp.diags(self.factors)).tocsr()
-        width = d + bool(self.intercept)
-        out = np.empty((len(X), width + spare))
+        out = np.empty((len(X), d + bool(self.intercept)))
         out[:, :d] = X
         if self.scale is not None:
             long = np.flatnonzero(self.scale < 1.0)
             out[long, :d] *= self.scale[long, None]
-        out[:, d:width] = self.intercept
-        if self.factors is not None:
-            out[:, :width] *= self.factors
-        return out
+        out[:, d:] = self.intercept
+        return out if self.factors is None else np.multiply(out, self.factors, out=out)
 
-    def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
-
-        Both of shape (m,); the entries of the last column have no meaning.
-        """
-        if sp.issparse(self.matrix):
-            gram, sums = self.gram(weights), self.pull_back(residuals)
-            return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
-        residuals, weights = self.weighted(residuals), self.weighted(weights)
-        rows = self.rows(spare=1)  # a copy that stays in the cache
-        rows[:, -1] = residuals
-        if (weights == 1.0).all():
-            return rows.T @ rows  # symmetric: half the arithmetic
-        weighted = rows.copy()
-        weighted[:, :-1] *= weights[:, None]
-        return weighted.T @ rows
-
-    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
-        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
-
-        `rough`: in single precision, which takes half the time.
-        """
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative."""
         d, weights = self.matrix.shape[1], self.weighted(weights)
         out = np.empty((d + bool(self.intercept),) * 2)
         scaled = weights if self.scale is None else weights * self.scale  # and once more below
@@ -134,24 +110,15 @@ class Block:
             out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
         if self.scale is not None:
             scaled = scaled * self.scale
-        out[:d, :d] = self._products(scaled, rough)
+        out[:d, :d] = self._products(scaled)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
-    def _products(self, weights: np.ndarray, rough: bool) -> np.ndarray:
+    def _products(self, weights: np.ndarray) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
         X = self.matrix
         if sp.issparse(X):
             return (X.T @ scaled_rows(X, weights)).toarray()
         if not weights.size or weights.min() < 0:
             return X.T @ scaled_rows(X, weights)
-        if not rough and (weights == 1.0).all():
-            return X.T @ X
-        roots = np.sqrt(weights)[:, None]
-        if rough:
-            with np.errstate(over="ignore", invalid="ignore"):
-                root = np.multiply(roots, X, dtype=np.float32, casting="same_kind")
-                product = root.T @ root
-            if np.isfinite(product).all():
-                return product
-        root = roots * X
+        root = X if (weights == 1.0).all() else np.sqrt(weights)[:, None] * X
         return root.T @ root  # one symmetric product: half the arithmetic

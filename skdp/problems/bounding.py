@@ -25,10 +25,8 @@ class Encoder(Protocol):
         """The encoding of no records."""
 
 
-class Persons(Protocol):
-    """From ids of persons of a chunk, and its number of records, to sorted ids and codes."""
-
-    def __call__(self, ids: Any, n: int, /) -> tuple[np.ndarray, np.ndarray]: ...
+#: From ids of persons of a chunk, and its number of records, to sorted ids and codes.
+Persons = Callable[[Any, int], tuple[np.ndarray, np.ndarray]]
 
 
 class Encoded(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -110,29 +111,6 @@ def _check_length(X: Any, positions: Positions) -> None:
         raise RecordsChangedError("A chunk has another number of records than before.")
 
 
-@dataclass(frozen=True)
-class BlockTotal:
-    """:meth:`Records.total` of the records of a chunk."""
-
-    statistic: Callable[[Block], Any]
-    raw: bool = False
-
-    def __call__(self, records: Records) -> Any:
-        return records.total(self.statistic, self.raw)
-
-
-@dataclass(frozen=True)
-class GramTotal:
-    """:meth:`Records.gram` of the records of a chunk."""
-
-    curvature: Callable[[Block], np.ndarray]
-    n_outputs: int
-    rough: bool
-
-    def __call__(self, records: Records) -> np.ndarray:
-        return records.gram(self.curvature, self.n_outputs, self.rough)
-
-
 def _of_records(name: str) -> Any:
     """Forward an attribute to the bounded records of no record: it is public."""
     return property(lambda self: getattr(self._empty(), name))
@@ -188,25 +166,22 @@ class ChunkedRecords:
         persons = self._survey.n_persons
         return self._survey.n_records if persons is None else persons
 
-    def with_intercept(self, intercept: float) -> ChunkedRecords:
-        """Replace the value of the intercept feature."""
+    def _bounded(self, **changes: Any) -> ChunkedRecords:
         other = copy.copy(self)
-        other._bounding = replace(self._bounding, intercept=intercept)
+        other._bounding = replace(self._bounding, **changes)
         return other
 
-    def with_default_groups(
-        self, default_groups: Callable[[np.ndarray], np.ndarray]
-    ) -> ChunkedRecords:
+    def with_intercept(self, intercept: float) -> ChunkedRecords:
+        """Replace the value of the intercept feature."""
+        return self._bounded(intercept=intercept)
+
+    def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> ChunkedRecords:
         """Make groups of the targets."""
-        other = copy.copy(self)
-        other._bounding = replace(self._bounding, default_groups=default_groups)
-        return other
+        return self._bounded(default_groups=groups)
 
     def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
         """View the bounded records of every chunk, on top of earlier views."""
-        other = copy.copy(self)
-        other._bounding = replace(self._bounding, views=(*self._bounding.views, view))
-        return other
+        return self._bounded(views=(*self._bounding.views, view))
 
     @property
     def has_groups(self) -> bool:
@@ -224,19 +199,15 @@ class ChunkedRecords:
         """Copy the object: nobody has the records."""
         return copy.copy(self)
 
-    def total(
-        self, statistic: Callable[[Block], Any], raw: bool = False, part: Part = slice(None)
-    ) -> Any:
+    def total(self, statistic: Callable[[Block], Any], part: Part = slice(None)) -> Any:
         """As :meth:`Records.total`, over all records."""
         if not (isinstance(part, slice) and part == slice(None)):
             raise NotImplementedError("Sums over chunks are of all records.")
-        return self.chunk_total(BlockTotal(statistic, raw))
+        return self.chunk_total(methodcaller("total", statistic))
 
-    def gram(
-        self, curvature: Callable[[Block], np.ndarray], n_outputs: int = 1, rough: bool = False
-    ) -> Any:
+    def gram(self, curvature: Callable[[Block], np.ndarray], n_outputs: int = 1) -> Any:
         """As :meth:`Records.gram`."""
-        return self.chunk_total(GramTotal(curvature, n_outputs, rough))
+        return self.chunk_total(methodcaller("gram", curvature, n_outputs))
 
     def chunk_total(self, function: Callable[[Records], Any]) -> Any:
         """Sum a function of the records of a chunk over all records.

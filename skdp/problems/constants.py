@@ -18,11 +18,7 @@ MOST_RECORDS = 2.0**48
 
 
 def most_records(n_public: int) -> int:
-    """Return the largest number of records that bounds under a nominal size hold for.
-
-    Sums in double precision have none for any number: docs/theory/output_perturbation.md,
-    "Rounding".
-    """
+    """Return the most records, under a nominal size, that bounds of rounding hold for."""
     return max(REACH * n_public, 2**20)
 
 
@@ -224,11 +220,7 @@ class Design:
 def generalised_linear_constants(
     loss: Loss, design: Design, alpha: float, radius: float, center_norm: float = 0.0
 ) -> ProblemConstants:
-    """Compute the constants of a regularised mean of a generalised linear loss.
-
-    The domain has the `radius`, infinite for the whole space, where the solution is located by
-    ``||w* - center|| <= lipschitz / alpha``; `center_norm` is that of the projected center.
-    """
+    """Compute the constants of a mean loss; `center_norm` is that of the projected center."""
     lipschitz = loss.lipschitz(design.feature_norm, radius)
     diameter = loss.gradient_diameter(design.feature_norm, radius)
     if design.is_slack:  # the difference to no gradient at all: docs/theory/persons.md, Lemma A
@@ -240,6 +232,7 @@ def generalised_linear_constants(
         lipschitz=lipschitz,
         gradient_diameter=diameter,
         smoothness=loss.smoothness(design.feature_norm),
+        # ||w* - center|| <= lipschitz / alpha, also in the whole space
         radius=min(radius, center_norm + design.size_ratio * lipschitz / alpha),
         row_width=design.width,
         size_ratio=design.size_ratio,

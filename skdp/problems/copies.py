@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from dataclasses import is_dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from skdp.problems.domains import Domain
 from skdp.problems.matrices import read_only_view
 
-_IMMUTABLE = (bool, int, float, str, type(None))
+_Object = TypeVar("_Object")
 
 
-def copy_parts(problem: object, other: object) -> None:
-    """Give `other` copies of domains and dataclasses, frozen ones too, and read-only arrays."""
-    for name, part in vars(problem).items():
-        if _is_part(part):
-            vars(other)[name] = _copy_part(part)
-        elif isinstance(part, np.ndarray):
+def solver_copy(original: _Object) -> _Object:
+    """Copy an object with its domains and dataclasses, frozen ones too; arrays are read-only."""
+    other = copy.copy(original)
+    for name, part in vars(original).items():
+        if isinstance(part, np.ndarray):
             vars(other)[name] = read_only_view(part)
-
-
-def _is_part(value: object) -> bool:
-    return isinstance(value, Domain) or (
-        hasattr(type(value), "__dataclass_fields__") and hasattr(value, "__dict__")
-    )
-
-
-def _copy_part(part: Any) -> Any:
-    """A deep copy, faster than that of :func:`copy.deepcopy` for numbers and parts of parts."""
-    other = object.__new__(type(part))
-    for name, value in vars(part).items():
-        if not isinstance(value, _IMMUTABLE):
-            value = _copy_part(value) if _is_part(value) else copy.deepcopy(value)
-        vars(other)[name] = value
+        elif isinstance(part, Domain) or is_dataclass(part):
+            vars(other)[name] = copy.deepcopy(part)
     return other

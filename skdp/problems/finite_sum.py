@@ -28,15 +28,7 @@ from skdp.problems.loss_sums import (
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import read_only_view
 from skdp.problems.problem import Problem
-from skdp.problems.records import SINGLE_RANGE, Part, Records
-
-#: Condition number up to which the digits of single precision are worth something, and the width
-#: from which products of matrices gain more than 15 % of time by it. Narrow fits on sources of
-#: records are then those in memory to the last bit, as their sums in another order are.
-_SINGLE_CONDITION, _SINGLE_WIDTH = 1e6, 32
-
-#: Stands for a derivative that was not asked for.
-NOTHING = np.zeros(0)
+from skdp.problems.records import Part, Records
 
 
 class FiniteSumProblem(Problem):
@@ -130,32 +122,27 @@ class FiniteSumProblem(Problem):
         return self.loss.lipschitz(self.records.norm_bound, norm)
 
     def value(self, w: np.ndarray) -> float:
-        weights = self._unpack(w)
-        total = self.records.total(LossSum(self.loss, weights))
+        total = self.records.total(LossSum(self.loss, self._unpack(w)))
         return total / self.n_public + self.penalty(w)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         if self._moments is not None:
             return self._moments[0] + self._moments[1] @ w + self.penalty_gradient(w)
-        weights = self._unpack(w)
-        total = self.records.total(GradientSum(self.loss, weights))
+        total = self.records.total(GradientSum(self.loss, self._unpack(w)))
         return total.ravel() / self.n_public + self.penalty_gradient(w)
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = self._unpack(w)
-        value, gradient = self.records.total(ValueAndGradientSum(self.loss, weights))
+        statistic = ValueAndGradientSum(self.loss, self._unpack(w))
+        value, gradient = self.records.total(statistic)
         gradient = gradient.ravel() / self.n_public + self.penalty_gradient(w)
         return value / self.n_public + self.penalty(w), gradient
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        return self._hessian(w)
-
-    def _hessian(self, w: np.ndarray, rough: bool = False) -> np.ndarray:
         if self._moments is not None:
             hessian = self._moments[1].copy()
         else:
             curvature = Curvature(self.loss, self._unpack(w))
-            hessian = self.records.gram(curvature, self.n_outputs, rough) / self.n_public
+            hessian = self.records.gram(curvature, self.n_outputs) / self.n_public
         hessian.flat[:: self.dimension + 1] += self.alpha
         return hessian
 
@@ -170,26 +157,14 @@ class FiniteSumProblem(Problem):
         """
         if not self.is_quadratic or self._moments is not None:
             return self
-        moments = self.records.total(QuadraticMoments(self.loss), raw=True) / self.n_public
-        other = copy.copy(self)
-        other._moments = moments[-1, :-1], moments[:-1, :-1]
+        gradient, hessian = self.records.total(QuadraticMoments(self.loss))
+        other, parts = copy.copy(self), (gradient.ravel() / self.n_public, hessian / self.n_public)
+        other._moments = read_only_view(parts[0]), read_only_view(parts[1])
         return other
 
-    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        low, high = SINGLE_RANGE
-        norms = self.records.data_norm, self.records.norm_bound
-        if (
-            self.records.width < _SINGLE_WIDTH
-            or not all(low <= norm <= high for norm in norms)
-            or self.constants.condition_number > _SINGLE_CONDITION
-        ):
-            return self.hessian(w)
-        return self._hessian(w, rough=True)
-
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        weights, directions = self._unpack(w), self._unpack(v)
-        product = self.records.total(CurvatureProduct(self.loss, weights, directions))
-        return product.ravel() / self.n_public + self.alpha * v
+        statistic = CurvatureProduct(self.loss, self._unpack(w), self._unpack(v))
+        return self.records.total(statistic).ravel() / self.n_public + self.alpha * v
 
     def _needs_records(self) -> None:
         if "records" not in self.offers:
@@ -248,8 +223,6 @@ class FiniteSumProblem(Problem):
         """Return the same problem as another object, sharing the (read-only) records."""
         other = super().for_solver()
         other.records = self.records.read_only_copy()
-        if self._moments is not None:
-            other._moments = self._moments[0].copy(), self._moments[1].copy()
         return other
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:
@@ -257,37 +230,28 @@ class FiniteSumProblem(Problem):
 
 
 class UnbatchedProblem(FiniteSumProblem):
-    """Base of problems that are no mean of one function of the margins per record.
-
-    A subclass implements :meth:`_evaluate`. Solvers that need "records" refuse it.
-    """
+    """Base of problems that are no mean of one function of the margins per record."""
 
     offers = frozenset({"hessian"})
     is_quadratic = False
 
+    value, gradient, hessian_vector = Problem.value, Problem.gradient, Problem.hessian_vector
+
     @abstractmethod
     def _evaluate(
-        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the value of f, with gradient and Hessian if wanted, without the regulariser."""
-
-    def value(self, w: np.ndarray) -> float:
-        return self._evaluate(w)[0] + self.penalty(w)
-
-    def gradient(self, w: np.ndarray) -> np.ndarray:
-        return self.value_and_gradient(w)[1]
+        self, w: np.ndarray, hessian: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray | None]:
+        """Return value, gradient and, if wanted, Hessian of f, without the regulariser."""
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient, _ = self._evaluate(w, gradient=True)
+        value, gradient, _ = self._evaluate(w)
         return value + self.penalty(w), gradient + self.penalty_gradient(w)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        hessian = self._evaluate(w, hessian=True)[2]
+        _, _, hessian = self._evaluate(w, hessian=True)
+        assert hessian is not None
         hessian.flat[:: self.dimension + 1] += self.alpha
         return hessian
-
-    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return self.hessian(w) @ v
 
 
 @dataclass(frozen=True)

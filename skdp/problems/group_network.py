@@ -190,7 +190,7 @@ class GroupNetworkProblem(MinimaxProblem):
 
     def _value(self, rows: Block, x: np.ndarray) -> np.ndarray:
         outputs, _ = self.network.forward(rows, x)
-        return self.loss.value(self._margins(outputs), rows.targets)
+        return self.loss.value(_flat(outputs), rows.targets)
 
     def _losses(self, rows: Block, point: Point, anchor: Point | None, limit: float) -> np.ndarray:
         values = self._value(rows, point[0])
@@ -235,14 +235,11 @@ class GroupNetworkProblem(MinimaxProblem):
         """Return the factors of the rows, the weighted residuals and the hidden features."""
         x, y = point
         outputs, features = self.network.forward(rows, x)
-        residuals = self.loss.derivative(self._margins(outputs), rows.targets)
+        residuals = self.loss.derivative(_flat(outputs), rows.targets)
         residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
         weighted = residuals.reshape(len(outputs), -1) * (y * self.weights)[rows.groups][:, None]
         return self.network.backward(x, weighted, features), weighted, features
 
-    def _margins(self, outputs: np.ndarray) -> np.ndarray:
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
-
-def _flat(residuals: np.ndarray) -> np.ndarray:
-    return residuals[:, 0] if residuals.shape[1] == 1 else residuals
+def _flat(columns: np.ndarray) -> np.ndarray:
+    return columns[:, 0] if columns.shape[1] == 1 else columns

@@ -10,27 +10,18 @@ from skdp.problems.risks import Objective
 
 @dataclass(frozen=True)
 class GroupObjective(Objective):
-    """The largest loss of a group on a public design.
+    """The largest loss of a group on a public design."""
 
-    Parameters
-    ----------
-    weights : GroupWeights
-        With a histogram, only their bound counts.
-    release_weights : bool, default=False
-        Whether a saddle point is released with its weights of the groups, at more noise.
-    histogram_share : float, default=0.0
-        Part of the budget that is spent first, on noisy proportions of the groups, by methods
-        that do not plan it; 0: none are released.
-    proportions : tuple of float, optional
-        Public ones, for methods that weigh the groups themselves. None: they are released.
-    are_classes : bool, default=False
-        Whether the groups are the classes of the targets.
-    """
-
+    #: With a histogram, only their bound counts.
     weights: GroupWeights = field(kw_only=True)
+    #: Whether a saddle point is released with its weights of the groups, at more noise.
     release_weights: bool = False
+    #: Part of the budget that is spent first, on noisy proportions of the groups, by methods that
+    #: do not plan it; 0: none are released.
     histogram_share: float = 0.0
+    #: Public ones, for methods that weigh the groups themselves. None: they are released.
     proportions: tuple[float, ...] | None = None
+    #: Whether the groups are the classes of the targets.
     are_classes: bool = False
 
     @property

@@ -14,34 +14,30 @@ from skdp.problems.losses import Loss
 
 
 @dataclass(frozen=True)
-class LossSum:
-    """Sum of the losses under weights of shape (n_outputs, width)."""
+class _OfWeights:
+    """A loss under weights of shape (n_outputs, width)."""
 
     loss: Loss
     weights: np.ndarray
+
+
+class LossSum(_OfWeights):
+    """Sum of the losses."""
 
     def __call__(self, block: Block) -> float:
         return float(block.sum(self.loss.value(block.margins(self.weights), block.targets)))
 
 
-@dataclass(frozen=True)
-class GradientSum:
+class GradientSum(_OfWeights):
     """Sum of the gradients, shape (n_outputs, width)."""
-
-    loss: Loss
-    weights: np.ndarray
 
     def __call__(self, block: Block) -> np.ndarray:
         margins = block.margins(self.weights)
         return block.pull_back(self.loss.derivative(margins, block.targets))
 
 
-@dataclass(frozen=True)
-class ValueAndGradientSum:
+class ValueAndGradientSum(_OfWeights):
     """Both sums."""
-
-    loss: Loss
-    weights: np.ndarray
 
     def __call__(self, block: Block) -> tuple[float, np.ndarray]:
         margins = block.margins(self.weights)
@@ -49,28 +45,21 @@ class ValueAndGradientSum:
         return float(block.sum(values)), block.pull_back(residuals)
 
 
-@dataclass(frozen=True)
-class Curvature:
+class Curvature(_OfWeights):
     """Second derivatives of the records in their margins, for :meth:`Records.gram`."""
-
-    loss: Loss
-    weights: np.ndarray
 
     def __call__(self, block: Block) -> np.ndarray:
         return self.loss.second_derivative(block.margins(self.weights), block.targets)
 
 
 @dataclass(frozen=True)
-class CurvatureProduct:
+class CurvatureProduct(Curvature):
     """Product of the Hessian of the sum with directions of shape (n_outputs, width)."""
 
-    loss: Loss
-    weights: np.ndarray
     directions: np.ndarray
 
     def __call__(self, block: Block) -> np.ndarray:
-        curvature = self.loss.second_derivative(block.margins(self.weights), block.targets)
-        moved = block.margins(self.directions)
+        curvature, moved = super().__call__(block), block.margins(self.directions)
         if moved.ndim == 1:
             return block.pull_back(curvature * moved)
         return block.pull_back(np.einsum("iab,ib->ia", curvature, moved))
@@ -78,10 +67,11 @@ class CurvatureProduct:
 
 @dataclass(frozen=True)
 class QuadraticMoments:
-    """Second moments and, as last row, gradients at 0, of a quadratic loss of one margin."""
+    """Gradient at 0 and Hessian of a quadratic loss of one margin."""
 
     loss: Loss
 
-    def __call__(self, block: Block) -> np.ndarray:
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         at_zero = np.zeros(len(block.targets)), block.targets
-        return block.moments(self.loss.derivative(*at_zero), self.loss.second_derivative(*at_zero))
+        gradient = block.pull_back(self.loss.derivative(*at_zero))
+        return gradient, block.gram(self.loss.second_derivative(*at_zero))

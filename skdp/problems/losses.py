@@ -62,8 +62,8 @@ class Loss(ABC):
 
     @property
     def n_margins(self) -> int:
-        """Number of margins that one record needs: 1, or the number of classes."""
-        return self.n_outputs
+        """Number of margins that one record needs: 1, or that of three classes or more."""
+        return self.n_classes if self.n_classes > 2 else 1
 
     #: Public bound on the absolute value of numeric targets; 0 where targets are classes.
     target_bound: float = 0.0

@@ -14,11 +14,7 @@ HUGE = 1e100
 
 
 def shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
-    """Bring rows whose squares or products could overflow near `bound`, in a copy of equal layout.
-
-    The direction of such a row is kept; its norm after this is between `bound` and
-    ``sqrt(n_features) * bound``.
-    """
+    """Shorten rows whose squares could overflow to norms from `bound` to sqrt(d) times of it."""
     largest = abs(X).max(axis=1)
     largest = largest.toarray().ravel() if sp.issparse(X) else largest
     factor = np.where(largest > HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)

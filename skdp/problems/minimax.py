@@ -146,8 +146,10 @@ class RecordGradients(MinimaxProblem):
     ) -> None:
         self.n_records, self.dimension_x, self.dimension_y = n_records, dimension_x, dimension_y
         self.gradients = gradients
-        self._public_gradient = public_gradient
-        self._best_dual, self.is_dual_linear = best_dual, best_dual is not None
+        if public_gradient is not None:
+            self.public_gradient = public_gradient  # type: ignore[assignment]
+        if best_dual is not None:
+            self.best_dual, self.is_dual_linear = best_dual, True  # type: ignore[assignment]
 
     def clipped_sum(
         self,
@@ -165,13 +167,6 @@ class RecordGradients(MinimaxProblem):
 
         total = tree_sum(map(part, self.batches(batch)))
         return np.zeros(self.dimension(block)) if total is None else np.asarray(total)
-
-    def public_gradient(self, point: Point) -> Point:
-        made = self._public_gradient
-        return super().public_gradient(point) if made is None else made(point)
-
-    def best_dual(self, mean: np.ndarray) -> np.ndarray:
-        return super().best_dual(mean) if self._best_dual is None else self._best_dual(mean)
 
 
 def clip_rows(vectors: np.ndarray, limit: float) -> np.ndarray:

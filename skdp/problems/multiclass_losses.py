@@ -47,10 +47,6 @@ class SoftmaxLoss(Loss):
     def n_outputs(self) -> int:
         return self.n_classes - 1
 
-    @property
-    def n_margins(self) -> int:
-        return 1 if self.n_classes == 2 else self.n_classes
-
     @cached_property
     def basis(self) -> np.ndarray:
         """The basis B, shape (K, K - 1), of Helmert contrasts."""

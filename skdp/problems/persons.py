@@ -19,11 +19,7 @@ def rows_of(starts: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def shared_units(persons: np.ndarray, unit: int) -> np.ndarray:
-    """Give the records of each person integer weights that add up to a unit.
-
-    They differ by one at most; what is left by division goes to the first records. Codes of persons
-    are ascending, from 0 on without a gap.
-    """
+    """Divide an integer among the records of each person; the first get what is left over."""
     numbers = np.bincount(persons)
     place = np.arange(len(persons)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
     return np.repeat(unit // numbers, numbers) + (place < np.repeat(unit % numbers, numbers))

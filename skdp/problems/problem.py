@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.copies import copy_parts
+from skdp.problems.copies import solver_copy
 from skdp.problems.domains import Domain, euclidean_norm
 
 _Problem = TypeVar("_Problem", bound="Problem")
@@ -64,10 +64,6 @@ class Problem(ABC):
     def with_moments(self: _Problem) -> _Problem:
         """Return the problem, with the sums from which all its Hessians follow if there are any."""
         return self
-
-    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        """Return the Hessian to a few digits where that is faster, for methods that correct it."""
-        return self.hessian(w)
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at `w` with `v`."""
@@ -141,10 +137,7 @@ class Problem(ABC):
 
         The records are shared, and arrays are views that cannot be made writable.
         """
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        copy_parts(self, other)
-        return other
+        return solver_copy(self)
 
     def _offset(self, w: np.ndarray) -> np.ndarray:
         return w if self.center is None else w - self.center

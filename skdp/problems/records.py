@@ -22,7 +22,7 @@ from sklearn.utils.extmath import row_norms
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.block import Block
-from skdp.problems.copies import copy_parts
+from skdp.problems.copies import solver_copy
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import (
     HUGE,
@@ -47,8 +47,6 @@ _GRAM_NUMBERS = 1 << 19
 _SCORED_ROWS = 1 << 12
 #: Bytes of doubles up to which rows in single precision are copied.
 _DOUBLED = 1 << 26
-#: Norms of rows whose products are far from the ends of single precision.
-SINGLE_RANGE = 1e-8, 1e8
 #: Norm bounds above which no row in single precision is that long.
 _LEAST_SINGLE = 1e-50
 
@@ -91,8 +89,8 @@ class Records:
     is_slack = False
     scale: np.ndarray | None = None
     factors: np.ndarray | None = None
-    #: Norms of the bounded rows, without the intercept feature; None in single precision.
-    lengths: np.ndarray | None = None
+    #: Norms of the bounded rows, without the intercept feature.
+    lengths: Any = None
     #: Rows of the matrix that are the records; None for all.
     selected: np.ndarray | None = None
 
@@ -133,8 +131,7 @@ class Records:
             scale, norms = self._row_scale()
         if scale is not None:
             self.scale = read_only_view(scale)
-        if X.dtype != np.float32:  # where one short row would decide whether those of all are known
-            self.lengths = read_only_view(norms if scale is None else norms * scale)
+        self.lengths = read_only_view(norms if scale is None else norms * scale)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
         """Replace targets and groups; nothing is copied."""
@@ -198,30 +195,12 @@ class Records:
         return read_only_view(column)
 
     def _row_scale(self) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return factors that bring each row to the norm bound; None when all are one.
-
-        Also the norms that were computed: of all rows, or of those that seemed long.
-        """
-        (low, high), bound = SINGLE_RANGE, self.data_norm
-        unclear: slice | np.ndarray = slice(None)
-        if self.is_sparse or self.matrix.dtype != np.float32 or not low < bound < high:
-            # without conversion there are no copies, and one block is fastest
-            blocks = self.blocks(self.n_records if self.matrix.dtype == np.float64 else None)
-        else:
-            # single precision shows most rows to be short, up to errors of d + 1 roundings of
-            # 2^-24, or of d 2^-126 for squares that vanish
-            rough = row_norms(self.matrix) * (1.0 + 1e-7 * (self.matrix.shape[1] + 8))
-            unclear = np.flatnonzero(~(rough <= bound))
-            blocks = (self.block(unclear[part]) for part in _slices(len(unclear), self.block_size))
-        parts = [np.zeros(0)]
-        for block in blocks:
-            parts.append(row_norms(block.matrix))
-        norms = np.concatenate(parts)
-        if not (norms > bound).any():
-            return None, norms
-        scale = np.ones(self.n_records)
-        scale[unclear] = bound / np.maximum(norms, bound)
-        return scale, norms
+        """Return factors that bring rows to the norm bound, None when all are one, and norms."""
+        # without conversion there are no copies, and one block is fastest
+        size = self.n_records if self.matrix.dtype == np.float64 else self.block_size
+        norms = np.concatenate([np.zeros(0), *(row_norms(b.matrix) for b in self.blocks(size))])
+        is_long = (norms > self.data_norm).any()
+        return self.data_norm / np.maximum(norms, self.data_norm) if is_long else None, norms
 
     @without_warnings()
     def with_weights(self, weights: np.ndarray) -> Records:
@@ -294,8 +273,8 @@ class Records:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
         return map(self.block, _slices(self.n_records, size or self.block_size))
 
-    def block(self, positions: slice | np.ndarray, raw: bool = False) -> Block:
-        """Return some of the records, in single precision if X is and `raw` is true.
+    def block(self, positions: slice | np.ndarray) -> Block:
+        """Return some of the records, in double precision.
 
         Consecutive rows, and each m-th row of a dense X, come as a view if X is float64; other rows
         as a copy.
@@ -305,8 +284,7 @@ class Records:
             scale = None
         part = self.matrix
         if not sp.issparse(part):
-            part = self._rows(positions)
-            part = part if raw else part.astype(np.float64, copy=False)
+            part = self._rows(positions).astype(np.float64, copy=False)
         elif isinstance(positions, slice) and positions.step in (None, 1):
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
@@ -357,23 +335,17 @@ class Records:
         The entries are shared and read-only (``ndarray.fill`` of numpy 1.24 ignores that); pointers
         to the rows of a CSR matrix are copied, because methods of old versions of scipy fill them.
         """
-        other = copy.copy(self)
-        copy_parts(self, other)
+        other = solver_copy(self)
         other.matrix = read_only(self.matrix)
         if self.is_sparse:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
-    def total(
-        self,
-        statistic: Callable[[Block], Any],
-        raw: bool = False,
-        part: Part = slice(None),
-    ) -> Any:
+    def total(self, statistic: Callable[[Block], Any], part: Part = slice(None)) -> Any:
         """Sum a statistic over blocks in the tree of :mod:`skdp.problems.rounding`.
 
         It turns a block into a number, a new array or a tuple of these, the sum over its records.
-        `raw` is as in :meth:`block`, `part` has the positions of the records to sum over.
+        `part` has the positions of the records to sum over.
         """
         chosen: Any = range(*part.indices(self.n_records)) if isinstance(part, slice) else part
 
@@ -382,20 +354,15 @@ class Records:
                 piece = chosen[each]
                 if isinstance(piece, range):
                     piece = slice(piece.start, piece.stop, piece.step)
-                yield statistic(self.block(piece, raw))
+                yield statistic(self.block(piece))
 
         return tree_sum(sums())
 
-    def gram(
-        self,
-        curvature: Callable[[Block], np.ndarray],
-        n_outputs: int = 1,
-        rough: bool = False,
-    ) -> np.ndarray:
+    def gram(self, curvature: Callable[[Block], np.ndarray], n_outputs: int = 1) -> np.ndarray:
         """Return ``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, shape (k * width,) * 2.
 
         `curvature` turns a block of m rows into its C_i, shape (m,) for numbers or (m, k, k) for k
-        outputs. `rough`: in single precision.
+        outputs.
         """
         k, total = n_outputs, np.zeros((n_outputs, self.width) * 2)
         # products of matrices want larger blocks; there are k^2 numbers per row
@@ -405,7 +372,7 @@ class Records:
             for a, b in zip(*np.tril_indices(k), strict=True):
                 if weights[:, a, b].any():
                     part = np.ascontiguousarray(weights[:, a, b])
-                    total[a, :, b] += block.gram(part, rough)
+                    total[a, :, b] += block.gram(part)
         for a, b in zip(*np.tril_indices(k, -1), strict=True):
             total[b, :, a] = total[a, :, b]
         return total.reshape(k * self.width, k * self.width)

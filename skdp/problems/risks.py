@@ -93,10 +93,6 @@ class EmpiricalRisk:
         """Return the norm at which margins on isotropic rows deviate by ``loss.margin_scale``."""
         return self.loss.margin_scale * math.sqrt(design.width) / design.feature_norm
 
-    def ball_radius(self, design: Design) -> float:
-        """Return the norm at which margins there deviate by ``loss.largest_margin_scale``."""
-        return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
-
     def alarms(self, constants: ProblemConstants, design: Design) -> tuple[str, ...]:
         """Return the warnings about constants under which a result is useless."""
         return ()
@@ -171,8 +167,11 @@ class Objective:
 
     @property
     def radius(self) -> float:
-        """Radius of the ball for methods that need one."""
-        return self.risk.ball_radius(self.design) if self.coef_norm is None else self.coef_norm
+        """Radius of the ball; by default margins deviate by the loss's `largest_margin_scale`."""
+        if self.coef_norm is not None:
+            return self.coef_norm
+        scale = self.risk.loss.largest_margin_scale
+        return scale * math.sqrt(self.design.width) / self.design.feature_norm
 
     @property
     def comparator_norm(self) -> float:

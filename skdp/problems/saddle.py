@@ -18,7 +18,7 @@ import numpy as np
 
 from skdp._checks import check_count, check_non_negative, check_positive, check_real
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.copies import copy_parts
+from skdp.problems.copies import solver_copy
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.matrices import read_only_view
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
@@ -42,9 +42,9 @@ class BlockConstants:
     lipschitz: float
     #: Lipschitz constant of that gradient in the block itself.
     smoothness: float = 0.0
-    #: Of the domain, see :class:`skdp.problems.Domain`. The circumradius is the radius by default.
+    #: Of the domain, see :class:`skdp.problems.Domain`.
     radius: float = math.inf
-    circumradius: float | None = None
+    circumradius: float = math.inf
     #: Norm of the center of the regulariser.
     center_norm: float = 0.0
     projection_rounding: float = 0.0
@@ -76,7 +76,7 @@ class BlockConstants:
     @property
     def diameter(self) -> float:
         """Bound on the distance of two feasible points."""
-        return 2.0 * (self.radius if self.circumradius is None else self.circumradius)
+        return 2.0 * min(self.radius, self.circumradius)
 
 
 @dataclass(frozen=True)
@@ -404,9 +404,7 @@ class SaddleProblem(ABC):
 
     def for_solver(self: _Problem) -> _Problem:
         """Copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
-        other = copy.copy(self)
-        copy_parts(self, other)
-        return other
+        return solver_copy(self)
 
 
 def _record_modulus(modulus: float, alpha: float) -> float:

@@ -47,7 +47,14 @@ class ClippedLoss(Loss):
 
     def _labels(self, targets: np.ndarray) -> np.ndarray:
         """Return the targets of the records."""
-        return targets[:, 0]
+        labels = targets[:, 0]
+        return labels if self.n_outputs == 1 else labels.astype(np.intp)
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self.value_and_derivative(margins, targets)[0]
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self.value_and_derivative(margins, targets)[1]
 
     @property
     def n_outputs(self) -> int:
@@ -101,9 +108,6 @@ class SlopeClippedLoss(ClippedLoss):
                 kinks = np.log(slopes) - np.log1p(-np.minimum(slopes, 1.0))
         is_one = labels > 0.5
         return np.where(is_one, -kinks, -np.inf), np.where(is_one, np.inf, kinks)
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self.value_and_derivative(margins, targets)[0]
 
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
@@ -169,9 +173,6 @@ class ClippedSoftmaxLoss(ClippedLoss):
         bends = 0.25 * (1.0 + away / (1.0 - ratios) ** 2) * ROUNDING_SLACK
         return self.loss.curvature + float((is_used * bends).max())
 
-    def _labels(self, targets: np.ndarray) -> np.ndarray:
-        return targets[:, 0].astype(np.intp)
-
     def _odds(self, margins: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return t and t_0, their slopes, shapes (2, m), and their gradients, (2, m, K)."""
         labels, logits = self._labels(targets), self.loss.logits(margins + np.array(self.offset))
@@ -193,12 +194,6 @@ class ClippedSoftmaxLoss(ClippedLoss):
         slopes = np.where(is_clipped, limits * np.stack([1.0 - moved, moved]), 0.0)
         slopes[0] += np.where(is_clipped, 0.0, total)
         return odds, slopes, gradients
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self.value_and_derivative(margins, targets)[0]
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self.value_and_derivative(margins, targets)[1]
 
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
@@ -249,9 +244,6 @@ class ClippedOneVsRestLoss(ClippedLoss):
         parts = np.where(is_own, 0.5, 0.5 / (n_classes - 1))
         slopes = np.sqrt(parts) * targets[:, 1:] / ROUNDING_SLACK
         return np.column_stack([is_own.ravel(), slopes.ravel()])
-
-    def _labels(self, targets: np.ndarray) -> np.ndarray:
-        return targets[:, 0].astype(np.intp)
 
     def _margins(self, margins: np.ndarray) -> np.ndarray:
         return (margins + np.array(self.offset)).ravel()

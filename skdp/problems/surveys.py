@@ -49,7 +49,7 @@ class Seen:
     #: None if positions or encodings were not known.
     mark: int | None = 0
     #: Numbers of persons.
-    n_persons: int
+    n_persons: int = 0
     #: Their ids in each chunk, texts as hashes.
     persons: np.ndarray | None = None
     has_weight: bool = False
@@ -84,18 +84,13 @@ class SurveyTask:
         if self.starts is not None and self.starts[k + 1] - self.starts[k] != n:
             raise ValueError(f"{where} has {n} rows, and not those that the source states.")
         if not n:
-            mark = 0 if self._has_marks else None
-            return Seen(sizes=(0,), mark=mark, n_persons=0)
+            return Seen(sizes=(0,))
         try:
             with without_warnings():
                 return self._seen(k, where, chunk)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{where}: {error}") from None
-
-    @property
-    def _has_marks(self) -> bool:
-        return self.starts is not None and self.bounding is not None
 
     def _seen(self, k: int, where: str, chunk: Chunk) -> Seen:
         n = chunk.X.shape[0]
@@ -225,15 +220,12 @@ class Survey:
 
 
 class Surveyor:
-    """Make the one or two passes of a survey over an open source.
-
-    `names` are those of features whose chunks are no frames, `parts` fields of :class:`SurveyTask`.
-    """
+    """Make the one or two passes of a survey over an open source."""
 
     def __init__(
         self,
         source: RecordSource,
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,  # of features whose chunks are no frames
         may_be_empty: bool = False,
         **parts: Any,
     ) -> None:

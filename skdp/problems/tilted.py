@@ -17,7 +17,7 @@ import numpy as np
 from skdp._checks import check_positive
 from skdp.problems.constants import Design, ProblemConstants
 from skdp.problems.domains import Ball, Domain
-from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
+from skdp.problems.finite_sum import UnbatchedProblem
 from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
@@ -78,8 +78,8 @@ class TiltedProblem(UnbatchedProblem):
         self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
 
     def _evaluate(
-        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+        self, w: np.ndarray, hessian: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray | None]:
         margins, targets = self.margins(w), self.records.targets
         weighted, n = self.records.weighted, self.n_public
         losses = self.loss.value(margins, targets)
@@ -91,14 +91,12 @@ class TiltedProblem(UnbatchedProblem):
         weights = np.exp(exponents)
         tilted = math.log1p(mean) if mean > -0.5 else math.log(float(weighted(weights).sum()) / n)
         value = largest + tilted / self.tilt
-        if not (gradient or hessian):
-            return value, NOTHING, NOTHING
         weights /= weighted(weights).sum()
         residuals = self.loss.derivative(margins, targets)
         single = residuals.ndim == 1
         total = n * self.pull_back(residuals * (weights if single else weights[:, None]))
         if not hessian:
-            return value, total, NOTHING
+            return value, total, None
         curvature = self.loss.second_derivative(margins, targets)
         if single:
             curvature = weights * (curvature + self.tilt * residuals**2)
@@ -107,9 +105,6 @@ class TiltedProblem(UnbatchedProblem):
             curvature *= weights[:, None, None]
         gram = self.records.gram(lambda block: curvature[block.positions], self.n_outputs)
         return value, total, gram - self.tilt * np.outer(total, total)
-
-    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        return self.hessian(w)
 
 
 def _check_full(is_slack: bool) -> None:

@@ -24,6 +24,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems.block import Block
 from skdp.problems.constants import MOST_RECORDS, most_records
 from skdp.problems.losses import Loss
+from skdp.problems.matrices import scaled_rows
 from skdp.problems.records import Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
@@ -43,6 +44,8 @@ class VertexDesign:
     #: Bound on the difference of that derivative between two records, at one point.
     oscillations: tuple[float, ...]
 
+    neighbouring = Neighbouring.REPLACE_ONE
+
     def __post_init__(self) -> None:
         check_count("n_records", self.n_records)
         if not 1 <= len(self.sizes) == len(self.magnitudes) == len(self.oscillations) <= 2:
@@ -61,11 +64,6 @@ class VertexDesign:
     @property
     def log_sizes(self) -> tuple[float, ...]:
         return tuple(math.log(size) for size in self.sizes)
-
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """The relation that the bounds are for."""
-        return Neighbouring.REPLACE_ONE
 
     def largest(self, block: int) -> float:
         """Bound a mean of partial derivatives."""
@@ -233,7 +231,7 @@ class LinearDesign(VertexDesign):
     feature_bound: float
     derivative_bound: float
     alpha: float = 0.0
-    relation: Neighbouring = Neighbouring.REPLACE_ONE
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     curvature: float = math.inf
     n_margins: int = 1
 
@@ -243,20 +241,16 @@ class LinearDesign(VertexDesign):
         return self.curvature * (self.radius * self.feature_bound) ** 2 * ROUNDING_SLACK
 
     @property
-    def neighbouring(self) -> Neighbouring:
-        return self.relation
-
-    @property
     def _most_records(self) -> int:
-        return self.n_records if self.relation.is_replaced else most_records(self.n_records)
+        return self.n_records if self.neighbouring.is_replaced else most_records(self.n_records)
 
     def largest(self, block: int) -> float:
         return super().largest(block) * (self._most_records / self.n_records)
 
     def rounding(self, block: int, batch: int) -> float:
-        if self.relation.unit == "user":  # who may have any number of records
+        if self.neighbouring.unit == "user":  # who may have any number of records
             batch = chain(MOST_RECORDS)  # sums are in blocks and a tree
-        elif not self.relation.is_replaced:
+        elif not self.neighbouring.is_replaced:
             batch = chain(self._most_records)
         return EPS * (batch + 32.0) * self.largest(block)
 
@@ -269,7 +263,7 @@ class LinearDesign(VertexDesign):
         radius: float,
         feature_bound: float,
         alpha: float = 0.0,
-        relation: Neighbouring = Neighbouring.REPLACE_ONE,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> LinearDesign:
         """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
 
@@ -282,9 +276,23 @@ class LinearDesign(VertexDesign):
             raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
         total = magnitude + alpha * radius**2 * ROUNDING_SLACK
         sizes = (2 * width * loss.n_outputs,)
-        moved = (magnitude * (2.0 if relation.is_replaced else 1.0),)
-        numbers = radius, feature_bound, bound, alpha, relation, loss.curvature, loss.n_outputs
+        moved = (magnitude * (2.0 if neighbouring.is_replaced else 1.0),)
+        numbers = radius, feature_bound, bound, alpha, neighbouring, loss.curvature, loss.n_outputs
         return cls(n_records, sizes, (total,), moved, *numbers)
+
+    def with_groups(self, loss: Loss, n_groups: int) -> LinearDesign:
+        """Add a block of weights of groups; the loss must be bounded and not negative.
+
+        A record's derivative in the weights is its loss, or a part of it, for one group, and 0 for
+        the others. So both bounds are the largest loss, also for a record that is added.
+        """
+        largest = loss.largest_value(1.0, self.radius * self.feature_bound) * ROUNDING_SLACK
+        return replace(
+            self,
+            sizes=(*self.sizes, n_groups),
+            magnitudes=(*self.magnitudes, largest),
+            oscillations=(*self.oscillations, largest),
+        )
 
     @property
     def remark(self) -> str:
@@ -325,7 +333,9 @@ class LinearProblem(VertexProblem):
 
     @property
     def n_records(self) -> int:
-        return self.design.n_records if self.design.relation.is_replaced else self.records.n_units
+        return (
+            self.design.n_records if self.design.neighbouring.is_replaced else self.records.n_units
+        )
 
     def _records_of(self, batch: slice) -> slice:
         """Return the records of consecutive units."""
@@ -335,10 +345,7 @@ class LinearProblem(VertexProblem):
         return slice(first, last)
 
     def margins(self, point: Point, batch: slice) -> np.ndarray:
-        """Compute the margins of a sparse point, from the columns that it names.
-
-        Entry by entry, so that a record's margin is a function of the record and the point.
-        """
+        """Compute the margins of a sparse point, from the columns that it names."""
         (drawn,), half = point, self.design.sizes[0] // 2
         vertices, counts = np.unique(drawn, return_counts=True)
         weights = np.zeros(half)
@@ -374,17 +381,17 @@ class LinearProblem(VertexProblem):
         batch: slice,
         earlier: np.ndarray | None = None,
         most: float = math.inf,
+        factors: np.ndarray | None = None,
     ) -> np.ndarray:
         """Average ``radius * derivative(margin) * row`` over a batch; the last is the intercept.
 
         With margins of an `earlier` point: changes of the derivative, each at most `most`.
+        `factors` multiply the derivatives of groups.
         """
-        part_of_records = self._records_of(batch)
-        limit, offset = self.design.derivative_bound, part_of_records.start
+        limit = self.design.derivative_bound
 
         def slopes(block: Block, of_point: np.ndarray) -> np.ndarray:
-            assert isinstance(block.positions, slice)
-            part = of_point[block.positions.start - offset : block.positions.stop - offset]
+            part = self.part(of_point, batch, block)
             found = np.nan_to_num(self.loss.derivative(part, block.targets), nan=0.0)
             return np.clip(found, -limit, limit)
 
@@ -392,12 +399,23 @@ class LinearProblem(VertexProblem):
             found = slopes(block, margins)
             if earlier is not None:
                 found = np.clip(found - slopes(block, earlier), -most, most)
+            if factors is not None:
+                found = scaled_rows(found, factors[block.groups])
             return block.pull_back(found).ravel()
 
-        total = self.records.total(statistic, part=part_of_records)
-        replaced = self.design.relation.is_replaced
-        size = batch.stop - batch.start if replaced else self.design.n_records
-        return np.asarray(total) * (self.design.radius / size)
+        total = self.records.total(statistic, part=self._records_of(batch))
+        return np.asarray(total) * (self.design.radius / self.size(batch))
+
+    def part(self, values: np.ndarray, batch: slice, block: Block) -> np.ndarray:
+        """Return those of a block among values of the records of a batch."""
+        assert isinstance(block.positions, slice)
+        offset = self._records_of(batch).start
+        return values[block.positions.start - offset : block.positions.stop - offset]
+
+    def size(self, batch: slice) -> int:
+        """Return what sums over a batch are divided by."""
+        replaced = self.design.neighbouring.is_replaced
+        return batch.stop - batch.start if replaced else self.design.n_records
 
     def values(self, point: Point, batch: slice) -> np.ndarray:
         targets = self.records.targets[self._records_of(batch)]
@@ -441,8 +459,7 @@ def clipped_entries(X: Any, bound: float) -> Any:
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-    values = X.data if sp.issparse(X) else X
-    if values.size == 0 or (values.max() <= bound and values.min() >= -bound):
+    if _is_within(X, 0.0, bound):
         return X
     if not sp.issparse(X):
         return np.clip(X, -bound, bound)
@@ -451,9 +468,8 @@ def clipped_entries(X: Any, bound: float) -> Any:
 
 def _is_within(X: Any, intercept: float, bound: float) -> bool:
     values = X.data if sp.issparse(X) else X
-    if intercept > bound:
-        return False
-    return bool(values.size == 0 or (values.max() <= bound and values.min() >= -bound))
+    inside = values.size == 0 or (values.max() <= bound and values.min() >= -bound)
+    return bool(intercept <= bound and inside)
 
 
 def default_radius(loss: Loss, feature_bound: float) -> float:

@@ -166,12 +166,12 @@ def _newton(
     if rough:
         accuracy = 1e-3 * distance
     best, best_distance = w, distance
-    fresh, hessian = False, problem.rough_hessian
+    fresh = False
     for _ in range(max_steps):
         if best_distance <= accuracy:
             break
         if model is None:
-            model = QuadraticModel(hessian(w), problem.domain, problem.strong_convexity)
+            model = QuadraticModel(problem.hessian(w), problem.domain, problem.strong_convexity)
             fresh = True
         candidate = problem.domain.project(model.minimiser(w, gradient))
         if not np.isfinite(candidate).all():
@@ -182,7 +182,6 @@ def _newton(
             if not fresh:
                 model = None  # the old Hessian is not good enough here
                 continue
-            hessian = problem.hessian
             if distance >= best_distance:
                 shorter = _line_search(problem, w, gradient, candidate)
                 if shorter is None:

@@ -6,10 +6,8 @@ import scipy.sparse as sp
 
 from skdp.problems import (
     AbsoluteLoss,
-    Ball,
     Design,
     EmpiricalRisk,
-    FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
@@ -70,16 +68,3 @@ def test_smoothing_costs_a_small_part_of_what_noise_does(loss):
         bias = kinked.value(margins, labels) - envelope.value(margins, labels)
         assert bias.min() >= -1e-12 * spread
         assert bias.max() <= 0.025 * kinked.derivative_bound * spread * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("loss", "sparse"), [(LogisticLoss(), True), (SoftmaxLoss(3), False)])
-def test_rough_hessian(loss, sparse):
-    """A few digits in single precision; exact where that could overflow, or gains nothing."""
-    for norm, width, tolerance in ((1.0, 40, 1e-5), (1.0, 4, 0), (1e-30, 40, 0), (1e30, 40, 0)):
-        labels = np.arange(50) % 3 if isinstance(loss, SoftmaxLoss) else np.arange(50) % 2.0
-        problem = FiniteSumProblem(
-            rows(50, width, sparse, norm).with_targets(labels), loss, norm**2, Ball(1.0)
-        )
-        w = np.full(problem.dimension, 0.3 / norm / problem.dimension)
-        exact, rough = problem.hessian(w), problem.rough_hessian(w)
-        assert np.linalg.norm(rough - exact) <= tolerance * np.linalg.norm(exact)

@@ -43,7 +43,7 @@ HINGES = OneVsRestLoss(HingeLoss().smoothed(1.0), 3)
 def test_a_record_moves_gradients_by_its_bound_and_no_further(loss, relation):
     """Records of signs and extreme targets, at all vertices, beside opposite records."""
     relation, n, radius = Neighbouring(relation), 4, 20.0
-    design = LinearDesign.of(loss, n, 2, radius, 1.0, relation=relation)
+    design = LinearDesign.of(loss, n, 2, radius, 1.0, neighbouring=relation)
     targets = range(3) if loss.n_outputs > 1 else (0, 1)
     rows = [((1.0, x), y) for x in (-1.0, 1.0) for y in targets]
     moved = 0.0

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import row_norms
 
 from skdp._runtime import Threads
 from skdp.algorithms.core.margin_laws import CONSTANT
@@ -64,10 +63,7 @@ def sum_rounding(design: Design, bound: float) -> float:
 
 def squared_norms(block: Block) -> np.ndarray:
     """Squared Euclidean norms of bounded rows, without the intercept feature; shape (m,)."""
-    if block.lengths is not None:
-        return block.lengths**2
-    squares = row_norms(block.matrix, squared=True)
-    return squares if block.scale is None else squares * block.scale**2
+    return block.lengths**2
 
 
 class CenteringMap:

@@ -64,9 +64,9 @@ class CenteredBlock:
         """As :meth:`skdp.problems.block.Block.pull_back`."""
         return self.map.sums(self.inner.pull_back(residuals))
 
-    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
+    def gram(self, weights: np.ndarray) -> np.ndarray:
         """As :meth:`skdp.problems.block.Block.gram`."""
-        return self.map.products(self.inner.gram(weights, rough))
+        return self.map.products(self.inner.gram(weights))
 
     def rows(self) -> np.ndarray:
         """Form the rows, shape (m, width)."""
@@ -108,8 +108,8 @@ class SolvedRecords(Records):
         vars(other)["map"] = copy.deepcopy(self.map)
         return other
 
-    def block(self, positions: Part, raw: bool = False) -> Any:
-        return CenteredBlock(super().block(positions, raw), self.map)
+    def block(self, positions: Part) -> Any:
+        return CenteredBlock(super().block(positions), self.map)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,4 +111,4 @@ def linear_design(objective: Objective) -> LinearDesign:
     bound = objective.feature_bound
     radius = objective.coef_norm_l1 or default_radius(loss, bound)
     public = (design.n_records, design.width, radius, bound, objective.alpha)
-    return LinearDesign.of(loss, *public, relation=objective.neighbouring)
+    return LinearDesign.of(loss, *public, neighbouring=objective.neighbouring)

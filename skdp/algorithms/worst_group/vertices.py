@@ -34,7 +34,7 @@ from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Records
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
+from skdp.problems.group_vertices import GroupLinearProblem
 from skdp.problems.vertices import LinearProblem
 
 
@@ -61,7 +61,7 @@ class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
         problem = LinearProblem(data, loss, design)  # refuses entries above their bound
         done = self.weighted(data, run.noise)
         weights = done.objective.weights
-        if isinstance(design, GroupLinearDesign):  # otherwise there is one group
+        if weights.n_groups > 1:
             problem = GroupLinearProblem(data, loss, design, weights)
         vertices, *groups = self.descent.run(problem, run).point
         y = np.ones(1)
@@ -83,7 +83,7 @@ def plan_group_mirror_descent(
         raise ValueError("the largest weight of a group must be at least 1.")
     design = linear_design(objective)
     if weights.n_groups > 1:
-        design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
+        design = design.with_groups(loss, weights.n_groups)
     descent: Plan
     sizes, variant = None, objective.mirror_variant
     if variant == "boosted":

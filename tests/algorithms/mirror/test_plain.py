@@ -345,7 +345,7 @@ def test_draws_and_records_are_as_planned(name, monkeypatch):
 
 def test_batches_are_not_for_a_private_number_of_records():
     relation = Neighbouring.ADD_REMOVE
-    design = LinearDesign.of(LogisticLoss(), 60, 5, 2.0, 1.0, relation=relation)
+    design = LinearDesign.of(LogisticLoss(), 60, 5, 2.0, 1.0, neighbouring=relation)
     for plan in (plan_mirror_descent, plan_anytime_mirror_descent):
         assert plan(design, BUDGET, n_rounds=4).event.neighbouring == relation
         with pytest.raises(ValueError, match="replace_one"):
