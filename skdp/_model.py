@@ -252,15 +252,15 @@ class PrivateModel(PrivateEstimator):
             if self.max_records_per_user is not None:
                 raise ValueError(_NO_PERSONS)
             bounding = replace(bounding, persons=None)
-        if survey.is_weighted:
+        if survey.shape.is_weighted:
             self._check_weights(survey.has_weight)
         else:
             bounding = replace(bounding, weights=None)
-        check_memory(survey.n_features)
-        self.n_features_in_ = survey.n_features
+        check_memory(survey.shape.n_features)
+        self.n_features_in_ = survey.shape.n_features
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if survey.names is not None:
-            self.feature_names_in_ = np.array(survey.names, dtype=object)
+        if survey.shape.names is not None:
+            self.feature_names_in_ = np.array(survey.shape.names, dtype=object)
         return ChunkedRecords(surveyor.source, survey, bounding, type(self).__name__)
 
     def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:

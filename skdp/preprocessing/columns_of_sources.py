@@ -118,4 +118,4 @@ def unit_columns(
         if survey.n_persons is None:
             bounding = replace(bounding, persons=None)
         records = ChunkedRecords(opened, survey, bounding, name)
-        yield (records, None), (records.n_units, survey.n_features)
+        yield (records, None), (records.n_units, survey.shape.n_features)

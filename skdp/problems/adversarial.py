@@ -201,11 +201,7 @@ def _residual_width(loss: Loss, bias: float) -> float:
 def adversarial_constants(
     mean: ProblemConstants, loss: Loss, attack: Attack, bias: float, feature_norm: float
 ) -> ProblemConstants:
-    """Compute the constants of the attacked problem, see the module, from those of the mean.
-
-    `bias` bounds the understatement of the attack by surrogates, in units of the margins; 0 for the
-    exact worst case, which is not smooth. `feature_norm` is X~.
-    """
+    """Compute the constants of the attacked problem; a bias of 0 is the exact worst case."""
     if attack.radius == 0:
         return mean
     _check_attackable(loss)
@@ -266,7 +262,6 @@ class AdversarialProblem(UnbatchedProblem):
             raise ValueError("The attack and the rows have different intercept features.")
         if not math.isfinite(loss.curvature):
             raise ValueError("The loss is not smooth: take its envelope, loss.smoothed(width).")
-        _check_attackable(loss)
         super().__init__(records, loss, alpha, domain, **options)
         self.attack = attack
         self.constants = adversarial_constants(

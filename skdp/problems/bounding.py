@@ -68,8 +68,6 @@ class Bounding:
     targets: Encoder
     #: None if the source has none.
     groups: Encoder | None = None
-    #: From encoded targets to groups, where the source has none.
-    default_groups: Callable[[np.ndarray], np.ndarray] | None = None
     #: None if the source has none, and before that is known.
     weights: Encoder | None = None
     #: None if the source has no ids.
@@ -121,8 +119,6 @@ class Bounding:
     def records(self, encoded: Encoded) -> Records:
         """Return the bounded records of what was encoded."""
         X, targets, groups = encoded[:3]
-        if self.default_groups is not None:
-            groups = self.default_groups(targets)
         records = Records(X, self.data_norm, self.intercept, targets=targets, groups=groups)
         records = records.of_units(encoded.weights, encoded.persons, self.max_records)
         for view in self.views:

@@ -116,17 +116,8 @@ def _of_records(name: str) -> Any:
     return property(lambda self: getattr(self._empty(), name))
 
 
-def _of_survey(name: str) -> Any:
-    """Forward an attribute to the survey."""
-    return property(lambda self: getattr(self._survey, name))
-
-
 class ChunkedRecords:
-    """Bounded records of an open source: the part of :class:`Records` that sums need.
-
-    `survey` is that of the first pass, made with the same bounding; `name` is that of passes, on
-    dashboards.
-    """
+    """Bounded records of an open source: the part of :class:`Records` that sums need."""
 
     in_memory = False
     factors = None
@@ -136,8 +127,10 @@ class ChunkedRecords:
     persons, shares, is_slack = map(_of_records, ("persons", "shares", "is_slack"))
     data_norm, intercept = map(_of_records, ("data_norm", "intercept"))
     width, norm_bound, block_size = map(_of_records, ("width", "norm_bound", "block_size"))
-    n_records, n_features = map(_of_survey, ("n_records", "n_features"))
-    is_weighted, is_sparse = map(_of_survey, ("is_weighted", "is_sparse"))
+    n_features = property(lambda self: self._survey.shape.n_features)
+    is_weighted = property(lambda self: self._survey.shape.is_weighted)
+    is_sparse = property(lambda self: self._survey.shape.is_sparse)
+    n_records = property(lambda self: self._survey.n_records)
 
     def __init__(
         self, source: RecordSource, survey: Survey, bounding: Bounding, name: str = "skdp"
@@ -148,7 +141,7 @@ class ChunkedRecords:
         self.name = name
         #: Number of passes so far, that of the survey included; shared by all views.
         self._passes = [survey.n_passes]
-        rows = np.zeros((0, survey.n_features), dtype=survey.dtype)
+        rows = np.zeros((0, survey.shape.n_features), dtype=survey.shape.dtype)
         self._no_rows = sp.csr_array(rows) if self.is_sparse else rows
 
     def _empty(self) -> Records:
@@ -177,7 +170,7 @@ class ChunkedRecords:
 
     def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> ChunkedRecords:
         """Make groups of the targets."""
-        return self._bounded(default_groups=groups)
+        return self.viewed(methodcaller("with_default_groups", groups))
 
     def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
         """View the bounded records of every chunk, on top of earlier views."""
@@ -186,14 +179,10 @@ class ChunkedRecords:
     @property
     def has_groups(self) -> bool:
         """Whether the records have groups."""
-        return self._bounding.groups is not None or self._bounding.default_groups is not None
+        return self._bounding.groups is not None
 
     def check_targets(self, loss: Loss) -> None:
         """Do nothing: the encoding of the targets is that of the loss."""
-
-    def in_double(self) -> ChunkedRecords:
-        """Return itself: chunks are read again in every pass."""
-        return self
 
     def read_only_copy(self) -> ChunkedRecords:
         """Copy the object: nobody has the records."""
@@ -210,11 +199,7 @@ class ChunkedRecords:
         return self.chunk_total(methodcaller("gram", curvature, n_outputs))
 
     def chunk_total(self, function: Callable[[Records], Any]) -> Any:
-        """Sum a function of the records of a chunk over all records.
-
-        Count and mark are compared with those of the first pass before anything is returned. Raises
-        RecordsChangedError if the records are others, DataError if they cannot be read.
-        """
+        """Sum a function of the records of a chunk, over the records of the first pass alone."""
         survey = self._survey
         self._passes[0] += 1
         task = ChunkTask(

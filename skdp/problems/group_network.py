@@ -63,23 +63,21 @@ class Network:
         A = x[:first].reshape(-1, self.width)
         return A, x[first:].reshape((self.n_outputs, h + 1) if h else (0, 1))
 
-    def forward(self, block: Block, x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def forward(self, block: Block, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the outputs (m, k) of a block and its hidden features (m, h + 1)."""
         A, B = self.unpack(x)
         margins = self.input_scale * block.margins(A).reshape(-1, len(A))
         if not self.hidden_units:
-            return margins, None
+            return margins, np.zeros((len(margins), 0))
         features = np.empty((len(margins), self.hidden_units + 1))
         np.tanh(margins, out=features[:, :-1])
         features[:, -1] = 1.0
         features *= self.output_scale
         return features @ B.T, features
 
-    def backward(
-        self, x: np.ndarray, residuals: np.ndarray, features: np.ndarray | None
-    ) -> np.ndarray:
+    def backward(self, x: np.ndarray, residuals: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return the factors (m, h) of the rows in the gradient of A."""
-        if features is None:
+        if not self.hidden_units:
             return self.input_scale * residuals
         _, B = self.unpack(x)
         back = residuals @ B[:, :-1]
@@ -205,33 +203,19 @@ class GroupNetworkProblem(MinimaxProblem):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Sum the clipped gradients of A and B over a block, or their changes."""
         factors, residuals, features = self._factors(rows, point)
-        norms = rows.norms()
-        if anchor is None:
-            square = np.square(np.linalg.norm(factors, axis=1) * norms)
-            if features is not None:
-                square += np.square(
-                    np.linalg.norm(residuals, axis=1) * np.linalg.norm(features, axis=1)
-                )
-            scale = clip_factors(np.sqrt(square), limit)[:, None]
-            second = np.zeros((0, 1)) if features is None else (scale * residuals).T @ features
-            return rows.pull_back(_flat(scale * factors)), second
-        old_factors, old_residuals, old_features = self._factors(rows, anchor)
-        factors = factors - old_factors
-        size = np.linalg.norm(factors, axis=1) * norms
-        if features is None or old_features is None:
-            scale = clip_factors(size, limit)[:, None]
-            return rows.pull_back(_flat(scale * factors)), np.zeros((0, 1))
-        # r f' - r0 f0' = (r - r0) f' + r0 (f - f0)', whose norm is at most the sum of two
-        changes = residuals - old_residuals, features - old_features
-        bound = np.linalg.norm(changes[0], axis=1) * np.linalg.norm(features, axis=1)
-        bound += np.linalg.norm(old_residuals, axis=1) * np.linalg.norm(changes[1], axis=1)
-        scale = clip_factors(np.hypot(size, bound), limit)[:, None]
-        second = (scale * changes[0]).T @ features + (scale * old_residuals).T @ changes[1]
-        return rows.pull_back(_flat(scale * factors)), second
+        terms = [(residuals, features)]
+        if anchor is not None:
+            old_factors, old, before = self._factors(rows, anchor)
+            factors = factors - old_factors
+            # r f' - r0 f0' = (r - r0) f' + r0 (f - f0)', whose norm is at most the sum of two
+            terms = [(residuals - old, features), (old, features - before)]
+        sizes = [np.linalg.norm(r, axis=1) * np.linalg.norm(f, axis=1) for r, f in terms]
+        length = np.hypot(np.linalg.norm(factors, axis=1) * rows.norms(), sum(sizes))
+        scale = clip_factors(length, limit)[:, None]
+        second = sum((scale * r).T @ f for r, f in terms)
+        return rows.pull_back(_flat(scale * factors)), np.asarray(second)
 
-    def _factors(
-        self, rows: Block, point: Point
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _factors(self, rows: Block, point: Point) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the factors of the rows, the weighted residuals and the hidden features."""
         x, y = point
         outputs, features = self.network.forward(rows, x)

@@ -223,11 +223,7 @@ class LogisticLoss(ZeroOneLoss):
     has_one_sided_derivative = True
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        out = np.exp(-np.abs(margins))
-        np.log1p(out, out=out)
-        out += np.maximum(margins, 0.0)
-        out -= targets * margins
-        return out
+        return self._value(np.exp(-np.abs(margins)), margins, targets)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return self._residual(np.exp(-np.abs(margins)), margins, targets)
@@ -236,10 +232,14 @@ class LogisticLoss(ZeroOneLoss):
         self, margins: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         tail = np.exp(-np.abs(margins))
+        return self._value(tail, margins, targets), self._residual(tail, margins, targets)
+
+    @staticmethod
+    def _value(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         value = np.log1p(tail)
         value += np.maximum(margins, 0.0)
         value -= targets * margins
-        return value, self._residual(tail, margins, targets)
+        return value
 
     @staticmethod
     def _residual(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -59,11 +59,7 @@ class MarkKey:
     def marks(
         self, X: Any, targets: Any, groups: Any, positions: Positions, *others: Any
     ) -> np.ndarray:
-        """Return the number of each record, shape (m,) of uint64.
-
-        X is an ndarray or CSR matrix of numbers, `positions` are those of the records in the
-        source, and up to four columns of numbers or codes may be None.
-        """
+        """Return the number of each record; columns of numbers or codes may be None."""
         m, d = X.shape
         columns = (targets, groups, *others)
         factors = _odd(self.of_columns, np.arange(d + len(columns), dtype=np.uint64))

@@ -45,8 +45,6 @@ _BLOCK_BYTES = 1 << 19
 _GRAM_NUMBERS = 1 << 19
 #: Rows of one block of scores, so that few operations are on short columns.
 _SCORED_ROWS = 1 << 12
-#: Bytes of doubles up to which rows in single precision are copied.
-_DOUBLED = 1 << 26
 #: Norm bounds above which no row in single precision is that long.
 _LEAST_SINGLE = 1e-50
 
@@ -60,7 +58,7 @@ class Records:
         All arithmetic is in double precision. X is never written to, and copied in these cases
         only: a CSR matrix with duplicate entries; a dense X that is neither C- nor F-contiguous,
         such as every second column of a table; single precision where `data_norm` is below 1e-50;
-        and rows so long that their squares could overflow. :meth:`in_double` makes one more copy.
+        and rows so long that their squares could overflow.
     data_norm : float
         Public bound on the norm of a row, in the units of X.
     intercept : float, default=0.0
@@ -144,18 +142,6 @@ class Records:
         """Replace the value of the intercept feature; nothing is copied."""
         other = copy.copy(self)
         other.intercept = intercept
-        return other
-
-    def in_double(self) -> Records:
-        """Make a dense X in single precision double, in a copy of up to 64 MB, for many passes.
-
-        Views of selected rows stay as they are.
-        """
-        is_single = self.matrix.dtype == np.float32 and not self.is_sparse
-        if not is_single or self.selected is not None or 8 * self.matrix.size > _DOUBLED:
-            return self
-        other = copy.copy(self)
-        other.matrix = read_only(self.matrix.astype(np.float64))
         return other
 
     def scaled(self, factors: np.ndarray) -> Records:

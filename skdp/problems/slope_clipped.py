@@ -79,11 +79,7 @@ class ClippedLoss(Loss):
 
 @dataclass(frozen=True)
 class SlopeClippedLoss(ClippedLoss):
-    """A loss of one margin with a clipped slope; linear beyond the margins where that acts.
-
-    `loss` is a HalfSquaredLoss, LogisticLoss, SquaredHingeLoss or SmoothedLoss, and `offset` one
-    number.
-    """
+    """One of :data:`SLOPES` with a clipped slope; linear beyond the margins where that acts."""
 
     offset: float
 
@@ -223,10 +219,7 @@ class ClippedSoftmaxLoss(ClippedLoss):
 
 @dataclass(frozen=True)
 class ClippedOneVsRestLoss(ClippedLoss):
-    """One class against the rest, with slopes clipped class by class.
-
-    The record's own class and all others together may each have half of the squared length.
-    """
+    """One class against the rest: the own one and all others have half of the squared length."""
 
     loss: OneVsRestLoss
     offset: tuple[float, ...]

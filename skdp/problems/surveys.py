@@ -197,17 +197,12 @@ class Survey:
 
     #: Position of the first record of each chunk, and the number of all.
     starts: tuple[int, ...]
-    n_features: int
-    names: tuple[str, ...] | None
-    is_sparse: bool
-    dtype: str
+    shape: Shape
     key: MarkKey
     #: Of all records.
     mark: int
     #: Number of passes that it took.
     n_passes: int
-    #: Whether records have weights.
-    is_weighted: bool = False
     #: Whether some weight is not zero.
     has_weight: bool = False
     #: Number of persons; None without ids.
@@ -251,19 +246,15 @@ class Surveyor:
         assert found.shape is not None
         assert found.mark is not None
         _refuse_divided(found.persons)
-        width, names, is_sparse, dtype, is_weighted, kind_of_ids = found.shape
+        names = found.shape.names if self._names is None else tuple(self._names)
         return Survey(
             starts=_starts(found.sizes),
-            n_features=width,
-            names=names if self._names is None else tuple(self._names),
-            is_sparse=is_sparse,
-            dtype=dtype,
+            shape=found.shape._replace(names=names),
             key=self._task.key,
             mark=found.mark,
             n_passes=self._n_passes,
-            is_weighted=is_weighted,
             has_weight=found.has_weight,
-            n_persons=found.n_persons if kind_of_ids else None,
+            n_persons=found.n_persons if found.shape.kind_of_ids else None,
         )
 
     def _pass(self, task: SurveyTask) -> Seen:

@@ -25,9 +25,11 @@ from skdp.problems.rounding import EPS, chain
 
 
 def tilted_constants(
-    mean: ProblemConstants, loss: Loss, tilt: float, feature_norm: float
+    mean: ProblemConstants, loss: Loss, tilt: float, design: Design
 ) -> ProblemConstants:
     """Compute the constants of a tilted problem from those of the mean.
+
+    Weights that may add up to less than 1 are refused: one person may outweigh all others then.
 
     * Lipschitz constant and gradient diameter are those of the loss.
     * Smoothness ``beta + t L^2``, L on the ball of three times the radius, which accelerated
@@ -37,7 +39,11 @@ def tilted_constants(
 
     Proofs, that of the rounding bound included: docs/theory/constants.md, "Tilted losses".
     """
-    n, lipschitz = mean.n_records, mean.lipschitz
+    if design.size_ratio != 1.0:
+        raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
+    if design.is_slack:
+        raise ValueError("tilt > 0 has no proof for sample_weight, nor for max_records_per_user.")
+    n, lipschitz, feature_norm = mean.n_records, mean.lipschitz, design.feature_norm
     radius = mean.longest
     exponent = tilt * loss.value_range(feature_norm, radius)
     # C / (C + n - 1) = 1 / (1 + (n - 1) / C) without overflow
@@ -70,12 +76,10 @@ class TiltedProblem(UnbatchedProblem):
         **options: Any,
     ) -> None:
         check_positive(tilt=tilt)
-        if options.get("n_public") is not None:
-            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        _check_full(records.is_slack)
         super().__init__(records, loss, alpha, domain, **options)
         self.tilt = float(tilt)
-        self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
+        design = Design.of(records, options.get("n_public"))
+        self.constants = tilted_constants(self.constants, loss, self.tilt, design)
 
     def _evaluate(
         self, w: np.ndarray, hessian: bool = False
@@ -107,12 +111,6 @@ class TiltedProblem(UnbatchedProblem):
         return value, total, gram - self.tilt * np.outer(total, total)
 
 
-def _check_full(is_slack: bool) -> None:
-    """Refuse weights that may add up to less than 1: a person may outweigh all the others then."""
-    if is_slack:
-        raise ValueError("tilt > 0 has no proof for sample_weight, nor for max_records_per_user.")
-
-
 @dataclass(frozen=True)
 class TiltedRisk(EmpiricalRisk):
     """The tilted mean of a loss over the records, for a tilt t > 0."""
@@ -127,9 +125,8 @@ class TiltedRisk(EmpiricalRisk):
     def constants(
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
     ) -> ProblemConstants:
-        _check_full(design.is_slack)
         mean = super().constants(design, alpha, radius, center_norm)
-        return tilted_constants(mean, self.loss, self.tilt, design.feature_norm)
+        return tilted_constants(mean, self.loss, self.tilt, design)
 
     def alarms(self, constants: ProblemConstants, design: Design) -> tuple[str, ...]:
         if constants.effective_records >= 2.0:

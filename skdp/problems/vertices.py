@@ -265,10 +265,7 @@ class LinearDesign(VertexDesign):
         alpha: float = 0.0,
         neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> LinearDesign:
-        """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
-
-        An L2 penalty of `alpha` is the same for all records: it adds to the magnitude alone.
-        """
+        """Bound the derivatives; a penalty, the same for all records, adds to magnitudes alone."""
         check_positive(coef_norm_l1=radius, feature_bound=feature_bound)
         bound = loss.slope_bound(radius * feature_bound)
         magnitude = radius * feature_bound * bound * ROUNDING_SLACK
@@ -281,11 +278,8 @@ class LinearDesign(VertexDesign):
         return cls(n_records, sizes, (total,), moved, *numbers)
 
     def with_groups(self, loss: Loss, n_groups: int) -> LinearDesign:
-        """Add a block of weights of groups; the loss must be bounded and not negative.
-
-        A record's derivative in the weights is its loss, or a part of it, for one group, and 0 for
-        the others. So both bounds are the largest loss, also for a record that is added.
-        """
+        """Add a block of weights of groups, for a loss that is bounded and not negative."""
+        # a record's derivative in the weights is its loss, or a part of it, for one group
         largest = loss.largest_value(1.0, self.radius * self.feature_bound) * ROUNDING_SLACK
         return replace(
             self,
@@ -308,12 +302,7 @@ class LinearDesign(VertexDesign):
 
 
 class LinearProblem(VertexProblem):
-    """A linear model with coefficients in an l1 ball, on features that are bounded entrywise.
-
-    Entries are at most `design.feature_bound`, the intercept feature included; see
-    :func:`clipped_entries`. Rows are not scaled down by a norm. The loss has the design's number of
-    margins, each of them with coefficients of its own.
-    """
+    """A linear model with coefficients in an l1 ball, on features that are bounded entrywise."""
 
     design: LinearDesign
 
@@ -435,10 +424,7 @@ def vertex_coefficients(drawn: np.ndarray, width: int, radius: float) -> np.ndar
 
 
 def column_margins(records: Records, weights: np.ndarray, batch: slice) -> np.ndarray:
-    """Add up the columns of nonzero weights; no copy of X is made.
-
-    Entry by entry or row by row, so that a margin is a function of its record and the weights.
-    """
+    """Add up the columns of nonzero weights; a margin depends on its record alone."""
     margins = np.zeros(batch.stop - batch.start)
     X, d = records.matrix, records.matrix.shape[1]
     if records.intercept:

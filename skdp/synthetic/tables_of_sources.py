@@ -123,11 +123,11 @@ def coded_chunks(
         categories=categories, names=names, weights=weights, persons=distinct_persons
     )
     survey = surveyor.survey(bounding)
-    if survey.is_weighted and not survey.has_weight:
+    if survey.shape.is_weighted and not survey.has_weight:
         raise ValueError(NO_WEIGHT)
     bounding = replace(
         bounding,
-        weights=weights if survey.is_weighted else None,
+        weights=weights if survey.shape.is_weighted else None,
         persons=None if survey.n_persons is None else distinct_persons,
         n_units=survey.n_records if survey.n_persons is None else survey.n_persons,
     )

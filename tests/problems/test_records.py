@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.problems import Records
-from skdp.problems import records as records_module
 
 
 def materialised(rows):
@@ -256,12 +255,10 @@ def test_a_record_does_not_decide_how_those_of_others_are_computed(layout, chang
     assert first.matrix.strides == second.matrix.strides
     assert first.matrix.flags.forc
     assert np.array_equal(first.lengths[others], second.lengths[others])
-    for a, b in ((first, second), (first.in_double(), second.in_double())):
-        assert np.array_equal(a.margins(w)[others], b.margins(w)[others])
-        for step in (1, 3):
-            parts = [each.block(slice(1, 1000, step)) for each in (a, b)]
-            margins = [part.margins(w)[others[1::step]] for part in parts]
-            assert np.array_equal(*margins)
+    assert np.array_equal(first.margins(w)[others], second.margins(w)[others])
+    for step in (1, 3):
+        parts = [each.block(slice(1, 1000, step)) for each in (first, second)]
+        assert np.array_equal(*(part.margins(w)[others[1::step]] for part in parts))
 
 
 @pytest.mark.parametrize(("dtype", "order"), [(np.float64, "C"), (np.float32, "F")])
@@ -271,18 +268,3 @@ def test_contiguous_rows_and_maps_of_files_are_not_copied(tmp_path, dtype, order
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     for given in (X, mapped, X.T, X[10:200] if order == "C" else X[:, 1:]):
         assert np.shares_memory(Records(given, 1.0).matrix, given)
-
-
-def test_single_precision_is_made_double_in_a_copy_of_bounded_size(monkeypatch):
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(300, 4))
-    single = Records(X.astype(np.float32), 1.0, 1.0)
-    double = single.in_double()
-    assert double.matrix.dtype == np.float64
-    assert np.array_equal(double.matrix, X.astype(np.float32))
-    assert single.matrix.dtype == np.float32  # not changed
-    sparse = Records(sp.csr_array(X.astype(np.float32)), 1.0, 1.0)
-    assert sparse.in_double() is sparse
-    view = single.take(np.array([3, 5]), view=True)  # of all rows
-    assert view.in_double() is view
-    monkeypatch.setattr(records_module, "_DOUBLED", 8 * X.size - 1)
-    assert single.in_double() is single

@@ -157,8 +157,9 @@ def test_smoothness_is_attained():
 
 
 def constants_of(loss, tilt, n, radius, feature_norm=1.0, alpha=1.0):
-    mean = generalised_linear_constants(loss, Design(feature_norm, 2, n), alpha, radius)
-    return mean, tilted_constants(mean, loss, tilt, feature_norm)
+    design = Design(feature_norm, 2, n)
+    mean = generalised_linear_constants(loss, design, alpha, radius)
+    return mean, tilted_constants(mean, loss, tilt, design)
 
 
 def largest_weight(loss, tilt, n, radius, seed=0):

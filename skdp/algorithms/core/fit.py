@@ -113,7 +113,7 @@ class CorePlan(PlannedCore):
         """Release 1: return centered rows, with offsets in units of the loss, and the steps."""
         self.objective.design.check(data)
         data.check_targets(self.loss)
-        data, bound = data.in_double(), self.loss.target_bound or 1.0
+        bound = self.loss.target_bound or 1.0
         means = release_means(self.means, data, self.n_classes, bound, noise)
         found = self.planned(means)
         offsets, constant = self.offsets(found, found.start), found.steps.constant

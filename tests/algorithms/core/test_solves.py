@@ -203,7 +203,7 @@ def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, relation, factors)
         found, seen = replace(found, steps=solves), []
         for data in (first, second):
             noise = Recording()
-            centered = CenteredRows(data.in_double(), rows.centering)
+            centered = CenteredRows(data, rows.centering)
             with pytest.raises(StopIteration):
                 plan.stepped(centered, found, Run(noise=noise), factors=factors)
             seen.append(noise.seen)
