@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,14 @@ _CELLS = 1 << 18
 Columns = tuple[int, ...]
 
 
-def _cell_counts(marginals: tuple[Columns, ...], records: Any) -> tuple[np.ndarray, ...]:
-    return tuple(map(records.counts, marginals))
+@dataclass(frozen=True)
+class CellCounts:
+    """Counts of some marginals of the records of a chunk."""
+
+    marginals: tuple[Columns, ...]
+
+    def __call__(self, records: Any) -> tuple[np.ndarray, ...]:
+        return tuple(map(records.counts, self.marginals))
 
 
 class CategoricalChunks:
@@ -47,7 +53,7 @@ class CategoricalChunks:
     def counted(self, marginals: Iterable[Sequence[int]]) -> CategoricalChunks:
         """Count marginals for :meth:`counts`, as many in a pass as there is room for."""
         for keys in self._passes(dict.fromkeys(map(tuple, marginals))):
-            found = self._records.chunk_total(partial(_cell_counts, keys))
+            found = self._records.chunk_total(CellCounts(keys))
             self._counts.update(zip(keys, found, strict=True))
         return self
 

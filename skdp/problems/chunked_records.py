@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -111,6 +110,17 @@ def _check_length(X: Any, positions: Positions) -> None:
         raise RecordsChangedError("A chunk has another number of records than before.")
 
 
+@dataclass(frozen=True)
+class RecordCall:
+    """A method of bounded records, called with public and released arguments."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __call__(self, records: Records) -> Any:
+        return getattr(records, self.name)(*self.arguments)
+
+
 def _of_records(name: str) -> Any:
     """Forward an attribute to the bounded records of no record: it is public."""
     return property(lambda self: getattr(self._empty(), name))
@@ -170,7 +180,7 @@ class ChunkedRecords:
 
     def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> ChunkedRecords:
         """Make groups of the targets."""
-        return self.viewed(methodcaller("with_default_groups", groups))
+        return self.viewed(RecordCall("with_default_groups", (groups,)))
 
     def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
         """View the bounded records of every chunk, on top of earlier views."""
@@ -192,11 +202,11 @@ class ChunkedRecords:
         """As :meth:`Records.total`, over all records."""
         if not (isinstance(part, slice) and part == slice(None)):
             raise NotImplementedError("Sums over chunks are of all records.")
-        return self.chunk_total(methodcaller("total", statistic))
+        return self.chunk_total(RecordCall("total", (statistic,)))
 
     def gram(self, curvature: Callable[[Block], np.ndarray], n_outputs: int = 1) -> Any:
         """As :meth:`Records.gram`."""
-        return self.chunk_total(methodcaller("gram", curvature, n_outputs))
+        return self.chunk_total(RecordCall("gram", (curvature, n_outputs)))
 
     def chunk_total(self, function: Callable[[Records], Any]) -> Any:
         """Sum a function of the records of a chunk, over the records of the first pass alone."""

@@ -1,8 +1,9 @@
-"""Problems: derivatives, constants, thinning."""
+"""Means over records: batches, constants, thinning."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_loss import targets_for
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -24,42 +25,15 @@ def make(loss, *, sparse=False, n=40, d=3, alpha=0.1, domain=None, **kwargs):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((n, d))
     X[rng.random((n, d)) < 0.3] = 0
-    if isinstance(loss, SoftmaxLoss):
-        targets = rng.integers(0, loss.n_classes, n)
-    else:
-        targets = rng.integers(0, 2, n).astype(float)
-    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, 0.2, targets=targets_for(loss, rng, n))
     rows.block_size = 16
-    return FiniteSumProblem(rows.with_targets(targets), loss, alpha, domain or Ball(5.0), **kwargs)
+    return FiniteSumProblem(rows, loss, alpha, domain or Ball(5.0), **kwargs)
 
 
-each_loss = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("loss", "sparse"),
     [(LogisticLoss(), True), (HalfSquaredLoss(1.0), False), (SoftmaxLoss(3), True)],
 )
-
-
-@each_loss
-def test_derivatives(loss, sparse):
-    rng = np.random.default_rng(0)
-    problem = make(loss, sparse=sparse, n_public=30)
-    problem.center = rng.standard_normal(problem.dimension)
-    w, v = rng.standard_normal((2, problem.dimension))
-    step = 1e-6
-    numeric = (problem.value(w + step * v) - problem.value(w - step * v)) / (2 * step)
-    assert numeric == pytest.approx(problem.gradient(w) @ v, rel=1e-7)
-    numeric = (problem.gradient(w + step * v) - problem.gradient(w - step * v)) / (2 * step)
-    np.testing.assert_allclose(problem.hessian(w) @ v, numeric, atol=1e-7)
-    np.testing.assert_allclose(problem.hessian_vector(w, v), problem.hessian(w) @ v, atol=1e-12)
-    value, gradient = problem.value_and_gradient(w)
-    assert value == problem.value(w)
-    np.testing.assert_array_equal(gradient, problem.gradient(w))
-    eigenvalues = np.linalg.eigvalsh(problem.hessian(w))
-    assert problem.strong_convexity <= eigenvalues.min() * (1 + 1e-12)
-    assert eigenvalues.max() <= problem.smoothness
-
-
-@each_loss
 def test_batches_sum_to_the_gradient(loss, sparse):
     problem = make(loss, sparse=sparse, n_public=30)
     problem.center = np.linspace(0, 1, problem.dimension)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from every_loss import targets_for
 from scipy.special import expit
 from sklearn.metrics import mean_pinball_loss
 
@@ -87,21 +88,6 @@ every_smooth_loss = pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH)
 every_piecewise_loss = pytest.mark.parametrize("loss", PIECEWISE.values(), ids=PIECEWISE)
 
 
-def target_bound(loss):
-    """Bound on the targets of a regression loss; None for classes."""
-    base = loss.base if isinstance(loss, SmoothedLoss) else loss
-    return base.target_bound or None
-
-
-def random_targets(loss, rng, m, extreme=False):
-    bound = target_bound(loss)
-    if bound is not None:
-        return bound * (rng.choice([-1.0, 1.0], m) if extreme else rng.uniform(-1, 1, m))
-    if loss.n_outputs == 1 and not isinstance(loss, SoftmaxLoss):
-        return rng.integers(0, 2, m).astype(float)
-    return rng.integers(0, loss.n_classes, m)
-
-
 def random_margins(loss, rng, m, scale):
     return rng.standard_normal((m, loss.n_outputs) if loss.n_outputs > 1 else m) * scale
 
@@ -115,7 +101,7 @@ def test_value_and_derivative_agree(loss):
     """Values are integrals of derivatives, derivatives of second derivatives."""
     rng = np.random.default_rng(1)
     for scale in (0.1, 1.0, 10.0):
-        z, t = random_margins(loss, rng, 300, scale), random_targets(loss, rng, 300)
+        z, t = random_margins(loss, rng, 300, scale), targets_for(loss, rng, 300)
         step = random_margins(loss, rng, 300, 1e-6)
         value, slope = loss.value_and_derivative(z, t)
         np.testing.assert_array_equal(value, loss.value(z, t))
@@ -188,7 +174,7 @@ def test_envelope(loss, width):
     """The Moreau envelope by brute force; below the loss, by at most ``h S^2 / 2``, attained."""
     smooth, largest = loss.smoothed(width), 0.5 * width * loss.derivative_bound**2
     rng = np.random.default_rng(4)
-    t = random_targets(loss, rng, 400)
+    t = targets_for(loss, rng, 400)
     kink, low, high = loss.pieces(t)
     spread = np.where(np.arange(400) % 2, 3 * width * loss.derivative_bound, 3.0)
     z = kink + spread * rng.standard_normal(400)
@@ -235,15 +221,10 @@ def rows_for(W, rng, feature_norm):
     return feature_norm * x * rng.choice([0.0, 0.5, 1.0, 1.0, 1.0, 1.0], (m, 1))
 
 
-def gradient_of(loss, W, x, t):
+def value_and_gradient(loss, W, x, t):
     z = np.einsum("ikd,id->ik", W, x)
-    slope = flat(loss.derivative(z if loss.n_outputs > 1 else z[:, 0], t), loss)
-    return slope[:, :, None] * x[:, None, :]
-
-
-def value_of(loss, W, x, t):
-    z = np.einsum("ikd,id->ik", W, x)
-    return loss.value(z if loss.n_outputs > 1 else z[:, 0], t)
+    value, slope = loss.value_and_derivative(z if loss.n_outputs > 1 else z[:, 0], t)
+    return value, flat(slope, loss)[:, :, None] * x[:, None, :]
 
 
 def frobenius(G):
@@ -264,19 +245,18 @@ def search_constants(loss, feature_norm, radius, m=6000, seed=5):
     mirrored = 2 * (x * along).sum(axis=1, keepdims=True) * along - x
     kind = rng.random((m, 1))
     other = np.where(kind < 0.4, mirrored, np.where(kind < 0.6, -x, other))
-    t, s = random_targets(loss, rng, m, True), random_targets(loss, rng, m, True)
-    if target_bound(loss) is not None:  # or the target that is met
-        met = np.clip((W[:, 0] * other).sum(axis=1), -target_bound(loss), target_bound(loss))
+    t, s = targets_for(loss, rng, m, True), targets_for(loss, rng, m, True)
+    if bound := loss.target_bound:  # or the target that is met
+        met = np.clip((W[:, 0] * other).sum(axis=1), -bound, bound)
         s = np.where(rng.random(m) < 0.3, met, s)
-    first, second = gradient_of(loss, W, x, t), gradient_of(loss, W, other, s)
-    values = value_of(loss, W, x, t)
-    ends = values - value_of(loss, W, other, s)
+    values, first = value_and_gradient(loss, W, x, t)
+    others, second = value_and_gradient(loss, W, other, s)
     assert values.min() >= -1e-12 * abs(values).max()
     return {
         "lipschitz": frobenius(first).max() / loss.lipschitz(feature_norm, radius),
         "gradient_diameter": frobenius(first - second).max()
         / loss.gradient_diameter(feature_norm, radius),
-        "value_range": abs(ends).max() / loss.value_range(feature_norm, radius),
+        "value_range": abs(values - others).max() / loss.value_range(feature_norm, radius),
         "largest_value": values.max() / loss.largest_value(feature_norm, radius),
     }
 
@@ -314,14 +294,15 @@ def test_smoothness_is_the_lipschitz_constant_of_the_gradient(loss):
     for scale in (1e-3, 0.1, 1.0):
         W = weights_in_ball(loss, rng, m, 1.0)
         x = rows_for(W, rng, 2.0)
-        t = random_targets(loss, rng, m)
+        t = targets_for(loss, rng, m)
         kink = None if not isinstance(loss, SmoothedLoss) else loss.base.pieces(t)[0]
         if kink is not None:  # start at the kink
             W = W + ((kink - (W[:, 0] * x).sum(axis=1)) / 4.0)[:, None, None] * x[:, None, :]
         step = weights_in_ball(loss, rng, m, scale)
         step = np.where(rng.random((m, 1, 1)) < 0.5, step, 0.1 * scale * x[:, None] * step)
         length = frobenius(step)
-        moved = frobenius(gradient_of(loss, W + step, x, t) - gradient_of(loss, W, x, t))
+        ends = (value_and_gradient(loss, each, x, t)[1] for each in (W + step, W))
+        moved = frobenius(next(ends) - next(ends))
         rounding = 1e-13 * loss.lipschitz(2.0, 10.0) + 1e-14 * bound
         keep = length > 1e-12
         assert (moved <= bound * length + rounding).all()
@@ -345,7 +326,7 @@ def test_least_curvature(loss):
         k = loss.n_outputs
         z = random_margins(loss, rng, 2000, 1.0).reshape(2000, k)
         z *= feature_norm * radius / np.linalg.norm(z, axis=1, keepdims=True)
-        t = random_targets(loss, rng, 2000)
+        t = targets_for(loss, rng, 2000)
         second = loss.second_derivative(z if k > 1 else z[:, 0], t).reshape(-1, k, k)
         least = loss.least_curvature(feature_norm, radius)
         found = np.linalg.eigvalsh(second).min()
@@ -361,7 +342,7 @@ def test_noise_cost(loss):
     rng, k = np.random.default_rng(8), loss.n_outputs
     m = 10_000 if k == 1 else 20
     for variance in (1e-4, 0.09, 4.0):
-        t, z = random_targets(loss, rng, m), random_margins(loss, rng, m, 2.0)
+        t, z = targets_for(loss, rng, m), random_margins(loss, rng, m, 2.0)
         if isinstance(loss, (SmoothedLoss, PiecewiseLinearLoss)):
             base = loss.base if isinstance(loss, SmoothedLoss) else loss
             z = base.pieces(t)[0] + rng.standard_normal(m) * rng.choice([0.0, 0.01, 1.0], m)
@@ -408,7 +389,7 @@ def test_solution_radius(loss):
     rng = np.random.default_rng(9)
     for alpha in 10.0 ** np.arange(-5, 4):
         norms = np.concatenate([np.geomspace(1e-4, 2.0, 1500), np.full(50, 2.0)])
-        t = random_targets(loss, rng, len(norms), True)
+        t = targets_for(loss, rng, len(norms), True)
         found = one_record_solutions(loss, norms, t, alpha)
         ratio = found.max() / loss.solution_radius(2.0, alpha)
         assert ratio <= 1 + 1e-9
@@ -429,7 +410,7 @@ def test_derivatives_keep_their_sign_where_the_loss_says_so(loss):
     """Objective perturbation pays half the delta for such a loss: a wrong flag breaks it."""
     rng = np.random.default_rng(0)
     margins = np.concatenate([rng.normal(size=200), [-1e3, 0.0, 1e3], 30 * rng.normal(size=200)])
-    targets = random_targets(getattr(loss, "base", loss), rng, 20, extreme=True)
+    targets = targets_for(getattr(loss, "base", loss), rng, 20, extreme=True)
     keeps = []
     for target in targets:
         each = np.full(len(margins), target)

@@ -6,37 +6,13 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_loss import LOSSES, targets_for
 
-from skdp.problems import (
-    GroupWeights,
-    HalfSquaredLoss,
-    HingeLoss,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    OneVsRestLoss,
-    QuantileLoss,
-    Records,
-    SmoothedLoss,
-    SoftmaxLoss,
-)
+from skdp.problems import Ball, BilinearProblem, GroupWeights, MaxGroupLossProblem, Records
 
-LOSSES = {
-    "logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.5),
-    "hinge": SmoothedLoss(HingeLoss(), 0.3),
-    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2),
-    "one_vs_rest": OneVsRestLoss(SmoothedLoss(HingeLoss(), 0.3), 3),
-}  # fmt: skip
 MAIN = ("logistic", "softmax", "squared", "hinge")
 ROWS = ("dense", "csr", "scaled", "intercept")
 N_GROUPS = 3
-
-
-def targets_of(loss, n, rng):
-    if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
-        return rng.integers(0, 3, size=n)
-    if loss.target_bound:
-        return rng.uniform(-1.5, 1.5, size=n)
-    return rng.integers(0, 2, size=n)
 
 
 def rows_of(kind, n, rng):
@@ -54,7 +30,7 @@ def random_problem(name, kind="scaled", n=50, seed=0, empty=False):
     rng = np.random.default_rng(seed)
     loss = LOSSES[name]
     groups = rng.integers(0, 2 if empty else N_GROUPS, size=n)
-    rows, targets = rows_of(kind, n, rng), targets_of(loss, n, rng)
+    rows, targets = rows_of(kind, n, rng), targets_for(loss, rng, n)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
         rows.with_targets(targets, groups), loss, WEIGHTS, 1.3, 0.3, 0.2,
@@ -79,21 +55,29 @@ def own_losses(problem, x):
 # ----------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize(("name", "kind"), [*zip(MAIN, ROWS, strict=True)])
+def bilinear(rng, n=50):
+    parts = (rng.normal(size=shape) for shape in ((n, 4, 3), (n, 4), (n, 3)))
+    return BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [*zip(MAIN, ROWS, strict=True), ("bilinear", None), ("softmax", "csr")]
+)
 def test_derivatives(name, kind):
-    """Operator, Hessian and cross derivative against central differences."""
-    problem = random_problem(name, kind)
+    """Operator, Hessian and cross derivative by differences; batches average to the whole."""
     rng = np.random.default_rng(1)
+    problem = bilinear(rng) if name == "bilinear" else random_problem(name, kind)
     x, y = point(problem, rng)
-    data = float(y[problem.records.groups] @ own_losses(problem, x)) / 50
-    assert problem.value(x, y) - problem.regulariser(x, y) == pytest.approx(data, rel=1e-12)
+    if name != "bilinear":
+        data = float(y[problem.records.groups] @ own_losses(problem, x)) / 50
+        assert problem.value(x, y) - problem.regulariser(x, y) == pytest.approx(data, rel=1e-12)
+        np.testing.assert_allclose(problem.group_losses(x), -problem.data_operator(x, y)[1])
 
     def data_value(x, y):
         return problem.value(x, y) - problem.regulariser(x, y)
 
     slope_x, slope_y = problem.data_operator(x, y)
     hessian, cross = problem.hessian_x(x, y), problem.cross_derivative(x)
-    np.testing.assert_allclose(problem.group_losses(x), -slope_y, rtol=1e-12)
     step, d = 1e-5, x.size
     for k in range(d):
         shift = step * np.eye(d)[k]
@@ -106,6 +90,11 @@ def test_derivatives(name, kind):
         shift = step * np.eye(N_GROUPS)[g]
         slope = (data_value(x, y + shift) - data_value(x, y - shift)) / (2 * step)
         assert slope == pytest.approx(-slope_y[g], abs=1e-8)
+    total = np.zeros(d + N_GROUPS)
+    for part in (np.arange(0, 50, 3), np.arange(1, 50, 3), slice(2, 50, 3)):
+        size = len(np.arange(50)[part])
+        total += size / 50 * np.concatenate(problem.batch_operator(part, x, y))
+    np.testing.assert_allclose(total, np.concatenate([slope_x, slope_y]), atol=1e-14)
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -127,21 +116,6 @@ def test_best_response(name):
         best = problem.value(x, y)
         others = map(problem.domain_y.project, 5.0 * rng.normal(size=(50, N_GROUPS)))
         assert max(problem.value(x, other) for other in others) <= best
-
-
-@pytest.mark.parametrize("kind", ["csr", "intercept"])
-def test_batches_average_to_the_whole(kind):
-    problem = random_problem("softmax", kind)
-    x, y = point(problem, np.random.default_rng(0))
-    whole = problem.data_operator(x, y)
-    batches = ((17, np.arange(0, 50, 3)), (17, np.arange(1, 50, 3)), (16, slice(2, 50, 3)))
-    operators = [(size, problem.batch_operator(batch, x, y)) for size, batch in batches]
-    for block in range(2):
-        mean = sum(size * operator[block] for size, operator in operators) / 50
-        np.testing.assert_allclose(mean, whole[block], atol=1e-14)
-    problem = random_problem("logistic", kind)
-    x, y = point(problem, np.random.default_rng(0))
-    assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
 
 # --------------------------------------------------------------------- records and regularisers
@@ -177,6 +151,7 @@ def test_empty_groups_have_no_loss():
     assert problem.group_losses(x)[2] == 0.0
     assert not problem.cross_derivative(x)[2].any()
     assert np.isfinite(np.concatenate(problem.operator(x, y))).all()
+    assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
 
 def test_right_proportions_make_the_means_of_groups():
@@ -235,11 +210,9 @@ def extreme_records(loss, direction, radius, rng):
     rows = [along, -along, across, -across, 0.5 * along, 0 * along]
     for angle in rng.uniform(0, 2 * math.pi, size=4):
         rows.append(math.cos(angle) * along + math.sin(angle) * across)
-    if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
-        levels = [0, 1, 2]
-    else:
-        bound = loss.target_bound or None
-        levels = [0, 1] if bound is None else [-bound, 0.0, bound]
+    levels = list(range(3 if k > 1 else 2))
+    if loss.target_bound:
+        levels = [-loss.target_bound, 0.0, loss.target_bound]
     return list(itertools.product(rows, levels))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from every_loss import targets_for
 
 from skdp.problems import (
     AbsoluteLoss,
@@ -28,26 +28,21 @@ RISKS = [
 ]
 
 
-def rows(n=50, d=3, sparse=False, norm=1.0):
-    X = np.random.default_rng(0).uniform(-1, 1, (n, d)) * norm
-    return Records(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
-
-
-def targets(risk, n=50):
-    wide = isinstance(risk.loss, SoftmaxLoss)
-    return np.arange(n) % 3 if wide else (np.arange(n) % 2).astype(float)
-
-
 @pytest.mark.parametrize("risk", RISKS, ids=str)
 @pytest.mark.parametrize("center_norm", [0.0, 0.5])
 def test_constants_are_those_of_the_problem(risk, center_norm):
-    some = rows()
+    some = Records(np.random.default_rng(0).uniform(-1, 1, (50, 3)), 1.0, 0.1)
     design = Design.of(some)
     assert design.n_records == 50 and Design.of(some, 70).n_records == 70  # a nominal size
     radius = risk.radius(design, 0.1, 2.0)
     center = np.zeros(risk.loss.n_outputs * design.width)
     center[0] = center_norm
-    problem = risk.problem(some.with_targets(targets(risk)), 0.1, radius, center=center)
+    problem = risk.problem(
+        some.with_targets(targets_for(risk.loss, np.random.default_rng(0), 50)),
+        0.1,
+        radius,
+        center=center,
+    )
     planned = risk.constants(design, 0.1, radius, center_norm=min(center_norm, radius))
     assert problem.constants == planned
     assert problem.dimension == planned.dimension

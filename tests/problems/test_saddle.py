@@ -110,25 +110,6 @@ def test_random_neighbours_stay_below_the_bounds(kinds):
     assert (worst <= 1).all()
 
 
-def test_operator_is_the_gradient_and_batches_are_its_parts():
-    problem = bilinear(7, seed=3)
-    rng = np.random.default_rng(0)
-    x, y = problem.project(rng.normal(size=3), rng.normal(size=2))
-    slopes = np.concatenate(problem.operator(x, y))
-    step = 1e-6
-    for k in range(5):
-        shift = np.zeros(5)
-        shift[k] = step
-        ahead = problem.value(x + shift[:3], y + shift[3:])
-        behind = problem.value(x - shift[:3], y - shift[3:])
-        sign = 1 if k < 3 else -1
-        assert sign * (ahead - behind) / (2 * step) == pytest.approx(slopes[k], abs=1e-8)
-    whole = problem.data_operator(x, y)
-    parts = [problem.batch_operator(rows, x, y) for rows in (slice(0, 7, 2), slice(1, 7, 2))]
-    for k in range(2):
-        np.testing.assert_allclose((4 * parts[0][k] + 3 * parts[1][k]) / 7, whole[k], atol=1e-15)
-
-
 def test_operator_rounding_covers_double_precision():
     problem = bilinear(1000, seed=4)
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_loss import targets_for
 from sklearn.linear_model import LogisticRegression, Ridge, SGDRegressor
 
 from skdp.algorithms import dp_localized_gd, output_perturbation, plan_output_perturbation
@@ -53,10 +54,7 @@ def parts(loss, seed=0):
     """Rows, targets and persons with 1, 2 or 4 records."""
     rng = np.random.default_rng(seed)
     persons = np.repeat(np.arange(30), rng.choice([1, 2, 4], 30))
-    X, n = rng.normal(size=(len(persons), 4)), len(persons)
-    if isinstance(loss, SoftmaxLoss):
-        return X, rng.integers(0, 3, n), persons
-    return X, rng.uniform(-1, 1, n) if loss.target_bound else rng.integers(0, 2, n) + 0.0, persons
+    return rng.normal(size=(len(persons), 4)), targets_for(loss, rng, len(persons)), persons
 
 
 @pytest.mark.parametrize(("name", "loss"), CASES, ids=str)
