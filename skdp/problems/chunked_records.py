@@ -85,7 +85,8 @@ class ChunkTask:
                 return Partial(0, 0, None)
             chunk = source.read(k)
             encoded = self.bounding.encoded(chunk)
-            _check_length(encoded.X, positions)
+            if encoded.X.shape[0] != len(positions):
+                raise RecordsChangedError("A chunk has another number of records than before.")
             if encoded.persons is not None:  # who is not divided
                 return self._partial(encoded, positions)
             return merged(
@@ -103,11 +104,6 @@ def _pieces(X: Any) -> list[slice]:
     wanted = 1 if sp.issparse(X) else round(X.nbytes / _PIECE)
     pieces = split_range(n, min(max(wanted, 1), _MOST_PIECES))
     return [slice(piece.start, piece.stop) for piece in pieces]
-
-
-def _check_length(X: Any, positions: Positions) -> None:
-    if X.shape[0] != len(positions):
-        raise RecordsChangedError("A chunk has another number of records than before.")
 
 
 @dataclass(frozen=True)

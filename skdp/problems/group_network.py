@@ -135,10 +135,8 @@ class GroupNetworkProblem(MinimaxProblem):
 
     def rounding_error(self, block: BlockName, point: Point, anchor: Point | None) -> float:
         """Bound the forward error of a record's vector; docs/theory/dp_rgda.md, "Rounding"."""
-        error = self._rounding_error(block, point)
-        return error if anchor is None else error + self._rounding_error(block, anchor)
-
-    def _rounding_error(self, block: BlockName, point: Point) -> float:
+        if anchor is not None:
+            return sum(self.rounding_error(block, each, None) for each in (point, anchor))
         network, loss = self.network, self.loss
         rows = network.input_scale * self.records.norm_bound
         products = 1.1 * EPS * (max(network.width, network.hidden_units) + 64.0)

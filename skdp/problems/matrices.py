@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from dataclasses import is_dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+
+from skdp.problems.domains import Domain
+
+_Object = TypeVar("_Object")
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
@@ -76,3 +82,14 @@ def csr_view(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.n
     X = type(like)((len(pointers) - 1, like.shape[1]))
     X.data, X.indices, X.indptr = data, indices, pointers
     return X
+
+
+def solver_copy(original: _Object) -> _Object:
+    """Copy an object with its domains and dataclasses, frozen ones too; arrays are read-only."""
+    other = copy.copy(original)
+    for name, part in vars(original).items():
+        if isinstance(part, np.ndarray):
+            vars(other)[name] = read_only_view(part)
+        elif isinstance(part, Domain) or is_dataclass(part):
+            vars(other)[name] = copy.deepcopy(part)
+    return other

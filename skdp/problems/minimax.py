@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -113,12 +113,6 @@ class MinimaxProblem(ABC):
         shifted = shifted if math.isfinite(shifted) else math.inf
         return max(clip / (relative + 2.0 * n), (clip - shifted) / relative)
 
-    def batches(self, batch: np.ndarray | None) -> Iterator[np.ndarray]:
-        """Yield the positions of a batch, some hundreds at a time."""
-        positions = np.arange(self.n_records) if batch is None else batch
-        for start in range(0, len(positions), self.block_size):
-            yield positions[start : start + self.block_size]
-
 
 class RecordGradients(MinimaxProblem):
     """A problem given by the matrix of its records' gradients; for small dimensions.
@@ -165,7 +159,9 @@ class RecordGradients(MinimaxProblem):
                 vectors = vectors - self.gradients(block, anchor, positions)
             return clip_rows(vectors, limit).sum(axis=0)
 
-        total = tree_sum(map(part, self.batches(batch)))
+        chosen = np.arange(self.n_records) if batch is None else batch
+        starts = range(0, len(chosen), self.block_size)
+        total = tree_sum(part(chosen[start : start + self.block_size]) for start in starts)
         return np.zeros(self.dimension(block)) if total is None else np.asarray(total)
 
 

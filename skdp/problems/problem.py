@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.copies import solver_copy
 from skdp.problems.domains import Domain, euclidean_norm
+from skdp.problems.matrices import solver_copy
 
 _Problem = TypeVar("_Problem", bound="Problem")
 

@@ -22,7 +22,6 @@ from sklearn.utils.extmath import row_norms
 from skdp._records import check_sparse_format
 from skdp._runtime import without_warnings
 from skdp.problems.block import Block
-from skdp.problems.copies import solver_copy
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import (
     HUGE,
@@ -32,6 +31,7 @@ from skdp.problems.matrices import (
     read_only_view,
     row_products,
     shrink_huge_rows,
+    solver_copy,
 )
 from skdp.problems.persons import person_starts, rows_of
 from skdp.problems.rounding import LEAST_ROWS, MOST_ROWS, tree_sum

@@ -18,9 +18,8 @@ import numpy as np
 
 from skdp._checks import check_count, check_non_negative, check_positive, check_real
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.copies import solver_copy
 from skdp.problems.domains import Domain, euclidean_norm
-from skdp.problems.matrices import read_only_view
+from skdp.problems.matrices import read_only_view, solver_copy
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 _Problem = TypeVar("_Problem", bound="SaddleProblem")

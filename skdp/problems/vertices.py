@@ -25,6 +25,7 @@ from skdp.problems.block import Block
 from skdp.problems.constants import MOST_RECORDS, most_records
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import scaled_rows
+from skdp.problems.max_group_loss import GroupWeights
 from skdp.problems.records import Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
@@ -413,6 +414,48 @@ class LinearProblem(VertexProblem):
     def coefficients(self, point: Point) -> np.ndarray:
         """Return the coefficients of a point, margin by margin, each with the intercept's last."""
         return vertex_coefficients(point[0], self.design.sizes[0] // 2, self.design.radius)
+
+
+class GroupLinearProblem(LinearProblem):
+    """A linear model in an l1 ball against groups: ``sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``.
+
+    In units of the largest c_g, so that the public numbers hold for all c_g.
+    """
+
+    def __init__(
+        self, records: Records, loss: Loss, design: LinearDesign, weights: GroupWeights
+    ) -> None:
+        weights.check_groups(records.groups)
+        super().__init__(records, loss, design)
+        self.weights = weights
+        #: c_g in units of the largest one.
+        self.factors = np.array(weights.largest) / weights.bound
+
+    def _shares(self, groups: np.ndarray) -> np.ndarray:
+        """Return weights of the groups, times their factors."""
+        return np.bincount(groups, minlength=self.weights.n_groups) / len(groups) * self.factors
+
+    @without_warnings()
+    def values(self, point: Point, batch: slice) -> np.ndarray:
+        drawn, groups = point
+        return super().values((drawn,), batch) * self._shares(groups)[self.records.groups[batch]]
+
+    @without_warnings()
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        drawn, groups = point
+        margins, largest = self.margins((drawn,), batch), self.design.magnitudes[1]
+        half = self.gradient_of(margins, batch, factors=self._shares(groups))
+        if self.design.alpha:
+            pull = self.design.alpha * self.design.radius / self.weights.bound
+            half += pull * self.coefficients(point)
+
+        def statistic(block: Block) -> np.ndarray:
+            values = self.loss.value(self.part(margins, batch, block), block.targets)
+            values = np.clip(np.nan_to_num(values, nan=0.0), 0.0, largest)
+            return np.bincount(block.groups, values, self.weights.n_groups)
+
+        losses = self.records.total(statistic, part=batch)
+        return np.concatenate([half, -half]), losses * (self.factors / self.size(batch))
 
 
 def vertex_coefficients(drawn: np.ndarray, width: int, radius: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from skdp._units import NO_WEIGHT, ClippedWeights
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
 from skdp.problems.bounding import Bounding, Encoded
-from skdp.problems.categorical_chunks import CategoricalChunks
+from skdp.problems.categorical import CategoricalChunks
 from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.surveys import Surveyor
 from skdp.synthetic.tables import (

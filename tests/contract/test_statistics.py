@@ -29,7 +29,6 @@ KEPT = {
     "skdp.problems.adversarial": "numbers beside all records",
     "skdp.problems.finite_sum": "residuals of all records, for tilted and batch solvers",
     "skdp.problems.group_network": "steps of batches, by position",
-    "skdp.problems.group_vertices": "margins of all records",
     "skdp.problems.max_group_loss": "residuals of all records",
     "skdp.problems.tilted": "weights of all records",
     "skdp.problems.vertices": "margins of all records",

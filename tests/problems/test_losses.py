@@ -273,7 +273,8 @@ def test_no_record_exceeds_the_constants(loss):
         found = search_constants(loss, feature_norm, radius)
         assert all(ratio <= 1 + 1e-9 for ratio in found.values()), found
         twice = 2.0 * loss.lipschitz(feature_norm, radius)
-        assert loss.gradient_diameter(feature_norm, radius) <= twice * (1 + 1e-8)
+        # a record of weight 0 is no further: docs/theory/persons.md, Lemma A
+        assert 0.5 * twice <= loss.gradient_diameter(feature_norm, radius) <= twice * (1 + 1e-8)
         if loss.n_outputs == 1 and not isinstance(loss, SoftmaxLoss):
             assert found["lipschitz"] >= 0.995, found
         if isinstance(loss, EXACT_DIAMETER):
@@ -445,10 +446,3 @@ def test_targets_of_any_number_type(dtype):
         np.testing.assert_array_equal(loss.value(margins, targets), exact)
         slopes = loss.derivative(margins, targets.astype(float))
         np.testing.assert_array_equal(loss.derivative(margins, targets), slopes)
-
-
-@every_loss
-def test_a_record_of_weight_0_is_no_further_than_another_record(loss):
-    """The null condition of docs/theory/persons.md, Lemma A, for gradients of all losses."""
-    for radius in (1e-3, 0.1, 1.0, 10.0, 1e3):
-        assert loss.gradient_diameter(1.0, radius) >= loss.lipschitz(1.0, radius)

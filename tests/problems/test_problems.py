@@ -53,6 +53,8 @@ def test_derivatives_and_curvature(name):
             up, down = problem.value_and_gradient(w + step), problem.value_and_gradient(w - step)
             assert (up[0] - down[0]) / 2e-6 == pytest.approx(gradient[i], abs=1e-7)
             np.testing.assert_allclose((up[1] - down[1]) / 2e-6, hessian[i], atol=2e-5)
-        bends = np.linalg.eigvalsh(hessian)
+    for scale in (0.0, 0.1, 1.0, 3.0, 9.0):  # accelerated methods may leave the ball
+        w = rng.standard_normal(problem.dimension)
+        bends = np.linalg.eigvalsh(problem.hessian(scale / np.linalg.norm(w) * w))
         assert problem.strong_convexity <= bends.min() * (1 + 1e-12)
         assert bends.max() <= problem.smoothness

@@ -1,6 +1,5 @@
 """Tilted risks: limits, constants, rounding, solvers."""
 
-import itertools
 import math
 
 import numpy as np
@@ -77,20 +76,6 @@ def test_large_exponents_are_stable():
 
 
 # --- constants -------------------------------------------------------------------------------
-
-
-@every_loss
-def test_smoothness_is_never_exceeded(loss):
-    best = 0.0
-    for seed, tilt in itertools.product(range(12), (0.1, 20.0)):
-        problem = random_problem(loss, tilt, n=[1, 2, 5, 30][seed % 4], seed=seed, alpha=1e-9)
-        rng = np.random.default_rng(seed)
-        for radius in (0.0, 2.0, 6.0):  # an accelerated method may leave the ball
-            w = rng.standard_normal(problem.dimension)
-            w *= radius / np.linalg.norm(w)
-            largest = np.linalg.eigvalsh(problem.hessian(w)).max()
-            best = max(best, largest / problem.smoothness)
-    assert best <= 1.0
 
 
 def test_smoothness_is_attained():

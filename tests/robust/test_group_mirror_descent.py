@@ -26,7 +26,7 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.group_vertices import GroupLinearProblem
+from skdp.problems.vertices import GroupLinearProblem
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 GROUPS = {"group_names": [0, 1], "group_proportions": [0.75, 0.25]}

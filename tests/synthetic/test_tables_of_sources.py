@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skdp.data import Chunk, ChunkSource, RecordsChangedError
 from skdp.mechanisms import NoiseSource
-from skdp.problems import categorical_chunks
+from skdp.problems import categorical
 from skdp.synthetic import DPSyntheticData
 
 pytestmark = pytest.mark.filterwarnings("ignore:The categories were inferred")
@@ -83,7 +83,7 @@ class Counting:
 
 @pytest.mark.parametrize(("cells", "n_passes"), [(1 << 18, 2), (11, 11)])
 def test_all_that_rounds_need_is_counted_before_them(cells, n_passes, monkeypatch):
-    monkeypatch.setattr(categorical_chunks, "_CELLS", cells)  # no marginal has more than 12
+    monkeypatch.setattr(categorical, "_CELLS", cells)  # no marginal has more than 12
     model = DPSyntheticData(0.05, categories=CATEGORIES, random_state=0)
     read = Counting(table())
     found = model.fit(ChunkSource(read, 3, chunk_sizes=[1000] * 3))

@@ -34,8 +34,7 @@ from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Records
 from skdp.problems.group_objective import GroupObjective
-from skdp.problems.group_vertices import GroupLinearProblem
-from skdp.problems.vertices import LinearProblem
+from skdp.problems.vertices import GroupLinearProblem, LinearProblem
 
 
 @dataclass(frozen=True, kw_only=True)
