@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,24 +23,6 @@ def universe_size(sizes: Sequence[int]) -> int:
     24
     """
     return math.prod(int(size) for size in sizes)
-
-
-class CategoricalTable(Protocol):
-    """Records that marginals are counted of, in memory or in chunks."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of categories per column."""
-
-    @property
-    def n_records(self) -> int:
-        """Number of units of the guarantee."""
-
-    def counted(self, marginals: Iterable[Sequence[int]]) -> CategoricalTable:
-        """Return the table, ready for :meth:`counts` of some marginals."""
-
-    def counts(self, columns: Sequence[int]) -> np.ndarray:
-        """Count the records of each cell of a marginal."""
 
 
 Columns = tuple[int, ...]
@@ -185,3 +167,7 @@ class CategoricalChunks:
     def counts(self, columns: Sequence[int]) -> np.ndarray:
         """As of :class:`CategoricalRecords`, of a marginal that was counted."""
         return self._counts[tuple(columns)]
+
+
+#: Records that marginals are counted of, in memory or in chunks.
+CategoricalTable = CategoricalRecords | CategoricalChunks

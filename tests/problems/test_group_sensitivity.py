@@ -21,7 +21,7 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
 )
-from skdp.problems.saddle import block_sensitivity, joint_sensitivity
+from skdp.problems.saddle import block_sensitivity
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 #: Nearly linear up to the kink: its records can have every loss and gradient that is allowed.
@@ -192,106 +192,7 @@ def test_bounds_are_attained_by_public_groups(n_groups):
     assert within_group(n_groups, False, weights)[1] > 0.99
 
 
-# ------------------------------------------------------------------------- directed searches
-
-N = 24
-
-
-def decode(genes, mode, loss):
-    """Genes of [-1, 1] to an instance with a saddle point at a chosen place, and a neighbour."""
-    take = iter(genes)
-
-    def number(low, high):
-        return low + (high - low) * 0.5 * (1.0 + next(take))
-
-    d = 1 if loss.n_outputs > 1 else 2
-    n_groups = 2 if next(take) < 0 else 3
-
-    def record():
-        row = np.array([next(take) for _ in range(d)])
-        length = np.linalg.norm(row)
-        row *= min(1.0, 1.5 * length) / max(length, 1e-12)
-        level = next(take)
-        if isinstance(loss, HalfSquaredLoss):
-            target = float(np.clip(1.5 * level, -1, 1))
-        else:
-            target = int(number_of(level, 3 if loss.n_outputs > 1 else 2))
-        return row, target, number_of(next(take), n_groups)
-
-    kinds = [record() for _ in range(5)]
-    cuts = np.sort([number(0, N - 1) for _ in range(3)]).astype(int)
-    which = np.concatenate([[0], 1 + np.searchsorted(cuts, np.arange(N - 1), side="right") % 3])
-    X = np.array([kinds[k][0] for k in which])
-    targets = np.array([kinds[k][1] for k in which])
-    groups = np.array([kinds[k][2] for k in which])
-    row, target, group = kinds[4]
-    proportions = np.bincount(groups, minlength=n_groups) / N
-    cap, noise = number(1.5, 8.0), np.array([next(take) for _ in range(3)])[:n_groups]
-    if mode == "public":
-        group = groups[0]
-        weights = GroupWeights.of_proportions(proportions, cap, public_groups=True)
-    elif mode == "right":
-        weights = GroupWeights.of_proportions(proportions, cap)
-    elif mode == "noisy":
-        weights = GroupWeights.of_proportions(np.maximum(proportions + 0.3 * noise, 0), cap)
-    else:
-        weights = GroupWeights.of_proportions(np.exp(noise) / np.exp(noise).sum(), cap)
-    # moduli that let the domains be a few times as large as the movement
-    radius = 10.0 ** number(-3, 0.5)
-    lipschitz, largest = loss.lipschitz(1.0, radius), loss.largest_value(1.0, radius)
-    mu_x = weights.domain.largest * lipschitz / (N * radius) * 10.0 ** number(0, 3)
-    mu_y = largest / N * 10.0 ** number(0, 3)
-    instance = Instance(X, targets, groups, loss, weights, radius, mu_x, mu_y)
-    problem = instance.problem()
-    x = np.array([next(take) for _ in range(problem.constants.x.dimension)])
-    x = problem.domain_x.project(2 * radius * x)
-    y = problem.domain_y.project(np.array([next(take) for _ in range(n_groups)]))
-    start = instance.with_solution(x, y)
-    return start, start.neighbour(row, target, group)
-
-
-def number_of(level, count):
-    return min(int((level + 1) / 2 * count), count - 1)
-
-
-def climb(mode, loss, target, seed, n_random=20, n_steps=40):
-    """Best ratio found by random restarts and changes of a few genes at a time."""
-    rng = np.random.default_rng(seed)
-    best, at = -1.0, None
-
-    def value(genes):
-        ends = decode(genes, mode, loss)
-        found = ratios(*ends)[target] * bounds(ends[0])[target]
-        # where the domain's diameter is the bound, it is no merit to attain it
-        c = ends[0].problem().constants
-        return found / (block_sensitivity, joint_sensitivity)[target](c.ranges, c.moduli, N)
-
-    for k in range(n_random + n_steps):
-        if k < n_random:
-            genes = rng.uniform(-1, 1, size=48)
-        else:
-            some = rng.random(48) < 0.15
-            genes = np.where(some, np.clip(at + 0.5 * rng.normal(size=48), -1, 1), at)
-        found = value(genes)
-        if found > best:
-            best, at = found, genes
-    return best
-
-
-@pytest.mark.search
-@pytest.mark.parametrize(
-    ("mode", "name"),
-    [("right", "logistic"), ("wrong", "squared"), ("noisy", "hinge"), ("public", "softmax")],
-)
-def test_climbing_stays_below_the_bounds(mode, name):
-    """Modes A (right and wrong proportions), C and B; :func:`ratios` fails at a violation."""
-    for target, least in enumerate((0.35, 0.5)):
-        assert least < climb(mode, LOSSES[name], target, seed=0) <= 1 + 1e-6
-
-
-def centred(vector, shares):
-    p = np.array(shares)
-    return float(np.linalg.norm(vector - p * (p @ vector) / (p @ p)))
+# ------------------------------------------------------------------------- what is not private
 
 
 def test_the_range_of_y_is_not_that_of_the_raw_gradient():
@@ -305,13 +206,11 @@ def test_the_range_of_y_is_not_that_of_the_raw_gradient():
     ends = shell.problem(), shell.neighbour([-1.0], 1, 0).problem()
     change = 2 * (ends[0].data_operator(x, y)[1] - ends[1].data_operator(x, y)[1])
     allowed = ends[0].constants.ranges[0][1]
-    assert 0.99 * allowed < centred(change, ends[0].domain_y.shares) <= allowed
+    p = np.array(ends[0].domain_y.shares)
+    assert 0.99 * allowed < np.linalg.norm(change - p * (p @ change) / (p @ p)) <= allowed
     assert np.linalg.norm(change) > 1.4 * allowed
     project, free = ends[0].domain_y.project, np.array([0.3, -0.2])
     np.testing.assert_allclose(project(free + 5.0), project(free), atol=1e-15)
-
-
-# ------------------------------------------------------------------------- what is not private
 
 
 def test_the_level_of_a_loss_counts_and_not_its_range():

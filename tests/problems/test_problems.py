@@ -58,3 +58,17 @@ def test_derivatives_and_curvature(name):
         bends = np.linalg.eigvalsh(problem.hessian(scale / np.linalg.norm(w) * w))
         assert problem.strong_convexity <= bends.min() * (1 + 1e-12)
         assert bends.max() <= problem.smoothness
+
+
+@pytest.mark.parametrize("name", ["mean logistic", "mean softmax", "attacked squared 2"])
+def test_sums_are_divided_by_the_nominal_size(name):
+    (kind, loss, options), rng = PROBLEMS[name], np.random.default_rng(0)
+    rows = Records(rng.standard_normal((25, 3)), 1.5, 0.4, targets=targets_for(loss, rng, 25))
+    w, found = 0.2 * rng.standard_normal(4 * loss.n_outputs), []
+    for n in (25, 50):
+        problem = kind(rows, loss, 0.1, Ball(3.0), **{**options, "n_public": n})
+        value, gradient = problem.value_and_gradient(w)
+        hessian = problem.hessian(w) - 0.1 * np.eye(len(w))
+        found.append((value - problem.penalty(w), gradient - problem.penalty_gradient(w), hessian))
+    for whole, half in zip(*found, strict=True):
+        np.testing.assert_allclose(whole, 2.0 * half, rtol=1e-9, atol=1e-12)

@@ -57,7 +57,9 @@ def test_queries_of_a_matrix(seed, size):
     assert np.ptp(workload.matrix, axis=1).max() == workload.range
     assert np.abs(workload.matrix).max() == workload.largest
     records = CategoricalRecords(rng.integers(0, SIZES, (1000, 3)), SIZES)
-    exact = [sum(map(int, row)) for row in _numerators(workload, records)]
+    cells = np.ravel_multi_index(tuple(records.codes.T), SIZES)
+    numerators = np.rint(workload.matrix[:, cells] / workload._unit).astype(int)
+    exact = [sum(map(int, row)) for row in numerators]
     np.testing.assert_array_equal(workload.sums(records) / workload._unit, exact)
 
 
@@ -71,11 +73,6 @@ def test_constant_queries_move_by_a_unit_of_rounding():
     (release, *_) = model.fit(np.zeros((20, 2))).privacy_.releases
     assert release.sensitivity > 0.0
     np.testing.assert_allclose(model.distribution_.sum(), 1.0)
-
-
-def _numerators(workload, records):
-    cells = np.ravel_multi_index(tuple(records.codes.T), SIZES)
-    return np.rint(workload.matrix[:, cells] / workload._unit).astype(int)
 
 
 @settings(max_examples=15)
