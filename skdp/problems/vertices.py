@@ -164,17 +164,11 @@ class FunctionProblem(VertexProblem):
             raise ValueError("vertices must have one row for each vertex of the design.")
 
     def ordered(self, order: np.ndarray) -> FunctionProblem:
-        derivative, function = self.derivative, self.function
+        def ordered(function: Callable[[Point, Part], Any]) -> Callable[[Point, Part], Any]:
+            return lambda points, batch: function(points, order[batch])
 
-        def values(points: Point, batch: Part) -> np.ndarray:
-            assert function is not None
-            return function(points, order[batch])
-
-        return replace(
-            self,
-            derivative=lambda points, batch: derivative(points, order[batch]),
-            function=None if function is None else values,
-        )
+        function = None if self.function is None else ordered(self.function)
+        return replace(self, derivative=ordered(self.derivative), function=function)
 
     def weights(self, point: Point) -> Point:
         """Return the means of the vertices, as weights."""
@@ -323,9 +317,8 @@ class LinearProblem(VertexProblem):
 
     @property
     def n_records(self) -> int:
-        return (
-            self.design.n_records if self.design.neighbouring.is_replaced else self.records.n_units
-        )
+        replaced = self.design.neighbouring.is_replaced
+        return self.design.n_records if replaced else self.records.n_units
 
     def _records_of(self, batch: slice) -> slice:
         """Return the records of consecutive units."""
