@@ -6,8 +6,6 @@ from collections import Counter
 import mpmath
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import norm
 
 from skdp.privacy import Neighbouring, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant
@@ -50,19 +48,6 @@ def test_epsilon_is_that_of_gaussians_and_coins(mu, pure, delta):
     found = mixed_epsilon(mu, Counter(pure).items(), delta, 100.0)
     assert exact_delta(found, mu, pure) <= delta
     assert exact_delta(found * (1.0 - 1e-6) - 1e-9, mu, pure) > delta
-
-
-def test_the_closed_form_is_the_integral():
-    """The formula that the test above takes as the truth, against quadrature."""
-    mu, epsilon, e = 0.8, 0.4, 0.5
-    heads = 1.0 / (1.0 + math.exp(-e))
-
-    def above(x, chance):
-        first, second = norm.pdf(x, mu) * chance, norm.pdf(x) * (1.0 - chance)
-        return max(0.0, first - math.exp(epsilon) * second)
-
-    parts = [quad(above, -12, 14, args=(c,), limit=400)[0] for c in (heads, 1.0 - heads)]
-    assert float(exact_delta(epsilon, mu, [e])) == pytest.approx(sum(parts), rel=1e-7)
 
 
 def _floor(number):
