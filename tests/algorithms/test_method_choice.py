@@ -77,17 +77,6 @@ def test_objective_leads_for_pure_privacy_where_a_theorem_has_a_smooth_loss(rela
         assert penalised.method != "objective"
 
 
-@pytest.mark.parametrize(
-    ("loss", "delta"), [(LOSSES[0], 1e-6), (LOSSES[1], 0.0), (LOSSES[2], 1e-6)], ids=str
-)
-def test_smallest_bound_wins(loss, delta):
-    for n, epsilon in ((100, 0.1), (10_000, 1.0), (10**6, 3.0)):
-        chosen = compared(loss, n=n, epsilon=epsilon, delta=delta)
-        assert chosen.bounds[chosen.method] == min(chosen.bounds.values())
-        assert {"output_perturbation", "phased"} <= set(chosen.bounds)
-        assert all(bound > 0 for bound in chosen.bounds.values())
-
-
 def test_every_method_that_is_compared_wins_somewhere():
     squares = HalfSquaredLoss(1.0)
     assert compared(LogisticLoss(), n=1000).method == "objective"

@@ -14,7 +14,6 @@ from skdp.solvers import (
     Extragradient,
     certifiable_saddle_accuracy,
     certify_saddle,
-    resolve_solver,
     solve_certified,
 )
 from skdp.solvers.saddle.extragradient import extragradient_iterations
@@ -173,16 +172,6 @@ def test_right_answers_coarse_accuracies_and_what_cannot_be_certified():
         solve_certified(problem, 1e-18)
     with pytest.raises(ValueError, match="accuracy"):
         solve_certified(problem, 0.0)
-
-
-def test_names():
-    assert isinstance(resolve_solver("lsvre", saddle=True), LSVRE)
-    assert isinstance(resolve_solver("best_response", saddle=True), BestResponse)
-    with pytest.raises(ValueError, match="Did you mean 'extragradient'"):
-        resolve_solver("extra_gradient", saddle=True)
-    with pytest.raises(ValueError, match="not the class"):
-        resolve_solver(LSVRE, saddle=True)
-    assert repr(LSVRE(batch_size=3)) == "LSVRE(batch_size=3)"
 
 
 @pytest.mark.parametrize(("solver", "place"), turns(GENERAL), ids=repr)
