@@ -24,7 +24,6 @@ from stated_draws import check_draws, parts_of, ranges_of
 from toy_method import Toy
 
 from skdp._model import PrivateModel
-from skdp.algorithms.worst_group import margin_fits
 from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource, random_order
@@ -380,22 +379,6 @@ def test_a_method_of_a_user_that_states_twice_its_noise_is_found():
 
 
 # -------------------------------------------------------------------------------- rarer ways, bits
-
-
-def test_some_descents_take_the_rarer_ways(monkeypatch):
-    """Fits of margins after weighted descents."""
-    seen = set()
-    for kind in (margin_fits.MixFit, margin_fits.ScaleFit):
-
-        def terms(fit, *args, kind=kind, original=kind.terms, **options):
-            seen.add(kind.__name__)
-            return original(fit, *args, **options)
-
-        monkeypatch.setattr(kind, "terms", terms)
-    for name in ("max-group regressor, gradient, histogram",
-                 "max-group classifier, gradient, rescaled"):  # fmt: skip
-        record(CASES[name], CASES[name].records(SEED))
-    assert seen == {"MixFit", "ScaleFit"}
 
 
 @pytest.mark.mostly("slow", 15)

@@ -177,21 +177,6 @@ def test_what_no_data_suit_is_refused_with_what_it_is_for(estimator):
         estimator.set_params(**bounds).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
-class DemandingRidge(DPRidge):
-    """Without the tag that excuses poor scores from 200 records."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = False
-        return tags
-
-
-@pytest.mark.slow
-def test_ridge_scores_as_scikit_learn_demands_at_a_large_budget():
-    estimator = DemandingRidge(epsilon=1e8, data_norm=6.0, target_range=(-140, 140))
-    assert not [r for r in outcomes(estimator) if r["status"] == "failed"]
-
-
 def released(name, seed):
     """What a fit of a kind releases, and whether its report tells that the seed is known."""
     model = make(name).set_params(random_state=seed)

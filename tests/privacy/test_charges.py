@@ -137,21 +137,6 @@ def test_one_ledger_under_two_names_pays_once(tmp_path, path, link):
     assert len(accountant.entries) == len(other.entries) == 4
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs to mount")
-def test_a_folder_that_is_mounted_twice(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    if os.system(f"mount --bind {tmp_path}/a {tmp_path}/b 2> {os.devnull}") != 0:
-        pytest.skip("cannot mount")
-    try:
-        accountant = BudgetAccountant(1.0, path=tmp_path / "a" / "ledger")
-        with accountant, BudgetAccountant.load(tmp_path / "b" / "ledger") as other:
-            ends(lambda: spend(pure(), accountant))
-            assert len(other.entries) == 1
-    finally:
-        os.system(f"umount {tmp_path}/b")
-
-
 @pytest.mark.parametrize("refuses", [0, 1])
 def test_one_that_refuses_stops_all(tmp_path, refuses):
     """Whichever of them is looked at first."""

@@ -345,7 +345,6 @@ def test_proportions_of_empty_groups_are_noise():
 
 
 def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
-    """n = 1000 at epsilon 0.3: a largest loss of 1.3 without shrinkage, a constant has 0.81."""
     shares = []
     for n in (300, 3000, 10**6):
         objective = GroupObjective(
@@ -356,22 +355,6 @@ def test_margins_are_shrunk_where_the_mean_gradient_is_noise():
     assert found == sorted(found) and found[0] < 0.4 and found[-1] > 0.999
     noise = shares[1].rgda.noise_scale() * math.sqrt(shares[1].network.dimension / 100)
     assert found[1] == pytest.approx(0.125**2 / (0.125**2 + noise**2))
-    losses = []
-    for seed in (0, 1):
-        rng = np.random.default_rng(seed)
-        Z, groups = rng.uniform(-1.0, 1.0, (1000, 4)), rng.choice(3, 1000, p=[0.8, 0.15, 0.05])
-        X = np.hstack([Z, np.eye(3)[groups]])
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        y = (3.0 * Z[:, 0] + 1.0 - 2.0 * (groups == 2) + rng.logistic(size=1000) > 0).astype(int)
-        model = DPMaxGroupLossMLPClassifier(
-            0.3, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2], random_state=seed
-        )
-        odds = np.log(y.mean() / (1.0 - y.mean()))
-        constant = np.logaddexp(0.0, -odds * (2 * y - 1))
-        largest = max(constant[groups == g].mean() for g in range(3))
-        found = model.fit(X, y, groups=groups).group_losses(X, y, groups)
-        losses.append(max(found.values()) - largest)
-    assert np.mean(losses) < 0.1
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

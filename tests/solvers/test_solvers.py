@@ -105,25 +105,6 @@ def true_distance(problem, point):
     return float(np.sqrt(gap @ gap))
 
 
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize(
-    ("loss", "domain", "kappa", "sparse"),
-    [
-        ("logistic", "free", 1e4, False), ("softmax", "ball active", 1e2, True),
-        ("squared", "box", 1e6, False), ("logistic", "ball inactive", 1.0, True),
-        ("softmax", "simplex", 1e4, False), ("squared", "ball active", 1e2, True),
-    ],
-)  # fmt: skip
-def test_every_solver_is_certified_and_the_certificate_is_true(loss, domain, kappa, sparse):
-    """Accuracy a millionth of the scale of the solution; the gate may finish the job."""
-    problem, scale = problem_of(loss, kappa, domain, sparse)
-    accuracy = 1e-6 * scale
-    for name in SOLVERS:
-        solution = hasty(name).solve(problem, accuracy, rng=np.random.default_rng(0))
-        assert solution.certificate.distance <= accuracy, name
-        assert true_distance(problem, solution.point) <= solution.certificate.distance, name
-
-
 #: Condition numbers that each method manages alone on these problems, within its default limits.
 ALONE = {"newton": 1e6, "lbfgs": 1e6, "accelerated_gradient": 1e5, "svrg": 3e1}
 

@@ -164,16 +164,6 @@ def test_oracle_counts_every_query_and_refuses_more():
     with pytest.raises(RuntimeError, match="does not pay"):
         oracle.query("increment").release("joint", point)  # without an anchor
     assert oracle.counts == {"refresh": 3, "increment": 1}
-    used = []
-
-    class Counting(RecordGradients):
-        def clipped_sum(self, block, point, anchor, limit, batch):
-            used.append("refresh" if anchor is None else "increment")
-            return super().clipped_sum(block, point, anchor, limit, batch)
-
-    counting = Counting(50, 3, 3, problem.gradients)
-    made.run(counting, run())
-    assert (used.count("refresh"), used.count("increment")) == (3, 30)
 
 
 def test_accounting_of_full_batches_and_its_direction():

@@ -1,10 +1,8 @@
 """Classes as groups: the plain model with log odds of equal classes."""
 
 import numpy as np
-import pytest
 from noisy_group_runs import ADD, REPLACE
 from plain_noise import Silent
-from scipy.special import expit
 
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.plan import Run
@@ -19,7 +17,6 @@ from skdp.problems import (
     Records,
     SquaredHingeLoss,
 )
-from skdp.robust import DPMaxGroupLossClassifier
 
 
 def planned(loss, design, relation=REPLACE, epsilon=50.0, are_classes=True, **options):
@@ -49,34 +46,3 @@ def test_there_are_no_log_odds_of_a_rare_class():
 def test_hinges_weigh_classes_by_their_losses():
     plan = planned(SquaredHingeLoss(), Design(1.01, 6, 5000, 1.0, 0.1), ADD)
     assert plan.losses.mu > 0.0
-
-
-def table(n, d, share, seed):
-    rng = np.random.default_rng([seed, n, d])
-    Z = rng.uniform(-1.0, 1.0, (n, d))
-    odds = 3.0 / np.sqrt(5.0) * Z[:, :5].sum(axis=1)
-    low, high = -20.0, 20.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if expit(odds + middle).mean() < share else (low, middle)
-    return Z / np.sqrt(d), (odds + low + rng.logistic(size=n) > 0.0).astype(int)
-
-
-@pytest.mark.parametrize(
-    ("n", "d", "share", "limit", "solver"),
-    [
-        (4_000, 60, 0.08, 0.8, "auto"),  # 2.2 with the log odds of the rare class
-        (4_000, 5, 0.08, 0.75, "newton"),
-    ],
-)
-def test_no_class_is_worse_off_than_by_a_constant(n, d, share, limit, solver):
-    """Of 1/2, which has a log loss of 0.693; two seeds at epsilon 1."""
-    found = []
-    for seed in range(2):
-        X, y = table(n, d, share, seed)
-        model = DPMaxGroupLossClassifier(
-            data_norm=1.0, classes=[0, 1], solver=solver, random_state=seed
-        )
-        X_new, y_new = table(20_000, d, share, 50 + seed)
-        found.append(max(model.fit(X, y).group_losses(X_new, y_new, y_new).values()))
-    assert np.mean(found) < limit
