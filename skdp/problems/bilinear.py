@@ -135,17 +135,9 @@ class BilinearProblem(SaddleProblem):
             raise ValueError(f"matrices has shape {A.shape}, must have three axes.")
         ones = np.ones(A.shape[1])
         dual: Any = Box(-ones, ones) if norm == "l1" else Ball(1.0)
-        bound, of_offsets = bounds
-        return cls(
-            A.transpose(0, 2, 1),
-            np.zeros((len(A), A.shape[2])),
-            b,
-            (bound, 0.0, of_offsets),
-            Ball(radius),
-            dual,
-            1.0,  # phases have regularisers of their own
-            1.0,
-        )
+        parts = A.transpose(0, 2, 1), np.zeros((len(A), A.shape[2])), b
+        # phases have regularisers of their own
+        return cls(*parts, (bounds[0], 0.0, bounds[1]), Ball(radius), dual, 1.0, 1.0)
 
     def _hold(self, parts: Iterable[np.ndarray]) -> None:
         """Keep the parts of the records, and their means: as a whole they enter by these."""

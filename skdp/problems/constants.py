@@ -161,15 +161,8 @@ class Design:
         n, ratio = records.n_units, 1.0
         if n_public is not None:
             n, ratio = n_public, most_records(n_public) / n_public
-        return cls(
-            records.norm_bound,
-            records.width,
-            n,
-            ratio,
-            records.intercept,
-            records.persons is not None,
-            records.is_slack,
-        )
+        numbers = records.norm_bound, records.width, n, ratio, records.intercept
+        return cls(*numbers, records.persons is not None, records.is_slack)
 
     def check(self, records: Records) -> None:
         """Raise a ValueError for records with other public numbers: the noise is not for them."""

@@ -210,14 +210,9 @@ class FiniteSumProblem(Problem):
         part: Part = slice(None, None, step)
         if self.of_persons:
             part = self.records.records_of(np.arange(self.records.n_units)[part])
-        return FiniteSumProblem(
-            self.records.take(part),
-            self.loss,
-            self.alpha,
-            self.domain,
-            n_public=-(-self.n_public // step),
-            center=self.center,
-        )
+        parts = self.records.take(part), self.loss, self.alpha, self.domain
+        n_public = -(-self.n_public // step)
+        return FiniteSumProblem(*parts, n_public=n_public, center=self.center)
 
     def for_solver(self) -> FiniteSumProblem:
         """Return the same problem as another object, sharing the (read-only) records."""
@@ -266,11 +261,6 @@ class Batch:
 
     problem: FiniteSumProblem
     block: Block
-
-    @property
-    def positions(self) -> slice | np.ndarray:
-        """Where the records are in the full data set."""
-        return self.block.positions
 
     def residuals(self, w: np.ndarray) -> np.ndarray:
         """Return the derivatives of the losses in their margins, shape (m,) or (m, k)."""

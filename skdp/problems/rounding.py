@@ -45,37 +45,25 @@ def chain(n_records: Any, least_rows: int = LEAST_ROWS, most_rows: int = MOST_RO
 
 
 def two_sums(n_records: Any, most_rows: int = MOST_ROWS) -> Any:
-    """Bound how far two computed sums of products are from the exact ones, together.
-
-    Relative to the sum of the sizes of the terms, that of the larger one. Proof:
-    docs/theory/output_perturbation.md, Lemma 4a: an error of ``0.51 EPS`` times the chain and the
-    operations of a term, of which there are 15 at most, for each of them.
-    """
+    """Bound how far two computed sums of products are off, relative to their terms: Lemma 4a."""
     return (chain(n_records, most_rows=most_rows) + 16.0) * EPS
 
 
-def two_margins(n_features: int, size: float) -> float:
-    """Bound how far apart two computed margins of a record are, at two places of a table.
+# Lemma 4b of docs/theory/output_perturbation.md: a row at two places of a table
 
-    `size` bounds the norm of the row times that of the weights. Proof:
-    docs/theory/output_perturbation.md, Lemma 4b.
-    """
+
+def two_margins(n_features: int, size: float) -> float:
+    """Bound the distance of two computed margins; `size` is the product of both norms."""
     return 2.0 * (n_features + 8) * EPS * size
 
 
 def two_norms(n_features: int, size: float) -> float:
-    """Bound how far apart two computed squared norms of a row are, by Lemma 4b.
-
-    `size` bounds the square; where a mean is subtracted, that of the sum of both norms.
-    """
+    """Bound that of two computed squared norms; less a mean, `size` is the sum's of both norms."""
     return 4.0 * (n_features + 8) * EPS * size
 
 
 def two_products(n_features: int, size: float) -> float:
-    """Bound how far apart two computed products ``a x x'`` of a row are, by Lemma 4b.
-
-    `size` bounds their Frobenius norm; the factor a may be 1 over the square of a norm.
-    """
+    """Bound that of two computed products ``a x x'``; a may be 1 over the square of a norm."""
     return 8.0 * (n_features + 8) * EPS * size
 
 

@@ -56,13 +56,8 @@ class ClippedLoss(Loss):
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return self.value_and_derivative(margins, targets)[1]
 
-    @property
-    def n_outputs(self) -> int:
-        return self.loss.n_outputs
-
-    @property
-    def curvature(self) -> float:
-        return self.loss.curvature
+    n_outputs = property(lambda self: self.loss.n_outputs)
+    curvature = property(lambda self: self.loss.curvature)
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """Return c, whatever the norms are."""
@@ -151,10 +146,7 @@ class ClippedSoftmaxLoss(ClippedLoss):
 
     @cached_property
     def _lengths(self) -> np.ndarray:
-        """Lengths of the gradients of t and of t_0 for each class, shape (2, K).
-
-        Both are that of t where the mean is of few classes: its gradient is hardly shorter.
-        """
+        """Lengths of the gradients of t and t_0, (2, K); both of t where the mean is of few."""
         squares = 1.0 + (self._shares**2).sum(axis=1)
         squares[squares > _LARGEST_SQUARE] = 2.0
         return np.sqrt(np.stack([np.full(len(squares), 2.0), squares])) * ROUNDING_SLACK

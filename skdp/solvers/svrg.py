@@ -145,7 +145,7 @@ class SVRG(Solver):
             step = 1.0 / (4.0 * smoothness)
             for j in rng.integers(len(batches), size=length).tolist():
                 batch = batches[j]
-                change = batch.residuals(point) - residuals[batch.positions]
+                change = batch.residuals(point) - residuals[batch.block.positions]
                 slope = full + batches.gradient(batch, change)
                 point = problem.prox(point - step * slope, step)
             passes += 1.0 + length / len(batches)

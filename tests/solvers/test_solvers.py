@@ -190,7 +190,7 @@ def test_batch_sizes(batch_size):
 def test_batches_hold_every_record_once(n, batch_size, sparse):
     problem, _ = problem_of("logistic", 10.0, "free", sparse=sparse, n=n)
     batches = MiniBatches(problem, batch_size)
-    seen = np.concatenate([np.arange(n)[batches[j].positions] for j in range(len(batches))])
+    seen = np.concatenate([np.arange(n)[batches[j].block.positions] for j in range(len(batches))])
     np.testing.assert_array_equal(np.sort(seen), np.arange(n))
     w = np.linspace(-1, 1, problem.dimension)
     gradients = [
@@ -208,7 +208,7 @@ def test_measured_smoothness_of_batches(loss):
     X = reference.bounded_rows(problem).astype(float)
     exact = [
         LOSSES[loss].curvature
-        * np.linalg.norm(X[batches[j].positions], 2) ** 2
+        * np.linalg.norm(X[batches[j].block.positions], 2) ** 2
         * len(batches)
         / problem.n_public
         for j in range(len(batches))
