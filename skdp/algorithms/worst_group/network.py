@@ -96,7 +96,23 @@ class GroupNetworkPlan(GroupPlan):
         odds = np.zeros(self.risk.loss.n_outputs)
         if self.constant is not None:
             odds = self._class_odds(data.targets, self.constant, run.noise)
-        return self.weighted(data, run.noise)._steps(data, run, odds)
+        plan, network = self.weighted(data, run.noise), self.network
+        weights, share = plan.objective.weights, plan.signal_share
+        problem = GroupNetworkProblem(
+            data, self.risk.loss, weights, network, self.balance, self.alpha
+        )
+        start = network.start(run.rng)  # public: it holds no data
+        equal = problem.best_dual(np.zeros(problem.dimension_y))
+        result = self.rgda.run(problem, run, (start, equal))
+        point = result.point
+        if network.hidden_units:
+            _, output = network.unpack(point)
+            output = share * output
+            output[:, -1] += (1.0 - share) * odds / network.output_scale
+            point = np.append(point[: -output.size], output.ravel())
+        else:  # in units of the rows
+            point = point * network.input_scale
+        return plan.result(point, result.y)
 
     @without_warnings()
     def _class_odds(
@@ -116,25 +132,6 @@ class GroupNetworkPlan(GroupPlan):
         scale = self.sizes.deviation / self.objective.design.n_records
         noisy = super().shares(data, noise)
         return positive_shares(noisy, min(max(rules.LEAST_PROPORTION, 2.0 * scale), 1.0))
-
-    def _steps(self, data: Records, run: Run, odds: np.ndarray) -> GroupResult:
-        """Take the steps for known weights of the groups; `odds` are those of a constant model."""
-        network = self.network
-        problem = GroupNetworkProblem(
-            data, self.risk.loss, self.objective.weights, network, self.balance, self.alpha
-        )
-        start = network.start(run.rng)  # public: it holds no data
-        equal = problem.best_dual(np.zeros(problem.dimension_y))
-        result = self.rgda.run(problem, run, (start, equal))
-        point = result.point
-        if network.hidden_units:
-            _, output = network.unpack(point)
-            output = self.signal_share * output
-            output[:, -1] += (1.0 - self.signal_share) * odds / network.output_scale
-            point = np.append(point[: -output.size], output.ravel())
-        else:  # in units of the rows
-            point = point * network.input_scale
-        return self.result(point, result.y)
 
 
 def plan_group_network(
