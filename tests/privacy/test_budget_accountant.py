@@ -9,7 +9,6 @@ import pickle
 import platform
 import threading
 
-import numpy as np
 import pytest
 from interruptions import pure
 from sklearn.base import clone
@@ -96,26 +95,6 @@ class TestTotal:
         ):  # fmt: skip
             with pytest.raises(error, match=message):
                 call()
-
-    @pytest.mark.parametrize("seed", [0, 1])
-    def test_random_programs_against_dp_accounting(self, seed):
-        """Gaussians and randomised responses: equal up to dp-accounting's grid of 1e-4."""
-        pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-        rng = np.random.default_rng(seed)
-        accountant, theirs, number = BudgetAccountant(math.inf, 1e-5), pld.identity(), 0
-        for _ in range(rng.integers(2, 6)):
-            count, epsilon = int(rng.integers(1, 8)), float(rng.uniform(0.01, 0.3))
-            if rng.random() < 0.5:
-                mine = GaussianEvent(1.0 / epsilon, ONE)
-                its = pld.from_gaussian_mechanism(1.0 / epsilon)
-            else:
-                parameters = pld.common.DifferentialPrivacyParameters(epsilon)
-                mine, its = pure(epsilon), pld.from_privacy_parameters(parameters)
-            theirs, number = theirs.compose(its.self_compose(count)), number + count
-            for _ in range(count):
-                accountant.spend(mine)
-        expected = theirs.get_epsilon_for_delta(1e-5)
-        assert accountant.total().epsilon == pytest.approx(expected, rel=1e-4, abs=1e-4 * number)
 
 
 class TestRelation:

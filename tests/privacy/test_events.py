@@ -191,16 +191,3 @@ def test_flatten_counts_leaves_in_order_of_appearance():
     for count in (-1, 1.5, math.nan):
         with pytest.raises(ValueError, match="count"):
             flatten_event(event, count)
-
-
-@given(st.lists(events_under(REPLACE_ONE), max_size=3), st.integers(0, 4))
-def test_flatten_is_additive(events, count):
-    def total(event, times=1):
-        return dict(flatten_event(event, times))
-
-    whole = total(ComposedEvent(events), count)
-    by_hand = {}
-    for event in events:
-        for leaf, number in total(event).items():
-            by_hand[leaf] = by_hand.get(leaf, 0) + count * number
-    assert whole == {leaf: number for leaf, number in by_hand.items() if number}

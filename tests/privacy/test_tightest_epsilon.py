@@ -132,17 +132,6 @@ def test_tightest_never_below_the_exact_loss(specs, fraction):
         assert tightest_epsilon(event, exact * (1.0 - 1e-4)) > epsilon
 
 
-@pytest.mark.search
-@settings(max_examples=2)
-@given(st.floats(0.7, 5.0), SPECS)
-def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
-    event, pairs = events_and_pairs(specs)
-    epsilon = tightest_epsilon(ComposedEvent([event, GaussianEvent(sigma, REPLACE_ONE)]), 1e-6)
-    # tiny slack: what the exact Gaussian alone costs, and what the finite part alone costs
-    assert epsilon >= gaussian_epsilon(1e-6, 1.0 / sigma) * (1.0 - 1e-6)
-    assert exact_delta(pairs, epsilon) <= 1e-6
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_tightest_refuses_what_nothing_is_proved_about(relation):
     for event in (NovelEvent(), PoissonSampledEvent(0.5, ComposedEvent([PURE, NovelEvent()]))):

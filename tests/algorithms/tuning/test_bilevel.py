@@ -55,16 +55,6 @@ def test_follows_the_data(loss, monkeypatch):
     assert alphas[1] > 0.2
 
 
-def test_groups_get_alphas_of_their_own(monkeypatch):
-    monkeypatch.setattr(BilevelTuningPlan, "start_alpha", 0.1)
-    rows, t = data(RIDGE, n=4000)
-    tuned = tune(BilevelTuningPlan, rows.with_targets(t), RIDGE,
-        PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
-        PrivacyBudget(1e4, 1e-6), run=Run(noise=seeded(0)),
-    )  # fmt: skip
-    assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
-
-
 def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeypatch):
     """The public start is within range, values of alpha that noisy steps could reach are not."""
     monkeypatch.setattr(GaussianMechanism, "release", None)
