@@ -61,8 +61,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     intervals : bool, default=False
         Whether :class:`~skdp.inspection.PartialEffectDisplay` has confidence bands. They take
-        half of the squared mu of the budget; "auto" then has no products, and fewer curves, which
-        depend on the number of `classes`: they are declared.
+        half of the squared mu of the budget; "auto" then has no products, and fewer curves.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
