@@ -43,14 +43,9 @@ def check_real(
     *,
     closed: _Closed = "both",
 ) -> None:
-    """Raise unless `value` is a real number between `low` and `high`; `closed` ends belong to it.
+    """Raise InvalidTypeError or ValueError unless `value` is a real number in a range.
 
-    Raises
-    ------
-    InvalidTypeError
-        If `value` is no real number; a bool is none.
-    ValueError
-        If it is NaN or out of range.
+    A bool is no number. The `closed` ends of [low, high] belong to the range.
     """
     if type(value) is not float and (  # most are floats; the check of others takes longer
         isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real)

@@ -23,13 +23,7 @@ from threadpoolctl import ThreadpoolController
 
 
 class SharedContext:
-    """Hold a context from the first user that enters to the last one that leaves.
-
-    Parameters
-    ----------
-    make : callable ``() -> context manager``
-        Called by a user that finds no other inside.
-    """
+    """Hold a context, made by the first user that enters, until the last one leaves."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         # entered again by a fork in `make`

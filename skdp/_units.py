@@ -23,19 +23,7 @@ NO_WEIGHT_BOUND = "weight_bound was not declared: sample_weight is clipped to 1.
 
 
 class Persons:
-    """Who the records of a table are of.
-
-    Parameters
-    ----------
-    user_ids : array-like of shape (n_samples,)
-    n_samples : int
-
-    Attributes
-    ----------
-    ids : ndarray of shape (n_samples,)
-    codes : ndarray of int, shape (n_samples,)
-    number : int
-    """
+    """Who the records of a table are of: an id and a code for each, and the `number` of persons."""
 
     def __init__(self, user_ids: Any, n_samples: int) -> None:
         names, self.codes = distinct_persons(user_ids, n_samples)
@@ -115,10 +103,7 @@ class ClippedWeights:
 def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:
     """Return weights over their public bound, clipped to [0, 1].
 
-    Raises
-    ------
-    ValueError
-        Unless there is a finite number >= 0 for each record.
+    Raise ValueError unless there is a finite number >= 0 for each record.
     """
     refuse_kinds("sample_weight", sample_weight, "mMcSU")
     try:

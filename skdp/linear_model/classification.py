@@ -293,10 +293,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np.ndarray:
     """Return the weights of classes that a parameter declares; 1 for those that it does not name.
 
-    Raises
-    ------
-    ValueError
-        For labels that are no classes, and for weights that are not finite and > 0.
+    Raise ValueError for labels that are no classes, and weights that are not finite and > 0.
     """
     weights = np.ones(len(classes))
     if not class_weight:

@@ -62,18 +62,8 @@ def rehearse(
     A fit checks its parameters and its input before it pays: errors and warnings come before the
     charge. What comes after a release could tell of it by an error, which nobody would have paid
     for. So what comes after a private scaler is reached by a second clone, in which it scales by
-    its public ranges.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Not changed.
-    fits : iterable of tuple (X, y, params)
-    budget : callable
-        Makes a context in which a payment raises BudgetExceededError or
-        :class:`~skdp.privacy.charges.Rehearsed`.
-    must_pay : callable
-        Whether a clone has parts that come to a payment. Default: none has to.
+    its public ranges. `budget` makes a context in which a payment raises BudgetExceededError or
+    Rehearsed; a clone that `must_pay` has parts that come to one.
     """
     models = [clone(estimator), *_without_private_scalers(estimator)]
     for model in models:  # searches catch errors otherwise

@@ -160,12 +160,8 @@ class Scoring:
 def _tables(persons: np.ndarray) -> np.ndarray:
     """Give each record a row of a table, by the place of its person and its own among them.
 
-    `persons` are the codes of the records, person by person.
-
-    Returns
-    -------
-    ndarray of int, shape (n_tables, _TABLE)
-        Positions of the records, and -1.
+    `persons` are the codes of the records, person by person. A table has positions of records, and
+    -1 in rows that have none.
     """
     n = len(persons)
     is_first = np.append(True, persons[1:] != persons[:-1])

@@ -72,27 +72,11 @@ class ColumnCheck:
 def unit_columns(
     table: Any, X: Any, user_ids: Any, name: str, last: Any = None, **options: Any
 ) -> Iterator[tuple[Columns, tuple[int, int]]]:
-    """Validate X, tell `table` its columns and their ranges, and open it.
+    """Open X and yield its columns in the ranges of `table`, and its numbers of units and features.
 
-    Parameters
-    ----------
-    table : estimator
-        Has the parameter `ranges`, and gets ``ranges_``, ``n_features_in_`` and names.
-    X : array-like, RecordSource or Dask collection
-    user_ids : array-like, collection or None
-        None for a source, which holds them itself.
-    name : str
-        Of passes, on dashboards.
-    last : callable, optional
-        Makes a further column of the targets of a source.
-    **options : dict
-        Of :class:`~skdp.problems.surveys.Surveyor`, for a source.
-
-    Yields
-    ------
-    columns : Columns
-    shape : tuple of two ints
-        Numbers of units of the guarantee and of features.
+    `table` has the parameter `ranges`, and gets ``ranges_``, ``n_features_in_`` and names. Of a
+    source, whose passes have a `name`, `last` makes a further column of the targets; `options` are
+    those of :class:`~skdp.problems.surveys.Surveyor`.
     """
     source = as_source(X, user_ids=user_ids)
     least = int(not options.get("may_be_empty", False))

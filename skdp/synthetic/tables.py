@@ -106,13 +106,7 @@ def ordered_categories(columns: Iterable[set[Any]]) -> Categories:
 
 
 def declared_categories(categories: Any, names: Sequence[Any]) -> Categories:
-    """Match declared categories with the columns of a table.
-
-    Raises
-    ------
-    ValueError, InvalidTypeError
-        If a column has none, or some twice, or if they are not a list or a dict of lists.
-    """
+    """Match declared categories, a list or a dict of lists, with the columns of a table."""
     if isinstance(categories, Mapping):
         missing = [name for name in names if name not in categories]
         unknown = [name for name in categories if name not in set(names)]
@@ -148,13 +142,7 @@ def declared_categories(categories: Any, names: Sequence[Any]) -> Categories:
 
 
 def encode(X: Any, categories: Categories, names: Sequence[Any]) -> np.ndarray:
-    """Replace values by the positions of their categories.
-
-    Raises
-    ------
-    ValueError
-        If a value is not among the declared categories; the message names no value.
-    """
+    """Replace values by the positions of their categories; errors about others name no value."""
     codes = np.empty((X.shape[0], len(categories)), dtype=np.intp)
     for j, (column, values) in enumerate(zip(columns_of(X), categories, strict=True)):
         index = {value: k for k, value in enumerate(values) if not is_missing(value)}
@@ -185,22 +173,12 @@ def encode(X: Any, categories: Categories, names: Sequence[Any]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How a table is made: the class, names and types of the one that was fitted.
-
-    Attributes
-    ----------
-    library : str
-    kind : type
-        Class of the frame; of arrays: ndarray.
-    names : tuple
-    dtypes : tuple
-        One type per column; of arrays: that of the array, once. Types that list categories list
-        the declared ones.
-    """
+    """How a table is made: the class, names and types of the one that was fitted."""
 
     library: str
     kind: type
     names: tuple[Any, ...]
+    #: One per column, with the declared categories if it lists any; of arrays a single one.
     dtypes: tuple[Any, ...]
 
     @classmethod

@@ -42,16 +42,11 @@ class TableCheck:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodedTable(Bounding):
-    """Values as the positions of their categories, with weights and persons; nothing else.
-
-    Attributes
-    ----------
-    n_units : int or None
-        Number of persons, or of records, of the whole source; None before it is known.
-    """
+    """Values as the positions of their categories, with weights and persons; nothing else."""
 
     categories: Categories
     names: tuple[Any, ...]
+    #: Number of persons, or of records, of the whole source; None before it is known.
     n_units: int | None = None
     data_norm: float = 1.0
     intercept: float = 0.0
