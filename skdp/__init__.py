@@ -44,58 +44,30 @@ if TYPE_CHECKING:  # for type checkers and editors
 
 __version__ = "0.1.0"
 
+_NAMES = {
+    "linear_model": ("DPLinearClassifier", "DPLinearRegressor", "DPLogisticRegression", "DPRidge"),
+    "model_selection": ("DPLogisticRegressionCV", "DPRidgeCV", "DPSearchCV"),
+    "preprocessing": ("BoundedScaler", "BoundedSplineTransformer", "DPStandardScaler"),
+    "privacy": (
+        "BudgetAccountant", "BudgetExceededError", "PrivacyBudget", "PrivacyLeakWarning",
+        "PrivacyReport",
+    ),
+    "robust": (
+        "DPAdversarialClassifier", "DPAdversarialRegressor", "DPMaxGroupLossClassifier",
+        "DPMaxGroupLossMLPClassifier", "DPMaxGroupLossRegressor",
+    ),
+    "synthetic": ("DPSyntheticData",),
+    "tabular": (
+        "Category", "DPTabularClassifier", "DPTabularRegressor", "Date", "Flag", "Number",
+        "TableEncoder", "Text", "check_columns", "describe_columns",
+    ),
+}  # fmt: skip
 #: Public names and the packages that define them.
-_PACKAGE_OF = {
-    "BoundedScaler": "preprocessing",
-    "BoundedSplineTransformer": "preprocessing",
-    "BudgetAccountant": "privacy",
-    "BudgetExceededError": "privacy",
-    "Category": "tabular",
-    "DPAdversarialClassifier": "robust",
-    "DPAdversarialRegressor": "robust",
-    "DPLinearClassifier": "linear_model",
-    "DPLinearRegressor": "linear_model",
-    "DPLogisticRegression": "linear_model",
-    "DPLogisticRegressionCV": "model_selection",
-    "DPMaxGroupLossClassifier": "robust",
-    "DPMaxGroupLossMLPClassifier": "robust",
-    "DPMaxGroupLossRegressor": "robust",
-    "DPRidge": "linear_model",
-    "DPRidgeCV": "model_selection",
-    "DPSearchCV": "model_selection",
-    "DPStandardScaler": "preprocessing",
-    "DPSyntheticData": "synthetic",
-    "DPTabularClassifier": "tabular",
-    "DPTabularRegressor": "tabular",
-    "Date": "tabular",
-    "Flag": "tabular",
-    "Number": "tabular",
-    "PrivacyBudget": "privacy",
-    "PrivacyLeakWarning": "privacy",
-    "PrivacyReport": "privacy",
-    "TableEncoder": "tabular",
-    "Text": "tabular",
-    "check_columns": "tabular",
-    "describe_columns": "tabular",
-}
-_PACKAGES = (
-    "algorithms",
-    "audit",
-    "data",
-    "inspection",
-    "linear_model",
-    "mechanisms",
-    "methods",
-    "model_selection",
-    "preprocessing",
-    "privacy",
-    "problems",
-    "robust",
-    "solvers",
-    "synthetic",
-    "tabular",
-    "utils",
-)
+_PACKAGE_OF = {name: package for package, names in _NAMES.items() for name in names}
+_PACKAGES = sorted(
+    {*_NAMES, "algorithms", "audit", "data", "inspection", "mechanisms", "methods", "problems",
+     "solvers", "utils"}
+)  # fmt: skip
 __all__ = [*_PACKAGE_OF, "__version__"]
 
 

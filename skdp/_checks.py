@@ -101,12 +101,7 @@ def check_non_negative(**parameters: Any) -> None:
 
 
 def check_count(
-    name: str,
-    value: Any,
-    low: int = 1,
-    high: float = math.inf,
-    *,
-    largest: float = _LARGEST_COUNT,
+    name: str, value: Any, low: int = 1, high: float = math.inf, *, largest: float = _LARGEST_COUNT
 ) -> None:
     """Raise InvalidTypeError or ValueError unless `value` is an integer in [low, high].
 

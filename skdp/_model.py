@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,12 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import (
-    PrivateEstimator,
-    noise_alarms,
-    staged,
-    taken_weights,
-)
+from skdp._estimator import PrivateEstimator, noise_alarms, staged, taken_weights
 from skdp._records import distinct_persons, validate_records
 from skdp._runtime import without_warnings
 from skdp._sources import ChunkCheck
@@ -68,14 +63,7 @@ class PrivateModel(PrivateEstimator):
     #: What a fit warns of at its end.
     _found_alarms: tuple[str, ...] = ()
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        user_ids: Any = None,
-        **fit_params: Any,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -107,8 +95,7 @@ class PrivateModel(PrivateEstimator):
         """
         sample_weight = taken_weights(fit_params)
         column = user_ids if isinstance(user_ids, str) else None
-        if column is not None:
-            X, user_ids = take_user_ids(X, column)
+        X, user_ids = take_user_ids(X, user_ids)
         source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._id_column = column
@@ -201,9 +188,10 @@ class PrivateModel(PrivateEstimator):
                 "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
 
-    @abstractmethod
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
         """Return the records with bounded rows and the intercept feature."""
+        self.data_norm_ = self._norm_bound
+        return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     @contextmanager
     def _surveyed(self, X: Any, check: ChunkCheck, labels: Any = None) -> Iterator[Surveyor | None]:
@@ -242,7 +230,7 @@ class PrivateModel(PrivateEstimator):
             data_norm=self.data_norm_,
             intercept=self._intercept_value,
             targets=targets,
-            groups=self._group_encoder(surveyor),
+            groups=self._group_encoder(lambda: surveyor.seen.groups),
             weights=ClippedWeights(float(self.weight_bound or 1.0)),
             persons=distinct_persons,
             max_records=self.max_records_per_user,
@@ -263,8 +251,8 @@ class PrivateModel(PrivateEstimator):
             self.feature_names_in_ = np.array(survey.shape.names, dtype=object)
         return ChunkedRecords(surveyor.source, survey, bounding, type(self).__name__)
 
-    def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:
-        """Encode the groups of a source, if they matter."""
+    def _group_encoder(self, seen: Callable[[], np.ndarray | None]) -> Encoder | None:
+        """Encode groups of declared names, or of those that were `seen`, if they matter."""
         return None
 
     def _plan_of_shape(
@@ -281,11 +269,7 @@ class PrivateModel(PrivateEstimator):
         n_public = self._public_size(n_units)
         # no row at all: the bounds of rows, and the size of a block, follow from the width
         empty = Design.of(self._records(np.zeros((0, n_features)), np.zeros(0)), n_public)
-        design = replace(
-            empty,
-            n_records=n_public or n_units,
-            of_persons=n_users is not None,
-        )
+        design = replace(empty, n_records=n_public or n_units, of_persons=n_users is not None)
         return self._planned(design, self._public_risk(n_classes), n_groups), design
 
     @abstractmethod

@@ -35,10 +35,14 @@ class ChunkCheck:
 
     def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
         table = BaseEstimator()
-        options = {"ensure_min_samples": 0, **({"y_numeric": True} if self.y_numeric else {})}
-        validate_records(table, chunk.X, chunk.y, accept_sparse="csr", **options)
+        self.validate(table, chunk)
         names = getattr(table, "feature_names_in_", None)
         return table.n_features_in_, None if names is None else tuple(names.tolist())
+
+    def validate(self, table: BaseEstimator, chunk: Chunk) -> None:
+        """Validate rows and targets; tell `table` the columns."""
+        options = {"ensure_min_samples": 0, **({"y_numeric": True} if self.y_numeric else {})}
+        validate_records(table, chunk.X, chunk.y, accept_sparse="csr", **options)
 
 
 @dataclass(frozen=True)

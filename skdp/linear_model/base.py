@@ -63,11 +63,11 @@ class DPLinearModel(PrivateModel):
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        self.data_norm_ = self._norm_bound
-        if self._method.is_entrywise:
-            # a norm that no row of bounded entries exceeds
-            self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
-            X = clipped_entries(X, self._entry_bound)
+        if not self._method.is_entrywise:
+            return super()._records(X, targets, groups)
+        # a norm that no row of bounded entries exceeds
+        self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
+        X = clipped_entries(X, self._entry_bound)
         return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:

@@ -112,12 +112,7 @@ class Scoring:
 
     @without_warnings()
     def data(
-        self,
-        model: Any,
-        X: Any,
-        y: np.ndarray,
-        rows: np.ndarray,
-        persons: Persons | None = None,
+        self, model: Any, X: Any, y: np.ndarray, rows: np.ndarray, persons: Persons | None = None
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return what the plan makes sums of: not private.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -17,13 +17,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_lengths, check_positive, check_real
-from skdp._estimator import SEEDED, check_random_state, plain_labels, randomness, staged
-from skdp._records import refuse_without_values, take_rows, without_column
+from skdp._estimator import (
+    PrivateEstimator,
+    check_random_state,
+    plain_labels,
+    randomness,
+    staged,
+)
+from skdp._records import refuse_without_values, take_rows
 from skdp._runtime import without_warnings
 from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import ScorePlan
-from skdp.mechanisms import noise_source_name, random_order
+from skdp.mechanisms import random_order
 from skdp.model_selection.cross_validation import split_params, with_ids
 from skdp.model_selection.rehearsal import check_private, rehearse
 from skdp.model_selection.scoring import Scoring, resolve_scoring
@@ -34,7 +40,7 @@ from skdp.privacy.charges import Prepaid
 from skdp.privacy.events import whole_event
 from skdp.privacy.gaussian_dp import gaussian_budget, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
-from skdp.privacy.report import PrivacyReport, Release
+from skdp.privacy.report import Release
 from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_mu
 
 #: Parameters of private parts that belong to the search.
@@ -53,7 +59,7 @@ def _has(method: str) -> Any:
     return available_if(check)
 
 
-class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
+class DPSearchCV(MetaEstimatorMixin, PrivateEstimator):
     """Choose among candidates by private scores on held-out records, and keep the best model.
 
     A secret, random number of times a candidate is drawn, fitted on one part of the records, and
@@ -131,8 +137,6 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     True
     """
 
-    #: Column of a data frame that had the ids of persons in fit.
-    _id_column: str | None = None
     #: Metadata of candidates.
     __metadata_request__fit: ClassVar = {"sample_weight": None, "groups": None}
 
@@ -208,7 +212,7 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
         if not is_classifier(self.estimator):  # whose labels must not be objects
             y = plain_labels(y)
         law = DrawsLaw(mean=self.n_draws, name=self.draws)  # type: ignore[arg-type]
-        limit, budget = _budget_of_draw(PrivacyBudget(self.epsilon, self.delta), law)
+        limit, budget = _budget_of_draw(self._budget, law)
         scoring = self._resolved(self.estimator, y)
         persons = None if user_ids is None else Persons(user_ids, len(y))
         n_units = len(y) if persons is None else persons.number
@@ -322,12 +326,10 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
             reference="docs/theory/accounting.md, section 11",
             event=whole_event(self.epsilon, self.delta, plan.neighbouring),
         )
-        self.privacy_ = PrivacyReport(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            neighbouring=plan.neighbouring,
+        self._set_report(
+            (release,),
+            (),
             method="selection",
-            releases=(release,),
             plan={
                 "n_candidates": len(self.candidates_),
                 "n_draws": float(law.mean),
@@ -336,8 +338,6 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
                 "draw_mu": None if budget.is_pure else limit,
                 "n_test": plan.n_records,
             },
-            caveats=() if self.random_state is None else (SEEDED,),
-            noise_source=noise_source_name(self.random_state),
         )
 
     @property
@@ -352,9 +352,6 @@ class DPSearchCV(AccountedMixin, MetaEstimatorMixin, BaseEstimator):
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
-
-    def _features_of(self, X: Any) -> Any:
-        return without_column(X, self._id_column)
 
     @_has("predict")  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> np.ndarray:

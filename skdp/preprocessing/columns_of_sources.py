@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdp._records import distinct_persons, validate_array, validate_records
+from skdp._sources import ChunkCheck
 from skdp._units import person_codes
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
@@ -57,15 +58,11 @@ class UnitRows:
         return to_unit_interval(self._rows[part], self._ranges[part[1]])
 
 
-@dataclass(frozen=True)
-class ColumnCheck:
-    """Validate the rows of a chunk; return the number of features and their names."""
+class ColumnCheck(ChunkCheck):
+    """Validate the rows of a chunk alone."""
 
-    def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
-        table = BaseEstimator()
+    def validate(self, table: BaseEstimator, chunk: Chunk) -> None:
         validate_records(table, chunk.X, ensure_min_samples=0)
-        names = getattr(table, "feature_names_in_", None)
-        return table.n_features_in_, None if names is None else tuple(names.tolist())
 
 
 @contextmanager

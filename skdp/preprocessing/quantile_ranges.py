@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
 
 from skdp._checks import check_real
 from skdp._estimator import randomness
@@ -17,6 +16,7 @@ from skdp._units import take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.columns import are_of_persons
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
+from skdp.preprocessing.bounded_scaler import BoundedScaler
 from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.preprocessing.ranges import check_ranges, middle_and_half
 from skdp.privacy.budget import PrivacyBudget
@@ -30,13 +30,6 @@ _ALARM = (
 )
 _INNER = "The quantiles {:.3g} and {:.3g} are drawn instead, and the ranges widened."
 _OUTER = "The outer ranges are returned, and nothing is charged."
-
-
-class _Columns(BaseEstimator):
-    """Match ranges with columns."""
-
-    def __init__(self, ranges: Any = (-1.0, 1.0)) -> None:
-        self.ranges = ranges
 
 
 def private_ranges(
@@ -122,7 +115,7 @@ def private_ranges(
     if not low < high:
         raise ValueError(f"quantiles == {quantiles!r}, must be low < high.")
     check_ranges(outer_ranges)
-    table = _Columns(outer_ranges)
+    table = BoundedScaler(outer_ranges)
     X, user_ids = take_user_ids(X, user_ids)
     rng, noise = randomness(random_state)
     with unit_columns(table, X, user_ids, "private_ranges") as (columns, shape):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_lengths, check_option
@@ -16,20 +17,20 @@ from skdp._model import PrivateModel
 from skdp._records import take_rows, without_column
 from skdp._types import Self
 from skdp._units import take_user_ids
-from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.group_plan import GroupResult
 from skdp.data.collections import as_source
 from skdp.methods import Method
 from skdp.methods.choice import GROUP_METHODS, Choice
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
-from skdp.problems.bounding import Encoder
-from skdp.problems.surveys import Surveyor
 from skdp.robust.group_labels import (
     GroupCodes,
     are_named,
     as_labels,
     checked_proportions,
+    classes_as_groups,
     distinct_groups,
     group_labels,
+    one_group,
 )
 
 _NO_GROUPS = (
@@ -46,19 +47,14 @@ class GroupedModel(PrivateModel):
 
     group_names: Any
     group_proportions: Any
+    classes_: Any
 
     _methods: Mapping[str, Method] = GROUP_METHODS
     #: Column of a data frame that had the groups in fit.
     _group_column: str | None = None
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        user_ids: Any = None,
-        **fit_params: Any,
+        self, X: Any, y: Any = None, groups: Any = None, *, user_ids: Any = None, **fit_params: Any
     ) -> Self:
         """Fit the model privately.
 
@@ -115,7 +111,9 @@ class GroupedModel(PrivateModel):
                     raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
             model._group_column = groups if isinstance(groups, str) else None
             check_lengths(X, labels)
-            codes = None if labels is None else model._encoded(labels)
+            codes = None
+            if labels is not None:
+                codes = model._group_encoder(lambda: np.unique(labels))(labels)
             model._fit(model._features_of(X), y, codes, given)
         return self
 
@@ -186,14 +184,9 @@ class GroupedModel(PrivateModel):
     @property
     def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Codes of groups from targets, and names of the groups, if none are given."""
-        raise NotImplementedError
-
-    def _with_groups(self, records: Records) -> tuple[Records, bool]:
-        """Return the records with default groups if none were given, and whether some were."""
-        if records.has_groups:
-            return records, True
-        codes, self.group_names_ = self._default_groups
-        return records.with_default_groups(codes), False
+        if is_classifier(self):
+            return classes_as_groups, self.classes_
+        return one_group, np.zeros(1, dtype=np.intp)
 
     def _declared_names(self) -> np.ndarray | None:
         if self.group_names is None:
@@ -201,15 +194,6 @@ class GroupedModel(PrivateModel):
         names = as_labels("group_names", self.group_names)
         declared_labels("group_names", names, 1)
         return names
-
-    def _encoded(self, labels: np.ndarray) -> np.ndarray:
-        """Set ``group_names_``; return the position of each record's group in it."""
-        names = self._declared_names()
-        if names is None:
-            names = np.unique(labels)
-            warn_inferred("The groups", "group_names")
-        self.group_names_ = names
-        return GroupCodes(names)(labels)
 
     def _survey_parts(self) -> dict[str, Any]:
         has_groups = self.group_names is not None or self._has_order
@@ -220,11 +204,11 @@ class GroupedModel(PrivateModel):
         """Whether proportions were declared in the order of the groups."""
         return self._mode == "proportions" and not are_named(self.group_proportions)
 
-    def _group_encoder(self, surveyor: Surveyor) -> Encoder | None:
+    def _group_encoder(self, seen: Callable[[], np.ndarray | None]) -> Any:
         names = self._declared_names()
         if names is None:
-            names = surveyor.seen.groups
-            if names is None:  # the source has none
+            names = seen()
+            if names is None:
                 return None
             warn_inferred("The groups", "group_names")
         self.group_names_ = names
@@ -233,9 +217,12 @@ class GroupedModel(PrivateModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> Any:
-        records, are_given = self._with_groups(records)
+        are_given = records.has_groups
+        if not are_given:
+            codes, self.group_names_ = self._default_groups
+            records = records.with_default_groups(codes)
         design = Design.of(records, self._public_size(records.n_units))
-        groups = self._group_weights(records.groups, are_given, design)
+        groups = self._group_weights(records.groups, design)
         choice = self._choose(design, risk, groups, are_given)
         planned: Any = choice.plan
         if not records.in_memory and planned.has_saddle:
@@ -274,14 +261,6 @@ class GroupedModel(PrivateModel):
         """Return the released point as weights of the model."""
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
-        codes, are_given = self._public_groups(n_groups)
-        groups = self._group_weights(codes, are_given, design)
-        choice = self._choose(design, risk, groups, are_given)
-        assert isinstance(choice.plan, GroupPlan)
-        return choice
-
-    def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
-        """Set ``group_names_`` for a plan; return codes of equal groups, and if they are given."""
         names = self._declared_names()
         if names is not None:
             if n_groups not in (None, len(names)):
@@ -291,7 +270,9 @@ class GroupedModel(PrivateModel):
         else:
             names = self._default_groups[1]
         self.group_names_ = names
-        return np.arange(len(names)), n_groups is not None or self.group_names is not None
+        are_given = n_groups is not None or self.group_names is not None
+        groups = self._group_weights(np.arange(len(names)), design)  # of equal sizes
+        return self._choose(design, risk, groups, are_given)
 
     @property
     def _mode(self) -> str:
@@ -313,7 +294,7 @@ class GroupedModel(PrivateModel):
     def _weight_bound(self, design: Design) -> float:
         """Public bound on the weight of a group."""
 
-    def _group_weights(self, codes: np.ndarray, are_given: bool, design: Design) -> Groups:
+    def _group_weights(self, codes: np.ndarray, design: Design) -> Groups:
         """Return the weights of the groups and their public proportions, if they matter."""
         n_groups, bound = len(self.group_names_), self._weight_bound(design)
         if self._mode == "public":

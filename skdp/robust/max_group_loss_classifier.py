@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ from scipy.special import log_softmax
 
 from skdp._estimator import encode
 from skdp._sources import UNKNOWN_LABELS
-from skdp._types import (
-    Auto,
-    ClassifierLoss,
-    GroupMethod,
-    Relation,
-    Verbose,
-)
+from skdp._types import Auto, ClassifierLoss, GroupMethod, Relation, Verbose
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_linear_model import GroupedLinearModel
 
 
@@ -171,10 +163,6 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        return classes_as_groups, self.classes_
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         codes = encode(y, self.classes_, UNKNOWN_LABELS)

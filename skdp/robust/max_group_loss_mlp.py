@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -24,7 +23,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.matrices import row_products
-from skdp.robust.group_labels import classes_as_groups
 from skdp.robust.grouped_model import GroupedModel, Groups
 
 #: Value of the constant feature in units of `data_norm`.
@@ -200,10 +198,6 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    @property
-    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        return classes_as_groups, self.classes_
-
     def _choose(
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
     ) -> Choice:
@@ -243,10 +237,6 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
         second = loss.class_weights(second)
         self.coefs_ = [np.ascontiguousarray(first[:, :d].T), second[:, :-1].T.copy()]
         self.intercepts_ = [first[:, d] * self._intercept_value, second[:, -1].copy()]
-
-    def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        self.data_norm_ = self._norm_bound
-        return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     @property
     def _intercept_value(self) -> float:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from skdp._types import (
-    Auto,
-    GroupMethod,
-    RegressorLoss,
-    Relation,
-    Verbose,
-)
+from skdp._types import Auto, GroupMethod, RegressorLoss, Relation, Verbose
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.robust.group_labels import one_group
 from skdp.robust.grouped_linear_model import GroupedLinearModel
 
 
@@ -172,10 +164,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        return one_group, np.zeros(1, dtype=np.intp)
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         bound = max(abs(end) for end in self.target_range_)

@@ -158,14 +158,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        user_ids: Any = None,
-        **fit_params: Any,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, user_ids: Any = None, **fit_params: Any) -> Self:
         """Learn the distribution of a table privately.
 
         Parameters

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skdp._records import distinct_persons
+from skdp._sources import ChunkCheck
 from skdp._units import NO_WEIGHT, ClippedWeights
 from skdp.data.sources import Chunk, RecordSource
 from skdp.problems import CategoricalRecords
@@ -28,16 +29,13 @@ _NAME = "DPSyntheticData"
 
 
 @dataclass(frozen=True)
-class TableCheck:
-    """Validate the table of a chunk; return the number of features and their names."""
+class TableCheck(ChunkCheck):
+    """Validate the table of a chunk."""
 
-    allow_nan: bool
+    allow_nan: bool = False
 
-    def __call__(self, chunk: Chunk) -> tuple[int, tuple[str, ...] | None]:
-        table = BaseEstimator()
+    def validate(self, table: BaseEstimator, chunk: Chunk) -> None:
         validated(table, chunk.X, allow_nan=self.allow_nan, reset=True)
-        names = getattr(table, "feature_names_in_", None)
-        return table.n_features_in_, None if names is None else tuple(names.tolist())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +106,7 @@ def coded_chunks(
     surveyor = Surveyor(
         source,
         has_names,
-        check=TableCheck(allow_nan),
+        check=TableCheck(allow_nan=allow_nan),
         has_targets=False,
         units=("user_ids", "sample_weight"),
         name=_NAME,
