@@ -71,7 +71,7 @@ FAMILIES = {
     "neighbouring": (LINEAR + ADVERSARIAL + TABULAR, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
-    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR),
+    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR[:1], TABULAR[1:]),
     # without solvers
     "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
 }
