@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -161,14 +162,10 @@ def audit_estimator(
     training, test = (here[:half], there[:half]), (here[half:], there[half:])
     statistics = [score] if score is not None else _statistics(*training)
 
-    def epsilon_bound(p: int, q: int, size: int) -> float:
-        return epsilon_lower_bound(p, q, size, delta, confidence)
-
-    def mu_bound(p: int, q: int, size: int) -> float:
-        return mu_lower_bound(p, q, size, confidence)
-
-    found, _ = _held_out(statistics, training, test, epsilon_bound)
-    mu, (p, q) = _held_out(statistics, training, test, mu_bound)
+    bound = partial(epsilon_lower_bound, delta=delta, confidence=confidence)
+    found, _ = _held_out(statistics, training, test, bound)
+    bound = partial(mu_lower_bound, confidence=confidence)
+    mu, (p, q) = _held_out(statistics, training, test, bound)
     gaussian = estimate = math.nan
     if delta:
         gaussian = gaussian_epsilon(delta, max(mu, 0.0))

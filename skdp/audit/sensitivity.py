@@ -123,6 +123,7 @@ def worst_case_sensitivity(
     rng = np.random.default_rng(random_state)
     seed = int(rng.integers(2**31))
     values = np.asarray(_targets(estimator) if targets is None else targets)
+    first, second = np.arange(n), np.append(np.arange(n - 1), n)
     released: list[np.ndarray] = []
 
     def solve(X: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -133,7 +134,6 @@ def worst_case_sensitivity(
 
     def distance(X: np.ndarray, y: np.ndarray) -> float:
         """Of data sets of all records but the last, and of all but the last but one."""
-        first, second = np.arange(n), np.append(np.arange(n - 1), n)
         return float(np.linalg.norm(solve(X[first], y[first]) - solve(X[second], y[second])))
 
     best: tuple[float, Any, Any] = (-1.0, None, None)
@@ -158,8 +158,9 @@ def worst_case_sensitivity(
             UserWarning,
             stacklevel=2,
         )
-    first, second = np.arange(n), np.append(np.arange(n - 1), n)
-    claimed = None if estimator is None else _claimed(fit(estimator, (X[first], y[first]), seed))
+    fitted = None if estimator is None else fit(estimator, (X[first], y[first]), seed)
+    releases = getattr(getattr(fitted, "privacy_", None), "releases", ())
+    claimed = float(releases[0].sensitivity) if releases else None
     return SensitivitySearch(largest, claimed, (X[first], y[first]), (X[second], y[second]), n_fits)
 
 
@@ -178,11 +179,6 @@ def _targets(estimator: Any) -> Any:
         return (0, 1) if classes is None else classes
     declared = getattr(estimator, "target_range", None)
     return (-1.0, 1.0) if declared is None else declared
-
-
-def _claimed(fitted: Any) -> float | None:
-    releases = getattr(getattr(fitted, "privacy_", None), "releases", ())
-    return float(releases[0].sensitivity) if releases else None
 
 
 def _start(

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from skdp._checks import InvalidTypeError, check_count
 from skdp._estimator import noise_alarms
 from skdp.algorithms.weight_noise import MarginNoise
-from skdp.methods.choice import Choice
 from skdp.privacy.composition import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -281,12 +280,15 @@ def plan_fit(
     releases = tuple(PlannedRelease.of(release, radius) for release in plan.releases)
     alarms = noise_alarms(plan, plan.releases)
     bound, noise = plan.bound(), plan.planned_noise()
+    asked = getattr(estimator, "method", "auto")
     return FitPlan(
         estimator=type(estimator).__name__,
         n_samples=int(n_samples),
         n_features=int(n_features),
         method=choice.method,
-        reason=_reason(getattr(estimator, "method", "auto"), choice),
+        reason=f"method={asked!r}"
+        if asked != "auto"
+        else choice.reason or "the default for these parameters",
         epsilon=float(estimator.epsilon),
         delta=float(estimator.delta),
         total_epsilon=tightest_epsilon(plan.event, float(estimator.delta)),
@@ -330,12 +332,6 @@ def _free_from(estimator: Any, *shape: int | None, of_persons: bool) -> int | No
         middle = round(math.sqrt(low * high))
         low, high = (low, middle) if is_free(middle) else (middle, high)
     return high
-
-
-def _reason(asked: str, choice: Choice) -> str:
-    if asked != "auto":
-        return f"method={asked!r}"
-    return choice.reason or "the default for these parameters"
 
 
 def _prediction_noise(releases: tuple[Release, ...], norm: float) -> float | None:

@@ -253,11 +253,11 @@ class PrivacyUtilityDisplay:
         # repeated fits on the same folds differ in their noise alone
         rng = check_random_state(random_state)
         folds = _folds(estimator, X, y, cv, rng)
-        seeds = _seeds(estimator, random_state is not None)
+        seeded = [] if random_state is None else _parts(estimator)
         models = []
         for epsilon in epsilons:
             for _ in folds:
-                values = {seed: int(rng.randint(_LARGEST_SEED)) for seed in seeds}
+                values = {f"{at}random_state": int(rng.randint(_LARGEST_SEED)) for at in seeded}
                 models.append(clone(estimator).set_params(**values, **{parameter: epsilon}))
         run = Parallel(n_jobs=n_jobs)
         fits = zip(models, folds * len(epsilons), strict=True)
@@ -316,11 +316,6 @@ def _parameter(estimator: Any, param_name: str | None) -> str:
     if len(names) > 1:
         raise ValueError(f"Several parts are private: param_name must be one of {names}.")
     return names[0]
-
-
-def _seeds(estimator: Any, are_given: bool) -> list[str]:
-    """Return the parameters that seed the noise, if there is a seed for them."""
-    return [f"{prefix}random_state" for prefix in _parts(estimator)] if are_given else []
 
 
 def _warn_of_scores(estimator: Any) -> None:

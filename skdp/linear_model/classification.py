@@ -275,7 +275,8 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         )
         if self.class_weight is not None and loss.has_odds and self.fit_intercept:
             if isinstance(self.class_weight, str):
-                costs = balanced_costs(np.array(self.privacy_.plan["class_shares"]))
+                shares = np.array(self.privacy_.plan["class_shares"])
+                costs = 1.0 / (len(shares) * np.maximum(shares, _LEAST_SHARE))
             else:
                 costs = declared_costs(self.class_weight, self.classes_)
             shifts = np.log(costs)
@@ -304,11 +305,6 @@ def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np
     codes = encode(names, classes, "class_weight names labels that are not in `classes`.")
     weights[codes] = list(class_weight.values())
     return weights
-
-
-def balanced_costs(shares: np.ndarray) -> np.ndarray:
-    """Return the inverse shares of the classes, over the number of classes."""
-    return 1.0 / (len(shares) * np.maximum(shares, _LEAST_SHARE))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from skdp._runtime import without_warnings
 from skdp._units import Persons, take_user_ids
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource, random_order
-from skdp.model_selection.rehearsal import check_private, no_budget, rehearse
+from skdp.model_selection.rehearsal import check_private, rehearse
 from skdp.model_selection.scoring import RecordScores, resolve_scoring
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -171,7 +171,8 @@ def dp_cross_validate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(checked(estimator))
         parts_of_records = (np.arange(len(y)), *(train for train, _ in folds))
-        nothing = no_budget(plans[0].neighbouring)
+        # less than any release costs: refuses every payment, in whatever process
+        nothing = BudgetAccountant(5e-324, neighbouring=plans[0].neighbouring)
         rehearse(estimator, (fit_on(rows) for rows in parts_of_records), lambda: nothing)
         for each in accountants:
             stack.enter_context(each)

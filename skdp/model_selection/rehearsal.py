@@ -13,12 +13,7 @@ from sklearn.base import clone
 from skdp._units import take_user_ids
 from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.privacy.accounted import AccountedMixin
-from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.charges import BudgetExceededError, Rehearsed
-from skdp.privacy.events import Neighbouring
-
-#: Less than any release costs.
-_NOTHING = 5e-324
 
 
 class _PublicScaler(BoundedScaler):
@@ -44,11 +39,6 @@ def check_private(model: Any, parts: Sequence[Any]) -> None:
             "neighbouring == 'add_remove': a record more or less moves the others to other folds "
             "or parts. Scores of held-out records are for neighbouring='replace_one'."
         )
-
-
-def no_budget(neighbouring: Neighbouring) -> BudgetAccountant:
-    """Return a budget of one relation that refuses every payment, in whatever process."""
-    return BudgetAccountant(_NOTHING, neighbouring=neighbouring)
 
 
 def rehearse(

@@ -30,6 +30,7 @@ from skdp.problems import (
 )
 from skdp.synthetic.tables import (
     TableFormat,
+    array_of_objects,
     declared_categories,
     distinct_values,
     encode,
@@ -209,7 +210,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
                 raise ValueError("calibration='paper' needs all records in memory.")
             X = first_rows(source)
         X = validated(self, X, allow_nan=allow_nan, reset=True)
-        self._names = _column_names(X)
+        self._names = tuple(getattr(X, "columns", range(X.shape[1])))
         if given is not None:
             categories = declared_categories(given, self._names)
         elif source is not None:
@@ -438,12 +439,7 @@ def _any_missing(categories: Any) -> bool:
         return False  # refused later
 
 
-def _column_names(X: Any) -> tuple[Any, ...]:
-    return tuple(X.columns) if hasattr(X, "columns") else tuple(range(X.shape[1]))
-
-
 def _array_of(values: tuple[Any, ...]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
+    array = array_of_objects(values)
     plain = np.asarray(values) if all(type(v) is type(values[0]) for v in values) else array
     return plain if plain.shape == array.shape and plain.dtype.kind in "biufU" else array

@@ -62,6 +62,13 @@ def columns_of(X: Any) -> list[list[Any]]:
     return [X[:, j].tolist() for j in range(X.shape[1])]
 
 
+def array_of_objects(values: Sequence[Any]) -> np.ndarray:
+    """Return a 1-d array of values of any kind, also of sequences."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
 def has_missing(categories: Categories) -> bool:
     """Whether a missing value is among the categories of a column."""
     return any(is_missing(value) for values in categories for value in values)
@@ -189,8 +196,8 @@ class TableFormat:
         """
         library = library_of(X)
         if library == "numpy":
-            kept = _common_dtype(categories) if is_list else X.dtype
             values = tuple(value for column in categories for value in column)
+            kept = _common_dtype(values) if is_list else X.dtype
             if kept.kind == "U" and not all(isinstance(value, str) for value in values):
                 kept = np.dtype(object)
             elif kept.kind in "SU":  # wide enough for all categories
@@ -207,11 +214,8 @@ class TableFormat:
 
     def decode(self, codes: np.ndarray, categories: Categories) -> Any:
         """Make a table from codes."""
-        columns = []
-        for j, values in enumerate(categories):
-            objects = np.empty(len(values), dtype=object)
-            objects[:] = values
-            columns.append(objects[codes[:, j]])
+        pairs = enumerate(categories)
+        columns = [array_of_objects(values)[codes[:, j]] for j, values in pairs]
         if self.library == "numpy":
             return np.stack(columns, axis=1).astype(self.dtypes[0])
         if self.library == "polars":
@@ -277,7 +281,7 @@ def _kind(dtype: Any) -> str:
 
 def _declared_dtype(dtype: np.dtype[Any], values: tuple[Any, ...]) -> np.dtype[Any]:
     """Return the type of numpy for a column with these categories, as near to `dtype` as can be."""
-    wanted = _common_dtype((tuple(value for value in values if not is_missing(value)),))
+    wanted = _common_dtype([value for value in values if not is_missing(value)])
     if any(map(is_missing, values)):
         wanted = np.dtype({"i": float, "u": float, "f": float}.get(wanted.kind, object))
     if not _holds(wanted, values):
@@ -288,19 +292,16 @@ def _declared_dtype(dtype: np.dtype[Any], values: tuple[Any, ...]) -> np.dtype[A
 
 def _holds(dtype: np.dtype[Any], values: tuple[Any, ...]) -> bool:
     """Whether a type represents all values that are not missing exactly."""
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values
     try:
         with np.errstate(all="ignore"):
-            cast = objects.astype(dtype).tolist()
+            cast = array_of_objects(values).astype(dtype).tolist()
         return all(a == b or is_missing(b) for a, b in zip(cast, values, strict=True))
     except (OverflowError, TypeError, ValueError):
         return False
 
 
-def _common_dtype(categories: Categories) -> np.dtype[Any]:
-    """Return the type of an array of all categories; object unless all are numbers or strings."""
-    values = [value for column in categories for value in column]
+def _common_dtype(values: Sequence[Any]) -> np.dtype[Any]:
+    """Return the type of an array of values; object unless all are numbers."""
     if any(isinstance(value, str | bytes) for value in values):
         return np.dtype(object)
     try:
