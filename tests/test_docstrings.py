@@ -55,7 +55,6 @@ FAMILIES = {
     "class_weight": ((*LINEAR_CLASSIFIERS, TUNED[0]), TABULAR[:1]),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
-    "group_proportions": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
     "group_weights_": (GROUPED, NETWORK),
     "coef_": (MULTICLASS, REGRESSORS),
@@ -68,7 +67,7 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL + TABULAR, GROUPED, NETWORK, TUNED, SYNTHETIC),
+    "neighbouring": (LINEAR + ADVERSARIAL + TABULAR + TUNED, GROUPED, NETWORK, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR[:1], TABULAR[1:]),

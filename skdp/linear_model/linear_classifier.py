@@ -69,8 +69,7 @@ class DPLinearClassifier(DPLinearClassification):
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
         the classes that "gradient" and "output" release for the log loss.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -89,8 +88,7 @@ class DPLinearClassifier(DPLinearClassification):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
@@ -100,10 +98,8 @@ class DPLinearClassifier(DPLinearClassification):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    coef_noise_ : ndarray of the shape of `coef_`
+    coef_noise_, intercept_noise_ : of the shapes of `coef_` and `intercept_`
         Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
-    intercept_noise_ : float or ndarray of the shape of `intercept_`
-        The same of the intercept.
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport

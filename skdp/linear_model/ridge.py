@@ -37,8 +37,7 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -61,8 +60,7 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
@@ -71,10 +69,8 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
-    coef_noise_ : ndarray of the shape of `coef_`
+    coef_noise_, intercept_noise_ : of the shapes of `coef_` and `intercept_`
         Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
-    intercept_noise_ : float or ndarray of the shape of `intercept_`
-        The same of the intercept.
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float

@@ -57,7 +57,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
         the classes that "gradient" and "output" release for the log loss.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -71,8 +71,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
@@ -82,10 +81,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    coef_noise_ : ndarray of the shape of `coef_`
+    coef_noise_, intercept_noise_ : of the shapes of `coef_` and `intercept_`
         Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
-    intercept_noise_ : float or ndarray of the shape of `intercept_`
-        The same of the intercept.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The penalty that was chosen, or that the shrinkage by the noise is equivalent to. If there
         are groups, one per group, in the order of the sorted labels, and at the end that of the

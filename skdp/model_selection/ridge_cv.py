@@ -53,7 +53,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -67,8 +67,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 
@@ -77,10 +76,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
-    coef_noise_ : ndarray of the shape of `coef_`
+    coef_noise_, intercept_noise_ : of the shapes of `coef_` and `intercept_`
         Standard deviations of the noise, where the method tells it (docs/guide/noise_of_a_fit.md).
-    intercept_noise_ : float or ndarray of the shape of `intercept_`
-        The same of the intercept.
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)

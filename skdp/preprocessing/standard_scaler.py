@@ -52,8 +52,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
 
     Attributes
     ----------

@@ -54,8 +54,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -73,8 +72,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 

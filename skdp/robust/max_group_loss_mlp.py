@@ -48,14 +48,13 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : {"private", "public"}, array-like or dict, default="private"
-        The sizes p_g of the groups, whose losses weigh 1 / p_g. "private": released with noise,
-        from a small part of the budget. "public": those of `groups`, whose values are then not
-        protected. Else public proportions, in the order of `group_names` (sorted, if these are
-        None) or by name (also a Series of pandas), whose sum is 1; they must not be frequencies in
-        the private records.
+        The sizes of the groups. "private": released with noise, from a part of the budget.
+        "public": those of `groups`, whose values are then not protected. Else public proportions,
+        in the order of `group_names` (sorted, if these are None) or by name (also a Series of
+        pandas), whose sum is 1; they must not be frequencies in the private records.
     max_group_weight : float, default=10.0
-        Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
-        1 / W counts for p W of a group, and may be left behind at any budget.
+        Bound W on the weight 1 / p of a group with the share p, >= 1. Noise grows with it. If p is
+        below 1 / W, the group counts for p W of one, and may be left behind at any budget.
     balance : float, default=0.3
         Penalty on unequal weights of the groups, > 0. A group whose loss is larger by it than all
         others gets all the weight.
@@ -77,11 +76,9 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done; a callable is called as
-        ``(name, done, planned)`` in place of it.
+        1 prints the progress; a callable is given ``(name, done, planned)``.
 
     Attributes
     ----------

@@ -74,8 +74,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
         1 prints the progress; a callable is given ``(name, done, planned)``. It is not private.
 

@@ -53,8 +53,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         after all releases, which has no price. "balanced" (delta > 0): inverse to the released
         shares of the classes.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -65,11 +64,9 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done; a callable is called as
-        ``(name, done, planned)`` in place of it.
+        1 prints the progress; a callable is given ``(name, done, planned)``.
 
     Attributes
     ----------
@@ -241,8 +238,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
         With a long tail of targets predictions are too low on average (docs/guide/linear.md).
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed, which
-        takes down to half the noise in classifiers, and 0.6 to 0.8 of it in regressors.
+        Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     weight_bound : float or None, default=None
@@ -253,11 +249,9 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise from the operating system's secure generator. Anything else is for tests:
-        who knows the seed can subtract the noise.
+        None: the system's secure generator. A seed is for tests: who knows it subtracts the noise.
     verbose : int or callable, default=0
-        1 prints how many of the planned steps are done; a callable is called as
-        ``(name, done, planned)`` in place of it.
+        1 prints the progress; a callable is given ``(name, done, planned)``.
 
     Attributes
     ----------
