@@ -34,14 +34,8 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     ranges : pair of float, array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
-        Public range of each feature, in its own units, with low < high:
-
-        - a pair (low, high): the same range for all features;
-        - an array: one row (low, high) per feature;
-        - a dict ``{column name: (low, high)}`` that names every column, for data frames.
-
-        Values outside are clipped to it, record by record. Choose a range as for
-        :class:`BoundedScaler`.
+        Public range of each feature, as of :class:`BoundedScaler`. Values outside are clipped to
+        it, record by record.
     n_knots : int, default=5
         Number of knots on each range, its two ends included, >= 2. More knots follow a
         curve more closely; they need more records, or a larger budget.
@@ -67,9 +61,7 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     The splines are divided by ``sqrt(n_features * s)``. Here `n_features` is the number of columns
     of the *input*, and `s` is the largest value of the sum of squares of one feature's splines:
     1 for degree 0 and 1, 19/32 for degree 2, and 1/2 for degree 3 and more. Then every row has
-    norm at most 1, up to rounding, and for degrees up to 3 some row reaches it, so that no smaller
-    divisor has this property. The square root of the number of columns of the *output* bounds the
-    rows as well, and wastes most of the norm: with 5 knots and degree 3 it is 3.7 times as large.
+    norm at most 1, up to rounding, and for degrees up to 3 some row reaches it.
 
     *Proof.* The splines of one feature are not negative and sum to 1, so that their squares sum to
     at most 1; degree 1 reaches this at the knots. Let t in [0, 1] be the position between two
@@ -78,7 +70,8 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     grid of knots, the splines of degree p + 1 at a point are means of those of degree p over an
     interval. The sum of squares is convex, so its largest value does not grow with the degree.
 
-    NaN, infinity and sparse input are refused.
+    NaN, infinity and sparse input are refused. Beside one-hot columns the splines need a weight
+    (docs/guide/special_models.md).
 
     Examples
     --------
@@ -90,31 +83,6 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
            [0.5, 0.5, 0. ],
            [0. , 1. , 0. ],
            [0. , 0. , 1. ]])
-
-    Beside one-hot columns, give every column of the data frame the same share of a row with
-    `transformer_weights`, the square root of the number of numeric columns; a `Normalizer` then
-    bounds the whole row:
-
-    >>> import pandas as pd
-    >>> from sklearn.compose import ColumnTransformer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import Normalizer, OneHotEncoder
-    >>> numbers = {"age": (17, 90), "hours": (1, 99)}
-    >>> jobs = OneHotEncoder(categories=[["clerk", "cook"]], handle_unknown="ignore")
-    >>> features = make_pipeline(
-    ...     ColumnTransformer(
-    ...         [
-    ...             ("numbers", BoundedSplineTransformer(numbers), list(numbers)),
-    ...             ("job", jobs, ["job"]),
-    ...         ],
-    ...         transformer_weights={"numbers": len(numbers) ** 0.5},
-    ...         sparse_threshold=0,
-    ...     ),
-    ...     Normalizer(),
-    ... )
-    >>> frame = pd.DataFrame({"age": [30, 61], "hours": [40, 20], "job": ["cook", "clerk"]})
-    >>> features.fit_transform(frame).shape
-    (2, 16)
     """
 
     def __init__(

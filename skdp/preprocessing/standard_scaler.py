@@ -38,14 +38,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     ranges : pair of float, array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
-        Public range of each feature, in its own units, with low < high:
-
-        - a pair (low, high): the same range for all features;
-        - an array: one row (low, high) per feature;
-        - a dict ``{column name: (low, high)}`` that names every column, for data frames.
-
-        Values outside are clipped to it, record by record. Choose a range as for
-        :class:`BoundedScaler`, or see :func:`private_ranges`.
+        Public range of each feature, as of :class:`BoundedScaler`; :func:`private_ranges` finds
+        narrower ones. Values outside are clipped to it, record by record.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced; their size is public. With `user_ids`
         in one person, and the number of persons is public.
