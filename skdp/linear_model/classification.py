@@ -26,7 +26,15 @@ from skdp._model import PrivateModel
 from skdp._sources import ChunkCheck, LabelCodes, distinct_labels
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import ClippedLogisticLoss, Design, EmpiricalRisk, Loss, Records
+from skdp.problems import (
+    ClippedLogisticLoss,
+    Design,
+    EmpiricalRisk,
+    LogisticLoss,
+    Loss,
+    Records,
+    SoftmaxLoss,
+)
 
 #: Least share of a class whose inverse is its weight.
 _LEAST_SHARE = 0.02
@@ -49,9 +57,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         """Reason for allowing two classes only; None where there may be more."""
         return None
 
-    @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
-        """Loss for targets 0 and 1 if there are two classes, else for class indices."""
+        """Return the loss for targets 0 and 1 of two classes, else for class indices."""
+        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
     def _fit(
         self,

@@ -9,14 +9,7 @@ from skdp._types import Auto, ClassifierLoss, LinearMethod, Relation, Verbose
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import (
-    HingeLoss,
-    LogisticLoss,
-    Loss,
-    OneVsRestLoss,
-    SoftmaxLoss,
-    SquaredHingeLoss,
-)
+from skdp.problems import HingeLoss, LogisticLoss, Loss, OneVsRestLoss, SquaredHingeLoss
 
 TWO_CLASS_LOSSES: dict[str, Loss] = {
     "log_loss": LogisticLoss(),
@@ -57,13 +50,11 @@ class DPLinearClassifier(DPLinearClassification):
         L2 penalty as in :class:`~sklearn.linear_model.SGDClassifier`, ``1 / (n_samples C)``; it
         enters after all releases. "auto": none but what the noise asks for.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. It shifts the intercept of
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
@@ -79,9 +70,8 @@ class DPLinearClassifier(DPLinearClassification):
         that is larger. None: 1 (docs/guide/persons_and_weights.md).
     method : {"auto", "gradient", "output", "objective", "output_perturbation", "phased", \
             "exponential", "mirror_descent"} or Method, default="auto"
-        Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
-        "auto" is "gradient" for delta > 0, and "output" with a `solver` (in some cases another
-        that uses it). With delta = 0 it is "output" for squared errors, else mostly "objective".
+        A name, or an object of :mod:`skdp.methods` with parameters. "auto" is "gradient", mostly
+        "output" with a `solver`; for delta = 0 "output" of squared errors, else mostly "objective".
     solver : str, Solver or callable, default="auto"
         What solves, and selects a method that does: a name of `skdp.solvers.SOLVERS` such as
         "lbfgs", a `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -169,7 +159,7 @@ class DPLinearClassifier(DPLinearClassification):
         super()._check_parameters()
 
     def _loss(self, n_classes: int) -> Loss:
+        if self.loss == "log_loss":
+            return super()._loss(n_classes)
         two = TWO_CLASS_LOSSES[self.loss]
-        if n_classes == 2:
-            return two
-        return SoftmaxLoss(n_classes) if self.loss == "log_loss" else OneVsRestLoss(two, n_classes)
+        return two if n_classes == 2 else OneVsRestLoss(two, n_classes)

@@ -9,7 +9,7 @@ from skdp._types import Auto, LinearMethod, RegressorLoss, Relation, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, huber_loss
+from skdp.problems import AbsoluteLoss, Loss, QuantileLoss, huber_loss
 
 
 class DPLinearRegressor(DPLinearRegression):
@@ -40,11 +40,9 @@ class DPLinearRegressor(DPLinearRegression):
         L2 penalty, ``1 / n_samples`` of that of :class:`~sklearn.linear_model.Ridge`; it enters
         after all releases. "auto": none but what the noise asks for.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
@@ -62,9 +60,8 @@ class DPLinearRegressor(DPLinearRegression):
         that is larger. None: 1 (docs/guide/persons_and_weights.md).
     method : {"auto", "gradient", "output", "objective", "output_perturbation", "phased", \
             "exponential", "mirror_descent"} or Method, default="auto"
-        Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
-        "auto" is "gradient" for delta > 0, and "output" with a `solver` (in some cases another
-        that uses it). With delta = 0 it is "output" for squared errors, else mostly "objective".
+        A name, or an object of :mod:`skdp.methods` with parameters. "auto" is "gradient", mostly
+        "output" with a `solver`; for delta = 0 "output" of squared errors, else mostly "objective".
     solver : str, Solver or callable, default="auto"
         What solves, and selects a method that does: a name of `skdp.solvers.SOLVERS` such as
         "lbfgs", a `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -167,4 +164,4 @@ class DPLinearRegressor(DPLinearRegression):
             return AbsoluteLoss(target_bound)
         if self.loss == "quantile":
             return QuantileLoss(target_bound, float(self.quantile))
-        return HalfSquaredLoss(target_bound)
+        return super()._loss(target_bound)

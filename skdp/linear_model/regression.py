@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from skdp._checks import LARGEST_UNIT, check_pair, check_real
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data.collections import over_chunks
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import EmpiricalRisk, Loss
+from skdp.problems import EmpiricalRisk, HalfSquaredLoss, Loss
 
 
 class DPLinearRegression(RegressorMixin, DPLinearModel):
@@ -24,9 +23,9 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     #: Of the estimators that have a choice.
     loss: str
 
-    @abstractmethod
     def _loss(self, target_bound: float) -> Loss:
-        """Loss for targets of at most this absolute value, in units of y."""
+        """Return the loss for targets of at most this absolute value, in units of y."""
+        return HalfSquaredLoss(target_bound)
 
     def _fit(
         self,

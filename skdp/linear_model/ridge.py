@@ -9,7 +9,6 @@ from skdp.linear_model.intervals import CoefficientIntervalsMixin
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import HalfSquaredLoss, Loss
 
 
 class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
@@ -29,11 +28,9 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         L2 penalty, ``1 / n_samples`` of that of :class:`~sklearn.linear_model.Ridge`; it enters
         after all releases. "auto": none but what the noise asks for.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
@@ -47,9 +44,8 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         that is larger. None: 1 (docs/guide/persons_and_weights.md).
     method : {"auto", "gradient", "output", "objective", "output_perturbation", "phased", \
             "exponential", "mirror_descent"} or Method, default="auto"
-        Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
-        "auto" is "gradient" for delta > 0, and "output" with a `solver` (in some cases another
-        that uses it). With delta = 0 it is "output" for squared errors, else mostly "objective".
+        A name, or an object of :mod:`skdp.methods` with parameters. "auto" is "gradient", mostly
+        "output" with a `solver`; for delta = 0 "output" of squared errors, else mostly "objective".
     solver : str, Solver or callable, default="auto"
         What solves, and selects a method that does: a name of `skdp.solvers.SOLVERS` such as
         "lbfgs", a `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -128,6 +124,3 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _loss(self, target_bound: float) -> Loss:
-        return HalfSquaredLoss(target_bound)

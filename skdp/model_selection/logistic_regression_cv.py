@@ -9,7 +9,6 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.methods import Method
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
 
 class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
@@ -44,14 +43,12 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
         has no penalty, but in bilevel tuning as published.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. It shifts the intercept of
         a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
@@ -149,6 +146,3 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _loss(self, n_classes: int) -> Loss:
-        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

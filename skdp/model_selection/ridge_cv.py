@@ -9,7 +9,6 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import HalfSquaredLoss, Loss
 
 
 class DPRidgeCV(TunedLinearModel, DPLinearRegression):
@@ -44,11 +43,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
         has no penalty, but in bilevel tuning as published.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     fit_intercept : bool, default=True
         The intercept is free, but in bilevel tuning as published that of a penalised constant
         feature.
@@ -144,6 +141,3 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _loss(self, target_bound: float) -> Loss:
-        return HalfSquaredLoss(target_bound)

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_option
 from skdp._types import AttackedMethod, Auto, ClassifierLoss, Relation, Verbose
-from skdp.linear_model.classification import DPLinearClassification
-from skdp.linear_model.linear_classifier import TWO_CLASS_LOSSES
+from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import Attack, Loss, SoftmaxLoss
+from skdp.problems import Attack
 from skdp.robust.attacked_model import AttackedLinearModel
 
 
-class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
+class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassifier):
     """Differentially private linear classification under attack.
 
     Minimises the mean over the records of the *worst* loss that an attacker can cause by moving
@@ -50,14 +48,12 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         L2 penalty on the mean loss, which selects "output". "auto": of "output", by a public bound
         on the expected loss, a function of the shape of X, the budget, the attack and the bounds.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
@@ -162,18 +158,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        check_option("loss", self.loss, tuple(TWO_CLASS_LOSSES))
-        super()._check_parameters()
-
     @property
     def _only_binary(self) -> str | None:
         if self.loss == "log_loss" and self._has_steps:
             return None
         return "adversarially robust training of several needs the log loss and noisy gradients"
-
-    def _loss(self, n_classes: int) -> Loss:
-        return TWO_CLASS_LOSSES[self.loss] if n_classes == 2 else SoftmaxLoss(n_classes)
 
     def _attacked_score(self, scores: np.ndarray, attack: Attack, y: np.ndarray) -> float:
         coef = self.coef_

@@ -10,7 +10,7 @@ from skdp._types import AttackedMethod, Auto, Relation, Verbose
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.methods import Method
 from skdp.privacy.budget_accountant import BudgetAccountant
-from skdp.problems import Attack, HalfSquaredLoss, Loss
+from skdp.problems import Attack
 from skdp.robust.attacked_model import AttackedLinearModel
 
 
@@ -45,11 +45,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         L2 penalty on the mean loss, which selects "output". "auto": of "output", by a public bound
         on the expected loss, a function of the shape of X, the budget, the attack and the bounds.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     fit_intercept : bool, default=True
         The intercept is free with "gradient". With "output" it is the weight of a constant feature,
         penalised like the others; an unpenalised one would have unbounded sensitivity.
@@ -148,9 +146,6 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    def _loss(self, target_bound: float) -> Loss:
-        return HalfSquaredLoss(target_bound)
 
     def _attacked_score(self, scores: np.ndarray, attack: Attack, y: np.ndarray) -> float:
         coef, scores = np.ravel(self.coef_), scores[:, 0]

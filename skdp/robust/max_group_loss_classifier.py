@@ -46,13 +46,11 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         L2 penalty of the objective, which selects "output" and enters after the releases. "auto":
         none. Methods as published have their own.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
         Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or ("gradient", "output" and
         "mirror_descent") in one record added or removed: features, target and group.

@@ -20,7 +20,7 @@ from skdp.linear_model.classification import PrivateClassifier
 from skdp.methods.choice import Choice
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
-from skdp.problems import Design, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems import Design, EmpiricalRisk, Loss, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.matrices import row_products
 from skdp.robust.grouped_model import GroupedModel, Groups
@@ -66,11 +66,9 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     clip_norm : float, default=1.0
         Bound on the norm of a record's gradient, for a group of weight 1.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced: features, target and group.
     accountant : BudgetAccountant or None, default=None
@@ -191,9 +189,6 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
             )
         if has_weights:
             raise ValueError(f"{name} has no proof for sample_weight. {other}")
-
-    def _loss(self, n_classes: int) -> Loss:
-        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
     def _choose(
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool

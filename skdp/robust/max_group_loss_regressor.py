@@ -43,11 +43,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         L2 penalty of the objective, which selects "output" and enters after the releases. "auto":
         none. Methods as published have their own.
     data_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        also in predictions. None: 1, with a warning.
+        Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5

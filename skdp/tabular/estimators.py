@@ -46,8 +46,7 @@ class DPTabularClassifier(ClassifierMixin, TabularModel):
         numbers; ranges that are too wide and heavy tails then cost little, and columns that are
         visibly constant are left out. None: numbers are used as they are.
     classes : array-like or None, default=None
-        The public set of labels, in any order: `classes_` is sorted, as in scikit-learn. None:
-        taken from y with a `PrivacyLeakWarning`.
+        The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
         Cost of an error for each class; 1 for those that are not named. It shifts the intercept
         after all releases, which has no price. "balanced" (delta > 0): inverse to the released
@@ -235,8 +234,7 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
         numbers; ranges that are too wide and heavy tails then cost little, and columns that are
         visibly constant are left out. None: numbers are used as they are.
     target_range : tuple of two floats or None, default=None
-        Public range of y; targets and predictions are clipped to it. None: (-1, 1), with a warning.
-        With a long tail of targets predictions are too low on average (docs/guide/linear.md).
+        Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None
