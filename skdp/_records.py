@@ -170,10 +170,7 @@ def is_missing(value: Any) -> bool:
 
 
 def distinct_persons(user_ids: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted ids of the persons, and the position in them for each record.
-
-    Raise ValueError unless there is an integer or a string for each record.
-    """
+    """Return the sorted ids of persons, integers or strings, and those of records as places."""
     if not hasattr(user_ids, "__len__"):
         raise ValueError("user_ids must hold one id for each record, or name a column of X.")
     ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)

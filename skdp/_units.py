@@ -56,10 +56,8 @@ def take_user_ids(X: Any, user_ids: Any) -> tuple[Any, Any]:
 def refuse_id_features(columns: Iterable[tuple[Any, np.ndarray]], user_ids: Any) -> None:
     """Raise ValueError for a feature whose values are the ids of all records.
 
-    Whoever names the column of the ids is told by the name; ids that are given as an array have
-    none. It is an error about the input, before anything is computed, and names no value. (A
-    feature of two or more different values equals the ids of all records by chance in the smallest
-    tables only.)
+    It is an error about the input, before anything is computed, and names no value. A feature of
+    two or more values equals the ids of all records by chance in the smallest tables only.
     """
     ids = np.asarray(user_ids)
     if not (ids != ids[:1]).any():
@@ -101,10 +99,7 @@ class ClippedWeights:
 
 @without_warnings()
 def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:
-    """Return weights over their public bound, clipped to [0, 1].
-
-    Raise ValueError unless there is a finite number >= 0 for each record.
-    """
+    """Return weights, finite numbers >= 0, over their public bound, clipped to [0, 1]."""
     refuse_kinds("sample_weight", sample_weight, "mMcSU")
     try:
         weights = np.asarray(sample_weight)

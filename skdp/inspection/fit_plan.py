@@ -115,20 +115,18 @@ class FitPlan:
         The numbers of the plan, those that are in ``privacy_.plan`` after a fit. What a method
         computes from earlier releases may be other than planned then.
     noise : MarginNoise or None
-        Noise of the coefficients (`coef`), and of the margins of an average and of a rare row
-        (`average_row`, `rare_row`), that is to be expected on isotropic rows of the largest norm,
-        for classes of equal size: a rare class has several times as much. None where none is known.
-        After a fit ``privacy_.noise`` and ``coef_noise_`` go by what was released.
+        Expected noise of the coefficients (`coef`), and of the margins of an average and of a rare
+        row (`average_row`, `rare_row`), on isotropic rows of the largest norm and classes of equal
+        size: a rare class has several times as much. None where none is known.
     sampling_noise : float or None
         What a fit without privacy would have from the sampling of `n_samples` records, in place of
         `average_row`.
     free_from : int or None
         Fewest records, or persons, for which `average_row` is not above the sampling noise, within
-        1 %: privacy then costs less than the sample does. It grows about as
-        ``n_features / epsilon^2``, the "privacy for free" of Lowy and Razaviyayn (2021), section 4.
-        None where it never is, as for penalties that are chosen for the worst case, and for tables
-        whose features grow with the records. Of far more
-        records the default may spend the surplus on speed.
+        1 %. It grows about as ``n_features / epsilon^2``, the "privacy for free" of Lowy and
+        Razaviyayn (2021), section 4. None where it never is, as for penalties that are chosen for
+        the worst case, and for tables whose features grow with the records. Far more records may
+        be spent on speed.
     alarms : tuple of str
         Reasons to expect a useless model.
     remarks : tuple of str
@@ -203,9 +201,8 @@ def plan_fit(
 ) -> FitPlan:
     """Plan a fit from public numbers, before there are any data.
 
-    A fit on records of this shape makes the same plan: the method, the noise and the price of all
-    releases are functions of the parameters and of the sizes. It costs nothing, and can be
-    repeated until the plan is good.
+    A fit on records of this shape makes the same plan. It costs nothing, and can be repeated until
+    the plan is good.
 
     Parameters
     ----------

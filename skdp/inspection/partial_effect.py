@@ -76,8 +76,7 @@ class PartialEffect:
 class PartialEffectDisplay:
     """Effects of columns, and of pairs of columns, in a private model of a table.
 
-    Use :meth:`from_estimator` to make one. It follows the displays of scikit-learn: all parameters
-    are kept as attributes, and :meth:`plot` draws them again without computing anything.
+    :meth:`from_estimator` makes one, and :meth:`plot` draws it again without computing anything.
 
     The margin of a model behind a :class:`skdp.tabular.TableEncoder` is a constant plus a sum of
     effects, exactly, for rows that are not shortened to norm 1. The effects are functions of the

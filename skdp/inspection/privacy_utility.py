@@ -26,8 +26,7 @@ _LARGEST_SEED = 2**31 - 1
 class PrivacyUtilityDisplay:
     """A score against epsilon, with its spread over folds and noise.
 
-    Use :meth:`from_estimator` to make one. It follows the displays of scikit-learn: all parameters
-    are kept as attributes, and :meth:`plot` draws them again without computing anything.
+    :meth:`from_estimator` makes one, and :meth:`plot` draws it again without computing anything.
 
     **The curve is not private.** Its scores are exact functions of records that were held out. Draw
     it of public or synthetic records of the kind that you expect, or of private ones for the

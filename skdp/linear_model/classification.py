@@ -159,10 +159,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         return scores, std[:, 0] if is_binary else std
 
     def _log_odds(self, X: Any, moved: float = 0.0) -> np.ndarray:
-        """Compute the log odds of two classes, or scores whose softmax are the probabilities.
-
-        `moved` is added to the scores.
-        """
+        """Compute log odds of two classes, or scores to take the softmax of, of `moved` scores."""
         scores = self.decision_function(X) + moved
         clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
         return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
@@ -300,10 +297,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
 
 
 def declared_costs(class_weight: Mapping[Any, float], classes: np.ndarray) -> np.ndarray:
-    """Return the weights of classes that a parameter declares; 1 for those that it does not name.
-
-    Raise ValueError for labels that are no classes, and weights that are not finite and > 0.
-    """
+    """Return the weights of classes that a parameter declares, and 1 for those it does not name."""
     weights = np.ones(len(classes))
     if not class_weight:
         return weights

@@ -26,9 +26,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Map each feature from its public range to [-1, 1].
 
     Values outside the range are clipped to it, record by record. Unlike
-    :class:`~sklearn.preprocessing.MinMaxScaler`, which reads the ranges off the records,
-    this scaler learns nothing from them: it costs no privacy budget, and may be used before
-    any private estimator.
+    :class:`~sklearn.preprocessing.MinMaxScaler` this scaler learns nothing from the records: it
+    costs no privacy budget, and may be used before any private estimator.
 
     Parameters
     ----------
@@ -39,9 +38,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         - an array: one row (low, high) per feature;
         - a dict ``{column name: (low, high)}`` that names every column, for data frames.
 
-        Choose a range from what is known without the data: physical limits, the answers
-        that a form allows, earlier publications. A range that is symmetric about 0 maps 0
-        to 0.
+        Choose a range from what is known without the data: physical limits, the answers that a form
+        allows, earlier publications. A range that is symmetric about 0 maps 0 to 0.
     fill_value : float, array-like of shape (n_features,), dict or None, default=None
         Public number that takes the place of NaN, in the units of the feature: one for all
         features, one per feature, or a dict ``{column name: number}`` that names the columns with
@@ -57,12 +55,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    sklearn.preprocessing.Normalizer : Scales each record to norm one; it learns nothing
-        either.
-
-    Notes
-    -----
-    Infinity and sparse input are refused, and so is NaN without a `fill_value`.
+    sklearn.preprocessing.Normalizer : Scales each record to norm one; it learns nothing either.
 
     Examples
     --------
@@ -97,8 +90,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the ranges are invalid or do not fit the columns of X, or if X holds infinity or,
-            without a `fill_value`, NaN.
+            If the ranges are invalid or do not fit the columns of X, or if X is sparse or holds
+            infinity or, without a `fill_value`, NaN.
         """
         check_ranges(self.ranges)
         X = first_rows(X)

@@ -27,9 +27,9 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     """Expand each feature into B-splines over its public range, in rows of norm at most 1.
 
     A linear model of these features is a sum of smooth curves, one per feature. Knots are
-    equidistant on the declared range. :class:`~sklearn.preprocessing.SplineTransformer`, which
-    computes the splines, would otherwise read its knots off the records; this transformer learns
-    nothing from them: it costs no privacy budget, and may be used before any private estimator.
+    equidistant on the declared range. It learns nothing from the records, unlike
+    :class:`~sklearn.preprocessing.SplineTransformer`, which computes the splines: it costs no
+    privacy budget, and may be used before any private estimator.
 
     Parameters
     ----------
@@ -70,8 +70,7 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
     grid of knots, the splines of degree p + 1 at a point are means of those of degree p over an
     interval. The sum of squares is convex, so its largest value does not grow with the degree.
 
-    NaN, infinity and sparse input are refused. Beside one-hot columns the splines need a weight
-    (docs/guide/special_models.md).
+    Beside one-hot columns the splines need a weight (docs/guide/special_models.md).
 
     Examples
     --------
@@ -114,8 +113,8 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid, if the ranges do not fit the columns of X, or if X holds
-            NaN or infinity.
+            If a parameter is invalid, if the ranges do not fit the columns of X, or if X is sparse
+            or holds NaN or infinity.
         """
         check_ranges(self.ranges)
         check_count("n_knots", self.n_knots, 2)

@@ -24,12 +24,10 @@ from skdp.problems.surveys import Surveyor
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitColumns(Bounding):
-    """Rows whose columns are clipped to their ranges and mapped to [-1, 1].
-
-    `last`, if it is given, makes a further column in [-1, 1] of the targets.
-    """
+    """Rows whose columns are clipped to their ranges and mapped to [-1, 1]."""
 
     ranges: np.ndarray
+    #: Makes a further column in [-1, 1] of the targets.
     last: Callable[[Any], np.ndarray] | None = None
     data_norm: float = 1.0
     intercept: float = 0.0

@@ -20,10 +20,7 @@ def check_ranges(ranges: Any) -> None:
 
 
 def ranges_per_feature(transformer: Any) -> np.ndarray:
-    """Return `ranges` of a transformer in the order of its columns, shape (n_features, 2).
-
-    The transformer has seen the columns of X: it has ``n_features_in_``.
-    """
+    """Return `ranges` in the order of the columns that a transformer saw, (n_features, 2)."""
     ranges, n_features = transformer.ranges, transformer.n_features_in_
     if isinstance(ranges, Mapping):
         if not hasattr(transformer, "feature_names_in_"):

@@ -58,15 +58,12 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output"} or Method, default="auto"
-        Private algorithm: a name, or an object of :mod:`skdp.methods`. "gradient" descends along
-        noisy sums of clipped gradients, each at the row as the attacker moves it. "output" is
-        :class:`skdp.methods.OutputPerturbation`: noise once, to the solution of the penalised
-        problem. "auto" is "gradient" for ``delta > 0`` if neither `alpha` nor `solver` is given.
+        A name, or an object of :mod:`skdp.methods`. "gradient" descends along noisy sums of
+        clipped gradients, each at the row as the attacker moves it. "output" is
+        :class:`skdp.methods.OutputPerturbation`.
     solver : str, Solver or callable, default="auto"
-        "auto", a name of `skdp.solvers.SOLVERS` such as "newton" or "lbfgs", a
-        `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. Methods that draw
-        batches of records are refused: the worst cases of all records share a term. An object of
-        `method` has its own.
+        As of :class:`~skdp.linear_model.DPLinearClassifier`. Solvers that draw batches of records
+        are refused: the worst cases of all records share a term.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None

@@ -99,10 +99,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     Notes
     -----
     As a step of a pipeline, ``fit_transform`` replaces the records by as many synthetic ones (with
-    `user_ids` one for each person), so
-    that what follows is fitted to synthetic records and is private. ``transform`` passes records
+    `user_ids` one for each person), so that what follows is private. ``transform`` passes records
     on as they are, so that the pipeline predicts for real ones. A target has to be a column of the
-    table: rows of X and of a separate y would no longer belong together.
+    table.
 
     Names and types of the columns and the number of records are public.
 
