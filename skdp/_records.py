@@ -50,17 +50,15 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
     if options["dtype"] is not None:
         _refuse_dates(X)
     with _naming_the_column(X, options), silent:
-        if isinstance(y, str):
-            X = validate_data(estimator, X, **options)
-            check_sparse_format(X)
-            return X
-        if options.get("y_numeric"):
-            refuse_kinds("y", y, "mMc")
-        else:
-            refuse_kinds("y", y, "cS")
-        X, y = validate_data(estimator, X, y, **options)
+        has_y, is_numeric = not isinstance(y, str), options.get("y_numeric", False)
+        if has_y:
+            refuse_kinds("y", y, "mMc" if is_numeric else "cS")
+        valid = validate_data(estimator, X, y, **options)
+        X, y = valid if has_y else (valid, None)
         check_sparse_format(X)
-        if options.get("y_numeric"):
+        if not has_y:
+            return X
+        if is_numeric:
             y = y.astype(np.float64, copy=False)
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
                 raise ValueError("Input y contains NaN or infinity.")
@@ -170,7 +168,7 @@ def is_missing(value: Any) -> bool:
 
 
 def distinct_persons(user_ids: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted ids of persons, integers or strings, and those of records as places."""
+    """Return the sorted ids of persons, and a position in them per record; refuse other kinds."""
     if not hasattr(user_ids, "__len__"):
         raise ValueError("user_ids must hold one id for each record, or name a column of X.")
     ids = np.asarray(user_ids, dtype=object if isinstance(user_ids, list | tuple) else None)

@@ -81,16 +81,14 @@ class PartialEffectDisplay:
     The margin of a model behind a :class:`skdp.tabular.TableEncoder` is a constant plus a sum of
     effects, exactly, for rows that are not shortened to norm 1. The effects are functions of the
     released coefficients and of the declarations: drawing them looks at no record and costs no
-    budget. Each has mean 0 over the declared range or values. Bands and bars are two standard
-    deviations of what the noise of the fit adds to them (``coef_noise_``). After a fit with
-    ``intervals=True`` they are 95 % confidence intervals of the best effects that the features can
-    make in the population, each point for itself, around debiased effects, which are dashed; there
-    are none where the noise hides an effect, and with rows that are shortened.
+    budget. Bands and bars are two standard deviations of what the noise of the fit adds to them
+    (``coef_noise_``). After a fit with ``intervals=True`` they are the confidence intervals of
+    :class:`PartialEffect`, around debiased effects, which are dashed; there are none where the
+    noise hides an effect, and with rows that are shortened.
 
     Parameters
     ----------
     effects : list of PartialEffect
-        Each with `name`, `grid`, `values` and `missing`.
     label : str, default="Effect"
         Of the axis of effects.
 

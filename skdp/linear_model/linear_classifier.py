@@ -108,9 +108,8 @@ class DPLinearClassifier(DPLinearClassification):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = DPLinearClassifier(
-    ...     loss="hinge", data_norm=1.0, classes=[0, 1], random_state=0
-    ... ).fit(X, y)
+    >>> model = DPLinearClassifier(loss="hinge", data_norm=1.0, classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """

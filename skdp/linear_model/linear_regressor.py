@@ -99,10 +99,8 @@ class DPLinearRegressor(DPLinearRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = X[:, 0]
-    >>> model = DPLinearRegressor(
-    ...     loss="absolute_error", data_norm=1.0,
-    ...     target_range=(-1, 1), random_state=0
-    ... ).fit(X, y)
+    >>> bounds = {"data_norm": 1.0, "target_range": (-1, 1)}
+    >>> model = DPLinearRegressor(loss="absolute_error", random_state=0, **bounds).fit(X, y)
     >>> bool(model.score(X, y) > 0.8)
     True
     """

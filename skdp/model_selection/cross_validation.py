@@ -96,8 +96,7 @@ def dp_cross_validate(
     return_estimator : bool, default=False
         Whether to return the fitted estimators.
     random_state : int, RandomState, Generator or None, default=None
-        Of folds that are drawn, and of the noise in the scores. None draws the noise from the
-        operating system's secure generator; anything else is for tests.
+        Of the folds and of the noise in the scores. None: secure generators; a seed is for tests.
 
     Returns
     -------
@@ -111,8 +110,7 @@ def dp_cross_validate(
     Raises
     ------
     ValueError
-        For what is invalid or not private, before anything is paid for, add/remove neighbours
-        included: a record more or less would move the others to other folds.
+        For what is invalid or not private, before anything is paid for; add/remove neighbours are.
     BudgetExceededError
         If an accountant refuses a fit or a score. What came before has been paid for.
 

@@ -24,16 +24,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     method : {"auto", "gradient", "bilevel"} or Method, default="auto"
-        A name, or an object of :mod:`skdp.methods` with parameters of its own. Both need delta > 0.
-
-        - "gradient": that of :class:`~skdp.linear_model.DPRidge`. The model is shrunk by the
-          noise that is known to be in it, each group of features by its own, which is a penalty
-          that nothing has to be spent on.
-        - "bilevel": :class:`skdp.methods.Bilevel`, which spends a part of the budget on which
-          groups of features matter, and shortens the columns of the others: all coefficients have
-          less noise. Where that cannot pay it is "gradient".
-        - "auto": "gradient", with `penalty_groups` "bilevel"; with delta = 0 or a solver what
-          DPRidge takes, which tunes nothing.
+        A name, or an object of :mod:`skdp.methods`, as of :class:`DPLogisticRegressionCV`. "auto":
+        "gradient", with `penalty_groups` "bilevel"; with delta = 0 or a solver what
+        :class:`~skdp.linear_model.DPRidge` takes, which tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
         but for bilevel tuning as published from 1e-6 to 10 times the square of `data_norm`. Beside

@@ -98,8 +98,7 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator):
     accountant : BudgetAccountant or None, default=None
         Is charged for the search, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws noise, order and the number of draws from secure generators; anything else is for
-        tests.
+        None: secure generators for noise, order and the number of draws. A seed is for tests.
 
     Attributes
     ----------

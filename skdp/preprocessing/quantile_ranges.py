@@ -69,7 +69,7 @@ def private_ranges(
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of the open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None
-        None draws from the operating system's secure generator; anything else is for tests.
+        None: the system's secure generator. A seed is for tests.
 
     Returns
     -------

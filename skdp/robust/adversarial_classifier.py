@@ -107,9 +107,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = DPAdversarialClassifier(
-    ...     attack_radius=0.1, data_norm=1.0, classes=[0, 1], random_state=0
-    ... ).fit(X, y)
+    >>> model = DPAdversarialClassifier(data_norm=1.0, classes=[0, 1], random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     >>> bool(model.attacked_score(X, y) < model.score(X, y))

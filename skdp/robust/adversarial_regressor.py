@@ -97,10 +97,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = X[:, 0]
-    >>> model = DPAdversarialRegressor(
-    ...     attack_radius=0.1, data_norm=1.0,
-    ...     target_range=(-1, 1), random_state=0
-    ... ).fit(X, y)
+    >>> model = DPAdversarialRegressor(data_norm=1.0, target_range=(-1, 1), random_state=0)
+    >>> model = model.fit(X, y)
     >>> bool(model.score(X, y) > 0.6)
     True
     >>> bool(model.attacked_score(X, y) < model.score(X, y))
