@@ -75,11 +75,10 @@ class PrivateModel(PrivateEstimator):
         user_ids : array-like of shape (n_samples,), str or None, default=None
             Whose record each is: integers or strings, or the name of a column of a data frame X,
             which then is no feature. The guarantee is then for a person with all its records,
-            whose weights add up to 1. None: every record is a person of its own.
+            whose weights add up to 1.
         **fit_params : dict
             `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
-            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
-            for it by ``set_fit_request(sample_weight=True)``.
+            divided by `weight_bound` and clipped to 1. It is metadata of scikit-learn.
 
         Returns
         -------
@@ -106,13 +105,7 @@ class PrivateModel(PrivateEstimator):
         return self
 
     @abstractmethod
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: np.ndarray | None = None,
-        given: tuple[Any, Any] = (None, None),
-    ) -> None:
+    def _fit(self, X: Any, y: Any, groups: Any = None, given: Any = (None, None)) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
 
     def _units(self, X: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -46,8 +46,6 @@ FAMILIES = {
     "alpha": (LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, ADVERSARIAL, GROUPED),
     # the same in phases; one per group of features
     "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
-    # free; of "output" under attack, and of tuners, penalised
-    "fit_intercept": (LINEAR + GROUPED, ADVERSARIAL, TUNED),
     # two classes only
     "classes": (MULTICLASS + NETWORK + TABULAR[:1],),
     "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),

@@ -33,19 +33,16 @@ class AuditResult:
         With probability `confidence` at least, the estimator is not ``(epsilon, delta)``-DP for any
         epsilon below. 0 where nothing was shown.
     gaussian_lower_bound : float
-        The same for estimators whose privacy is that of a Gaussian mechanism (Gaussian DP, as that
-        of most methods here for ``delta > 0``): with the same confidence it refutes a claim of this
-        kind, which says more than one pair of epsilon and delta. NaN for ``delta = 0``.
+        The same for estimators whose privacy is that of a Gaussian mechanism (Gaussian DP, as of
+        most methods here for ``delta > 0``), which claim more than one pair. NaN for ``delta = 0``.
     epsilon_estimate : float
-        Epsilon of two normal laws whose means are as far apart as those of the scores, in their
-        standard deviations. Sharper, but an estimate: it is about scores of normal law, and it
-        has no confidence. NaN for ``delta = 0``.
+        Epsilon of two normal laws whose means are as far apart as those of the scores, in standard
+        deviations. Sharper, but an estimate without confidence. NaN for ``delta = 0``.
     n_runs : int
         Fits on each data set.
     confidence : float
     is_gaussian : bool
-        Whether the claim is one of Gaussian noise: it is that of ``privacy_``, and all events there
-        are Gaussian.
+        Whether the claim is that of ``privacy_``, whose events are all Gaussian.
     """
 
     claimed_epsilon: float

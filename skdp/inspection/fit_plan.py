@@ -32,8 +32,7 @@ class PlannedRelease:
     relative_noise : float or None
         ``noise_norm`` over a bound on how far the value can move from any data set to any other:
         ``n_records * sensitivity`` (twice that under add/remove), or the diameter of the ball of
-        the coefficients. At 1 or more the noise is as large as the domain of the value. Steps that
-        are described "as one" have the noise of their average.
+        the coefficients. Steps that are described "as one" have the noise of their average.
     """
 
     release: Release
@@ -105,22 +104,18 @@ class FitPlan:
         Empty for tuners that plan the noise of their last fit as they choose the penalty; the event
         holds all of them.
     prediction_noise : float or None
-        Standard deviation of the noise in a linear score (of a regressor: in a prediction before
-        it is clipped, in units of y), for a row of the largest norm. None for methods whose noise
-        enters before a last computation, so that its size there depends on the records.
+        Standard deviation of the noise in a linear score, or in a prediction of a regressor before
+        it is clipped, for a row of the largest norm. None where that depends on the records.
     excess_loss : float or None
-        Bound on the expected excess of the mean loss on a reference design. It ranks methods, and
-        promises nothing for the data at hand. None where the method has none.
+        Bound on the expected excess of the mean loss on a reference design, to rank methods by.
     plan : dict
-        The numbers of the plan, those that are in ``privacy_.plan`` after a fit. What a method
-        computes from earlier releases may be other than planned then.
+        What is in ``privacy_.plan`` after a fit, but for what is computed from earlier releases.
     noise : MarginNoise or None
         Expected noise of the coefficients (`coef`), and of the margins of an average and of a rare
         row (`average_row`, `rare_row`), on isotropic rows of the largest norm and classes of equal
         size: a rare class has several times as much. None where none is known.
     sampling_noise : float or None
-        What a fit without privacy would have from the sampling of `n_samples` records, in place of
-        `average_row`.
+        What a fit without privacy has from the sampling of records, in place of `average_row`.
     free_from : int or None
         Fewest records, or persons, for which `average_row` is not above the sampling noise, within
         1 %. It grows about as ``n_features / epsilon^2``, the "privacy for free" of Lowy and

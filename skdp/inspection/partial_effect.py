@@ -89,6 +89,7 @@ class PartialEffectDisplay:
     Parameters
     ----------
     effects : list of PartialEffect
+        What is drawn, one picture each.
     label : str, default="Effect"
         Of the axis of effects.
 

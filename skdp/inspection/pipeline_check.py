@@ -81,8 +81,7 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     compares what is declared (ranges, categories, norms, classes) with what arrives.
 
     **Findings about records are not private**, and no budget is charged for them. They are for the
-    holder of the data, such as a column in other units than declared. Ranges that are then adapted
-    to the records are measured, not declared: take what is known without them.
+    holder of the data. Ranges that are then adapted to the records are measured, not declared.
 
     Parameters
     ----------

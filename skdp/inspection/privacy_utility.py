@@ -29,9 +29,8 @@ class PrivacyUtilityDisplay:
     :meth:`from_estimator` makes one, and :meth:`plot` draws it again without computing anything.
 
     **The curve is not private.** Its scores are exact functions of records that were held out. Draw
-    it of public or synthetic records of the kind that you expect, or of private ones for the
-    data holder's eyes alone. To choose a model on private records use
-    :func:`skdp.model_selection.dp_cross_validate`, and :func:`plan_fit` before there are any.
+    it of public or synthetic records of the kind that you expect, or of private ones for the data
+    holder's eyes alone.
 
     Parameters
     ----------
@@ -50,13 +49,8 @@ class PrivacyUtilityDisplay:
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
-    line_ : matplotlib Line2D or None
-        The mean score. None with ``std_display_style="errorbar"``.
-    fill_between_ : matplotlib PolyCollection or None
-        One standard deviation up and down. None with another style.
-    errorbar_ : matplotlib ErrorbarContainer or None
-        None with another style.
-    baseline_ : matplotlib Line2D or None
+    line_, fill_between_, errorbar_, baseline_ : matplotlib artists or None
+        What was drawn; None for what was not.
 
     See Also
     --------

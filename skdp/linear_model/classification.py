@@ -61,13 +61,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         """Return the loss for targets 0 and 1 of two classes, else for class indices."""
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: np.ndarray | None = None,
-        given: tuple[Any, Any] = (None, None),
-    ) -> None:
+    def _fit(self, X: Any, y: Any, groups: Any = None, given: Any = (None, None)) -> None:
         self._check_parameters()
         declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
         if declared is not None and len(declared) > 2 and self._only_binary is not None:

@@ -27,13 +27,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         """Return the loss for targets of at most this absolute value, in units of y."""
         return HalfSquaredLoss(target_bound)
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: np.ndarray | None = None,
-        given: tuple[Any, Any] = (None, None),
-    ) -> None:
+    def _fit(self, X: Any, y: Any, groups: Any = None, given: Any = (None, None)) -> None:
         self._check_parameters()
         (low, high), middle = self._range, self._middle
         for consequence in self._undeclared():

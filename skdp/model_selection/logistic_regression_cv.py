@@ -40,13 +40,11 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
-        has no penalty, but in bilevel tuning as published.
+        alpha. None: one alpha for all. More than about ten groups choose by chance.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
-        The intercept is free, but in bilevel tuning as published that of a penalised constant
-        feature.
+        Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
         The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None

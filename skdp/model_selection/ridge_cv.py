@@ -33,15 +33,13 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
-        alpha. None: one alpha for all. More than about ten groups choose by chance. The intercept
-        has no penalty, but in bilevel tuning as published.
+        alpha. None: one alpha for all. More than about ten groups choose by chance.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     fit_intercept : bool, default=True
-        The intercept is free, but in bilevel tuning as published that of a penalised constant
-        feature.
+        Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None

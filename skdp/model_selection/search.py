@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -40,7 +41,6 @@ from skdp.privacy.charges import Prepaid
 from skdp.privacy.events import whole_event
 from skdp.privacy.gaussian_dp import gaussian_budget, gaussian_mu
 from skdp.privacy.pipeline_steps import checked
-from skdp.privacy.report import Release
 from skdp.privacy.selection import DrawsLaw, selection_draw_epsilon, selection_mu
 
 #: Parameters of private parts that belong to the search.
@@ -315,12 +315,9 @@ class DPSearchCV(MetaEstimatorMixin, PrivateEstimator):
 
     def _report(self, plan: ScorePlan, law: DrawsLaw, limit: float, budget: PrivacyBudget) -> None:
         (score,) = plan.releases
-        release = Release(
+        release = replace(
+            score,
             name="best of a random number of draws",
-            mechanism=score.mechanism,
-            sensitivity=score.sensitivity,
-            noise_scale=score.noise_scale,
-            dimension=score.dimension,
             n_records=plan.n_records,
             reference="docs/theory/accounting.md, section 11",
             event=whole_event(self.epsilon, self.delta, plan.neighbouring),

@@ -50,8 +50,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassifier):
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of rows; longer ones are shrunk. None: 1 and a warning.
     fit_intercept : bool, default=True
-        The intercept is free with "gradient". With "output" it is the weight of a constant feature,
-        penalised like the others; an unpenalised one would have unbounded sensitivity.
+        Whether there is an intercept: free, but penalised in methods as published.
     classes : array-like or None, default=None
         The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"

@@ -49,8 +49,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     fit_intercept : bool, default=True
-        The intercept is free with "gradient". With "output" it is the weight of a constant feature,
-        penalised like the others; an unpenalised one would have unbounded sensitivity.
+        Whether there is an intercept: free, but penalised in methods as published.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None

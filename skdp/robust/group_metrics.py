@@ -20,9 +20,7 @@ def worst_group_score(
     metric: Callable[..., float] = accuracy_score,
     **options: Any,
 ) -> float:
-    """Return the smallest score of a group.
-
-    Made for :func:`sklearn.metrics.make_scorer`, with metadata routing for the groups.
+    """Return the smallest score of a group; for ``make_scorer`` with metadata routing.
 
     Parameters
     ----------

@@ -71,12 +71,10 @@ class GroupedModel(PrivateModel):
         user_ids : array-like of shape (n_samples,), str or None, default=None
             Whose record each is: integers or strings, or the name of a column of a data frame X,
             which then is no feature. The guarantee is then for a person with all its records,
-            whose weights add up to 1; they may be in several groups. None: every record is a person
-            of its own.
+            whose weights add up to 1; they may be in several groups.
         **fit_params : dict
             `sample_weight`, an array-like of shape (n_samples,) or None: weights >= 0, which are
-            divided by `weight_bound` and clipped to 1. It is metadata: with metadata routing ask
-            for it by ``set_fit_request(sample_weight=True)``.
+            divided by `weight_bound` and clipped to 1. It is metadata of scikit-learn.
 
         Returns
         -------
