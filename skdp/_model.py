@@ -98,10 +98,7 @@ class PrivateModel(PrivateEstimator):
         source = as_source(X, y, user_ids=user_ids, sample_weight=sample_weight)
         with staged(self) as model:
             model._id_column = column
-            if source is None:
-                model._fit(X, y, None, (user_ids, sample_weight))
-            else:
-                model._fit(source, None)
+            model._fit(X if source is None else source, y, None, (user_ids, sample_weight))
         return self
 
     @abstractmethod

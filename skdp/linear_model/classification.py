@@ -229,8 +229,6 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 class DPLinearClassification(PrivateClassifier, DPLinearModel):
     """Base of private linear classifiers; not for direct use."""
 
-    #: Of the estimators that have a choice.
-    loss: str
     #: Not a parameter of all.
     class_weight: Any = None
 

@@ -20,8 +20,6 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     """Base of private linear regressors; not for direct use."""
 
     target_range: tuple[float, float] | None
-    #: Of the estimators that have a choice.
-    loss: str
 
     def _loss(self, target_bound: float) -> Loss:
         """Return the loss for targets of at most this absolute value, in units of y."""

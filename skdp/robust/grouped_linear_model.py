@@ -21,8 +21,6 @@ from skdp.solvers.resolve import is_saddle_solver
 class GroupedLinearModel(GroupedModel, DPLinearModel):
     """Base of linear models for the worst group; not for direct use."""
 
-    loss: str
-
     def _choose(
         self, design: Design, risk: EmpiricalRisk, groups: Groups, are_given: bool
     ) -> Choice:

@@ -101,12 +101,9 @@ class GroupedModel(PrivateModel):
                 model._fit(source, None)
                 return self
             labels = None if groups is None else group_labels(X, groups)
-            for name, is_declared in (
-                ("group_names", self.group_names is not None),
-                ("group_proportions", model._has_order),
-            ):
-                if labels is None and is_declared:
-                    raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
+            if labels is None and (self.group_names is not None or model._has_order):
+                name = "group_proportions" if self.group_names is None else "group_names"
+                raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
             model._group_column = groups if isinstance(groups, str) else None
             check_lengths(X, labels)
             codes = None

@@ -198,7 +198,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     def _fit(self, X: Any, user_ids: Any, sample_weight: Any) -> None:
         order = self._check_parameters()
-        given = None if _is_auto(self.categories) else self.categories
+        given = None if isinstance(self.categories, str) else self.categories
         allow_nan = given is not None and _any_missing(given)
         is_list = isinstance(X, (list, tuple))
         source = as_source(X, user_ids=user_ids, sample_weight=sample_weight)
@@ -269,15 +269,15 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
         self._check_shared()
+        if isinstance(self.categories, str) and self.categories != "auto":
+            raise InvalidTypeError(f"categories == {self.categories!r}, must be 'auto' or lists.")
         if self.weight_bound is not None:
             check_unit("weight_bound", self.weight_bound)
         name = "mirror_descent" if self._budget.is_pure else "adaptive"
         method = resolved(SYNTHETIC_METHODS, self.method) or SYNTHETIC_METHODS[name]
         shown = name if self.method == "auto" else self.method
         method.check(shown, self._budget, Neighbouring(self.neighbouring))
-        if not isinstance(self.queries, str):
-            return None
-        return _order(self.queries)
+        return _order(self.queries) if isinstance(self.queries, str) else None
 
     @property
     def distribution_(self) -> np.ndarray:
@@ -405,18 +405,10 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.input_tags.allow_nan = not _is_auto(self.categories) and _any_missing(self.categories)
+        tags.input_tags.allow_nan = _any_missing(self.categories)
         tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _is_auto(categories: Any) -> bool:
-    if isinstance(categories, str):
-        if categories != "auto":
-            raise InvalidTypeError(f"categories == {categories!r}, must be 'auto' or lists.")
-        return True
-    return False
 
 
 def _order(queries: str) -> int:
