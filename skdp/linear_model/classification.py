@@ -107,9 +107,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
             self._set_coefficients(weights, loss, records.n_features)
 
     def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
-        declared = (
-            None if self.classes is None else len(declared_labels("classes", self.classes, 2))
-        )
+        names = self.classes
+        declared = None if names is None else len(declared_labels("classes", names, 2))
         if None not in (declared, n_classes) and declared != n_classes:
             raise ValueError(f"n_classes == {n_classes}, but classes declares {declared} labels.")
         number = n_classes or declared or 2

@@ -97,10 +97,6 @@ class DPLinearClassifier(DPLinearClassification):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
-    See Also
-    --------
-    DPLogisticRegression : The same with loss="log_loss".
-
     Examples
     --------
     >>> import numpy as np

@@ -88,10 +88,6 @@ class DPLinearRegressor(DPLinearRegression):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
-    See Also
-    --------
-    DPRidge : The same with loss="squared_error".
-
     Examples
     --------
     >>> import numpy as np

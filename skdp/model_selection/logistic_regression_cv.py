@@ -90,10 +90,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
-    See Also
-    --------
-    skdp.linear_model.DPLogisticRegression : With a given alpha, or one by a public rule.
-
     Examples
     --------
     >>> import numpy as np

@@ -80,10 +80,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
-    See Also
-    --------
-    skdp.linear_model.DPRidge : With a given alpha, or one by a public rule.
-
     Examples
     --------
     >>> import numpy as np

@@ -79,10 +79,10 @@ def private_ranges(
     Warns
     -----
     UserWarning
-        If there are too few records for the quantiles, before anything is paid for. A quantile that
-        lies closer to the end of the sorted records than the draws are exact is replaced by the
-        outermost one that does not, and the range is widened as a normal law's would be. If even
-        quartiles are too close, the outer ranges are returned; nothing is then read or charged.
+        If a quantile lies closer to the end of the sorted records than the draws are exact, before
+        anything is paid for. The outermost one that does not is drawn, and the range widened as a
+        normal law's would be. If even quartiles are too close, the outer ranges are returned, and
+        nothing is read or charged.
 
     Raises
     ------

@@ -60,10 +60,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     feature_names_in_ : ndarray of shape (n_features,)
         Only where X has column names that are all strings.
 
-    See Also
-    --------
-    BoundedScaler : Scales by the ranges alone, at no cost.
-
     Notes
     -----
     The means and mean squares of all features are one release, whose l2 sensitivity is ``2

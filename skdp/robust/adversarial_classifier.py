@@ -86,10 +86,6 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassifier):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
-    See Also
-    --------
-    skdp.linear_model.DPLinearClassifier : Without an attack.
-
     Notes
     -----
     "gradient": docs/theory/core.md, section 8. For "output": neither the worst case of a record nor

@@ -360,8 +360,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
         y : None
-            Must be None: synthetic records do not belong to the rows of a target, which would
-            also be passed on without privacy. A warning says so.
+            Anything else is passed on without privacy, with a warning.
 
         Returns
         -------
