@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from skdp._checks import check_real
+from skdp._checks import check_pair
 from skdp._estimator import randomness
 from skdp._runtime import without_warnings
 from skdp._units import take_user_ids
@@ -109,11 +109,7 @@ def private_ranges(
     """
     budget = PrivacyBudget(epsilon, delta)
     check_accountant(accountant)
-    low, high = quantiles
-    for quantile in quantiles:
-        check_real("quantiles", quantile, 0.0, 1.0)
-    if not low < high:
-        raise ValueError(f"quantiles == {quantiles!r}, must be low < high.")
+    low, high = check_pair("quantiles", quantiles, 0.0, 1.0)
     check_ranges(outer_ranges)
     table = BoundedScaler(outer_ranges)
     X, user_ids = take_user_ids(X, user_ids)
@@ -123,7 +119,7 @@ def private_ranges(
         plan = QuantilesPlan(
             n_records=shape[0],
             n_features=shape[1],
-            quantiles=(float(low), float(high)),
+            quantiles=(low, high),
             budget=budget,
             n_candidates=n_candidates,
             neighbouring=Neighbouring.REPLACE_USER if of_persons else Neighbouring.REPLACE_ONE,
