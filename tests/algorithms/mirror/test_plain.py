@@ -18,7 +18,14 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.mirror import rounds as vertex_rounds
 from skdp.algorithms.mirror.bias_reduced import correction, published_work, truncated_geometric
-from skdp.algorithms.mirror.rounds import Round, VertexPlan, grid
+from skdp.algorithms.mirror.rounds import (
+    OUTPUT,
+    GridScores,
+    Round,
+    VertexPlan,
+    grid,
+    score_sensitivities,
+)
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget, ZCDPAccountant, tightest_epsilon
 from skdp.problems import LogisticLoss, Records
@@ -169,6 +176,20 @@ def test_the_audit_finds_steps_of_twice_the_size(name, monkeypatch):
     loud = replace(plan, steps=tuple(2.0 * step for step in plan.steps))
     laws = transcript_laws(loud, [table_problem(t) for t in hardest(3)], monkeypatch)
     assert worst_ratio(laws, rho_of(plan)) > 2.0
+
+
+def test_the_rounding_of_gradients_is_in_the_sensitivity():
+    """A record of three that turns from -1 to 1 moves the mean to another point of the grid."""
+    design = VertexDesign(3, (2,), (1.0,), (2.0,))
+    rounds = Round(requests=((0, 1),), batch=3), Round(requests=((OUTPUT, 1),))
+    (((unit, _),),) = score_sensitivities(design, rounds, True)
+    spacing, moved = grid(design, rounds, 0), []
+    for others in np.linspace(-2.0, 2.0, 101):
+        low, high = (GridScores(1, spacing, 1.0) for _ in range(2))
+        low.add(np.array([others - 1.0]) / 3.0)
+        high.add(np.array([others + 1.0]) / 3.0)
+        moved.append(float(high._sums[0] - low._sums[0]) * spacing)
+    assert 2.0 / 3.0 * (1.0 + 1e-6) < max(moved) <= unit
 
 
 def test_published_numbers_of_the_bias_reduced_algorithm():

@@ -130,6 +130,13 @@ def test_one_record_moves_sums_by_no_more_than_the_clip(factor, is_increment):
     assert query.clip("joint", point, anchor) > 0.1
 
 
+def test_every_coordinate_of_a_release_has_noise_of_its_own():
+    problem = RecordGradients(50, 3, 3, lambda block, point, own: np.zeros((len(own), 6)))
+    query = NoisyGradientOracle(problem, plan(problem), seeded()).query("refresh")
+    released = query.release("joint", (np.zeros(3), np.zeros(3)))
+    assert released.all() and len(np.unique(released)) == 6
+
+
 # 5. the outer loop needs no data
 def test_outer_loop_replays_from_released_numbers():
     problem = quadratic()

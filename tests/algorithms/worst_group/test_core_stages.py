@@ -364,18 +364,26 @@ def test_added_records_pay_for_the_rounding_of_margins(loss, monkeypatch):
     records = records_of(*data_of(loss))
     plan = planned(loss, design_of(records, ADD), ADD, 300.0)
     seen, release = [], NoisySum.release
+    margins, rounding = [], ScaleFit.rounding
 
     def watched(self, exact, noise, moved=0.0):
         if "group" in self.name:
             seen.append((self.name, moved))
         return release(self, exact, noise, moved)
 
+    def rounded(self, moved, theta):
+        margins.append(moved)
+        return rounding(self, moved, theta)
+
     monkeypatch.setattr(NoisySum, "release", watched)
+    monkeypatch.setattr(ScaleFit, "rounding", rounded)
     monkeypatch.setattr(StagesFit, "margin_rounding", lambda *_: 1e-9)
     plan.run(records, Run(noise=seeded(0)))
     moved = [amount for name, amount in seen if not name.startswith("sizes")]
     assert len(moved) >= 1
     assert min(moved) > 1e-12  # EPS alone is below
+    # margins of the last model, and those of its way from the plain one
+    assert set(margins) == ({2e-9} if loss.has_odds else set())
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,14 @@ def test_terms_are_within_their_range_and_slope(loss):
     assert slopes.max() > (0.4 if loss.has_odds else 0.6) * clipped.slope
 
 
+def test_of_many_classes_a_change_of_the_group_moves_most():
+    """Two sums, each by the loss of a model that knows nothing."""
+    loss = SoftmaxLoss(40)
+    centre, largest = loss_range(loss)
+    assert loss_sensitivity(loss, True) == pytest.approx(math.sqrt(2.0) * centre, rel=1e-12)
+    assert loss_sensitivity(loss, True) > largest
+
+
 def test_numeric_losses_are_clipped_at_a_multiple_of_the_released_moment():
     """The unit follows the released variance, not the records; a bound of 2 to 3 deviations."""
     for n, deviations in ((3000, 2.0), (10**9, 3.0)):
