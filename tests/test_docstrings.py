@@ -68,7 +68,7 @@ FAMILIES = {
     "neighbouring": (LINEAR + ADVERSARIAL + TABULAR + TUNED, GROUPED, NETWORK, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
-    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR[:1], TABULAR[1:]),
+    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR),
     # without solvers
     "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
 }

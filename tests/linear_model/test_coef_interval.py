@@ -142,6 +142,22 @@ def test_what_is_not_covered_is_refused_by_name(given, named):
         model(0, **given).fit(X, y, **of_fit)
 
 
+def test_the_least_number_of_records_of_several_classes():
+    """Noise that is symmetric in outputs and in columns: with 2 k for k + 1 it would be larger."""
+    found = {}
+    for n_classes in (2, 3, 10):
+        with pytest.raises(ValueError, match="at least") as refused:
+            plan_fit(model(n_classes, 1.0), 100, 20)
+        found[n_classes] = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    for n_classes in (3, 10):
+        k, width = n_classes - 1.0, 21
+        hidden = 2.0 / np.sqrt([(k + 1.0) * width, 2.0 * width])
+        # deviations of Lemma 7, norms, mean curvatures and what is hidden, over those of k = 1
+        expected = np.sqrt((4.0 + 4.5) / (2.0 + 4.5 + 2.0 / 9.0)) * np.sqrt((k + 1.0) / 2.0)
+        expected *= (k + 1.0) / 2.0 * (1.0 + hidden[0]) / (1.0 + hidden[1])
+        assert found[n_classes] / found[2] == pytest.approx(expected, rel=0.01)
+
+
 def test_the_least_number_of_records_is_named_and_is_enough():
     with pytest.raises(ValueError, match=r"at least \d+ records") as refused:
         plan_fit(model(2, epsilon=0.5), 500, 20)

@@ -102,6 +102,52 @@ def test_noise_of_features_that_matter_is_not_that_of_others(method, monkeypatch
         assert 0.8 < ratio < 1.25
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", [DPRidge(alpha=0.1, **NUMBERS), DPRidgeCV(alpha_bounds=(0.2, 1.0), **NUMBERS)], ids=str
+)
+def test_a_penalty_brings_the_noise_of_the_means_back(model):
+    """In the margin of the mean row: the intercept had made up for it with all of the weights."""
+    X, y = table("numbers", 2500, 10)
+    row = X.mean(axis=0)[None, :]
+    found = [
+        model.set_params(random_state=seed).fit(X, y).predict(row, return_std=True)
+        for seed in range(150)
+    ]
+    scores, stated = np.array(found)[..., 0].T
+    assert 0.8 < np.sqrt((stated**2).mean()) / scores.std() < 1.25
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.2])
+def test_a_model_does_not_depend_on_the_units_of_targets(alpha):
+    X, y = table("numbers", 1000, 4)
+    model = DPRidge(alpha=alpha, data_norm=1.0, random_state=0)
+    ends = [
+        model.set_params(target_range=(-2.0 * unit, 2.0 * unit)).fit(X, unit * y).predict(X) / unit
+        for unit in (1.0, 1000.0)
+    ]
+    np.testing.assert_allclose(*ends, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPRidge(**NUMBERS),
+        DPRidge(method="output", **NUMBERS),
+        DPRidgeCV(penalty_groups=[0] * 3 + [1] * 3, alpha_bounds=(0.05, 1.0), **NUMBERS),
+    ],
+    ids=str,
+)
+def test_reports_have_the_noise_of_coefficients_and_of_average_rows(model):
+    X, y = table("numbers", 3000, 6)
+    fitted = model.set_params(random_state=0).fit(X, y)
+    noise = fitted.privacy_.noise
+    mean_square = np.sqrt(np.mean(fitted.coef_noise_**2))
+    assert noise["coef"] == pytest.approx(mean_square, rel=1e-9)
+    deviations = fitted.predict(X, return_std=True)[1]
+    assert noise["average_row"] == pytest.approx(np.sqrt(np.mean(deviations**2)), rel=0.3)
+
+
 def test_of_printed_output_perturbation_it_is_that_of_its_release():
     X, y = table("numbers", 500, 4)
     fitted = DPRidge(method="output_perturbation", random_state=0, **NUMBERS).fit(X, y)

@@ -85,9 +85,10 @@ class CorePlan(PlannedCore):
             weights, size, theta = self.sized(rows, found, weights, run)
             theta, base, slope = self.corrected(rows, found, weights, theta, run)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
+            of_shift = np.array([1.0, 0.0])
             if self.objective.is_penalised:
                 given = self.objective, rows, scaled, offsets
-                scaled, offsets = penalised_rows(*given, spectrum, found.scale)
+                scaled, offsets, of_shift = penalised_rows(*given, spectrum, found.scale)
             point = rows.coefficients(scaled, offsets, data.intercept)
             plan = replace(self, found=replace(found, size=size, theta=theta))
             if self.attack is not None:  # how it bends losses is not known
@@ -103,6 +104,7 @@ class CorePlan(PlannedCore):
                 spectrum,
                 scaled if self.objective.is_penalised else None,
                 of_moments,
+                *of_shift,
             )
             transcript = None
             if self.has_intervals:

@@ -144,7 +144,7 @@ def found_means(
         scale=scale,
         offsets=np.empty(0),
         n_records=n if is_counted else None,
-        errors=(noise / scale, noise),
+        errors=(noise / scale, error),
         constant=CONSTANT,
     )
     return Means(n, noise, centering, shares, error, center, deviation, doubt)

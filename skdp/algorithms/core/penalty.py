@@ -46,14 +46,15 @@ def penalised_rows(
     offsets: np.ndarray,
     spectrum: Spectrum,
     spread: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Give weights of centered rows and their constant the penalty of an objective.
 
-    Parameters and result are those of :func:`penalised`, the penalty being one of coefficients.
+    Parameters and result are those of :func:`penalised`, the penalty being one of coefficients, and
+    the last two as one of shape (2, n_outputs).
     """
-    d = objective.design.n_features
+    d, (of_rows, of_targets) = objective.design.n_features, rows.centering.errors
     constants = rows.constant * weights[:, d:].sum(axis=1)
-    shrunk, moved = penalised(
+    shrunk, moved, *errors = penalised(
         objective.risk.loss,
         weights[:, :d],
         offsets + constants,
@@ -61,9 +62,9 @@ def penalised_rows(
         alpha=objective.alpha / rows.unit**2,
         spread=spread,
         first=rows.centering.offsets,
-        errors=rows.centering.errors,
+        errors=(of_rows, of_targets * (objective.risk.loss.target_bound or 1.0)),
     )
-    return np.column_stack([shrunk, weights[:, d:]]), moved - constants
+    return np.column_stack([shrunk, weights[:, d:]]), moved - constants, np.array(errors)
 
 
 def penalised(
@@ -76,7 +77,7 @@ def penalised(
     spread: float,
     first: np.ndarray,
     errors: tuple[float, float],
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Give weights the penalty ``alpha |w|^2 / 2`` beside the mean loss.
 
     Margins of rows are taken for normal ones: then ``C(w) H w + alpha w = C(w*) H w*`` holds for
@@ -85,11 +86,12 @@ def penalised(
     constant model.
 
     The margins of the mean row differ from that because they make up for the errors of two
-    releases: of the means of rows, as much as there are weights, and of the constant model.
+    releases: of the means of rows, as much as there are weights, and of the constant model. Also
+    returned are the part of this that is kept, and deviations of the errors that are left.
 
     Weights are of centered rows and `offsets` the margins of the mean row; `first` are those of the
     constant model, `spread` is about the deviation of numeric targets, and `errors` are those of a
-    coordinate of the mean of rows, and of the mean of targets.
+    coordinate of the mean of rows, and of the mean of targets in units of the loss.
     """
     z = spectrum.turned(weights)
     model = _Shrinkage(loss, z, offsets, first, spectrum.moments, spread)
@@ -98,9 +100,22 @@ def penalised(
     of_means, of_first = errors[0] ** 2, (errors[1] / model.first_curvature) ** 2
     if not (loss.has_odds or loss.is_quadratic):  # the mean is not the best constant
         of_first += spread**2
-    kept = of_means * (shrunk * z).sum(axis=1) + of_first
-    kept /= np.maximum(of_means * (z * z).sum(axis=1) + of_first, 1e-300)
-    return spectrum.turned_back(shrunk), moved + kept * (offsets - model.offsets)
+    kept, error = kept_shift(z, shrunk, of_means, of_first)
+    return spectrum.turned_back(shrunk), moved + kept * (offsets - model.offsets), kept, error
+
+
+def kept_shift(
+    before: np.ndarray, after: np.ndarray, of_means: float, of_first: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which part of a correction of two errors is kept, and the deviation of what is left.
+
+    Weights were shrunk, of shape (k, n_features). The errors' variances are those of a coordinate
+    of the means of rows, and of the constant model.
+    """
+    shared = of_means * (before * after).sum(axis=1) + of_first
+    kept = shared / np.maximum(of_means * (before * before).sum(axis=1) + of_first, 1e-300)
+    left = of_means * (after * after).sum(axis=1) + of_first - kept * shared
+    return kept, np.sqrt(np.maximum(left, 0.0))
 
 
 class _Shrinkage:
@@ -123,7 +138,7 @@ class _Shrinkage:
             curvature = float(
                 np.trace(self._balance.curvature(np.zeros((k, k)), first / self._unit))
             )
-            self.first_curvature = max(curvature / (k * self._unit**2), _FLATTEST)
+            self.first_curvature = max(curvature / (k * self._unit), _FLATTEST)
             self.offsets, self._curvature = self._calibrated(offsets, weights)
         else:
             self._curvature = typical_curvature(loss, spread) * np.eye(k)

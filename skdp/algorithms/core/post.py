@@ -197,13 +197,16 @@ def weight_noise(
     spectrum: Spectrum,
     after: np.ndarray | None = None,
     of_moments: float = 0.0,
+    kept: np.ndarray | float = 1.0,
+    error: np.ndarray | float = 0.0,
 ) -> WeightNoise:
     """Return the noise of the model: of the steps, and of theta.
 
     Weights make margins per unit of the size, without a constant; `slope` is the derivative of the
     base in the size, `of_steps` is the noise of such a weight, `scale` is
     units of the loss over those of the basis, `mix` has shape (n_scores, k). With a penalty `after`
-    are weights in units of the loss, and a diagonal second moment behind it has noise `of_moments`.
+    are weights in units of the loss, a diagonal second moment behind it has noise `of_moments`,
+    shifts are `kept` in part, and intercepts have the deviations `error`.
     """
     k, d = len(weights), len(rows.shift)
     axes, directions = of_steps.axes, None
@@ -215,15 +218,15 @@ def weight_noise(
     mixed = np.zeros((k + 1, k, d + 1))
     mixed[:, :, :d] = roots[:, :1, None] * weights[:, :d]
     if rows.has_intercept:
-        mixed[:, :, d] = roots[:, :1] * slope + roots[:, 1:]
+        mixed[:, :, d] = roots[:, :1] * slope + kept * roots[:, 1:]
     functions = np.zeros((0, d + 1))
     if directions is not None:
         functions = np.pad(directions, ((0, 0), (0, 1)))
     if after is not None:
         before, after = scale * theta.theta[0] * weights[:, :d], after[:, :d]
-        kept = float((before * after).sum()) / max(float((before**2).sum()), 1e-300)
+        left = float((before * after).sum()) / max(float((before**2).sum()), 1e-300)
         if spectrum.directions is None:
-            plain = plain * kept**2
+            plain = plain * left**2
         else:
             own = np.eye(d) * of_steps.slopes if directions is None else directions
             functions = np.pad(spectrum.penalised(own, before, after), ((0, 0), (0, 1)))
@@ -232,6 +235,9 @@ def weight_noise(
         if k == 1:
             more = spectrum.penalty_noise(before, after, of_moments, 0.0)
             mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
+    if rows.has_intercept and np.any(error):
+        mixed = np.concatenate([mixed, np.zeros((k, k, d + 1))])
+        mixed[-k:, :, d] = error * np.eye(k)
     dense = np.broadcast_to(plain, (k, max(plain.shape[1], len(functions))))[:, : len(functions)]
     plain = np.zeros((k, d)) if len(functions) else plain * np.ones(d) * of_steps.slopes**2
     mixed = np.einsum("sk,qkj->qsj", mix, mixed)

@@ -14,12 +14,12 @@ import numpy as np
 
 from skdp._runtime import spare_processors, without_warnings
 from skdp.algorithms.core.fit import CorePlan, Told, plan_core_of
+from skdp.algorithms.core.penalty import kept_shift
 from skdp.algorithms.core.plan import inputs_of
 from skdp.algorithms.core.post import base_at, equivalent_penalty, root_of, weight_noise
 from skdp.algorithms.core.spectrum import Spectrum
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective
-from skdp.algorithms.weight_noise import MarginNoise, WeightNoise
 from skdp.problems import EmpiricalRisk, Objective, PenaltyGroups, Records
 
 
@@ -62,21 +62,30 @@ class ShrinkagePlan(CorePlan):
             alphas = equivalent_penalty(curvature, signal)
             chosen = self.penalties.clipped(alphas)
             kept = np.minimum((curvature + alphas) / (curvature + chosen), 1.0)
-            length = max(float(np.linalg.norm(weights[:, :d])), 1e-300)
+            before, of_shift = weights[:, :d].copy(), np.array([1.0, 0.0])
             weights[:, :d] *= kept[groups]
             balance, root = found.balance if rows.has_intercept else None, root_of(weights[:, :d])
             if balance is not None:  # a shift from the base is that of margins of their size
-                left = (float(np.linalg.norm(weights[:, :d])) / length) ** 2
-                theta = replace(theta, theta=theta.theta * np.append(1.0, np.full(k, left)))
+                length = max(float(np.linalg.norm(before)), 1e-300)
+                left = np.full(k, (float(np.linalg.norm(weights[:, :d])) / length) ** 2)
+            else:  # it makes up for errors of the means
+                of_rows, of_targets = rows.centering.errors
+                length = float(theta.theta[0]) * found.scale
+                errors = of_rows**2, (of_targets * self.loss.target_bound) ** 2
+                of_shift = np.array(kept_shift(length * before, length * weights[:, :d], *errors))
+                left = of_shift[0]
+            theta = replace(theta, theta=theta.theta * np.append(1.0, left))
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             scaled, offsets = self.margins(rows, found, weights, theta, base)
             mix, scale = np.asarray(self.loss.class_weights(np.eye(k))), found.scale
             moments = Spectrum.public(d)
-            noise = weight_noise(rows, weights, slope, theta, of_steps, scale, mix, moments)
+            of_steps = replace(of_steps, slopes=of_steps.slopes * (parts * kept)[groups])
+            given = rows, weights, slope, theta, of_steps, scale, mix, moments
+            noise = weight_noise(*given, None, 0.0, *of_shift)
             return TunedResult(
                 point=rows.coefficients(scaled, offsets, data.intercept),
                 plan=replace(done, chosen=chosen),
-                noise=_shrunk_noise(noise, (parts * kept)[groups]),
+                noise=noise,
                 alpha=chosen,
                 path=chosen[None],
             )
@@ -90,25 +99,6 @@ class ShrinkagePlan(CorePlan):
         if len(squares) == 1 or not total > 0.0:
             return signal, np.ones(len(squares))
         return signal, signal * math.sqrt(float(squares.sum()) / total)
-
-
-def _shrunk_noise(noise: WeightNoise, factors: np.ndarray) -> WeightNoise:
-    """Return the noise of features times factors."""
-    if (factors == 1.0).all():
-        return noise
-    size = math.sqrt(float((factors**2).mean()))
-    margins = noise.margins
-    functions = noise.directions[:, : len(factors)] * factors
-    return replace(
-        noise,
-        directions=np.column_stack([functions, -functions @ noise.center]),
-        plain=noise.plain * factors**2,
-        margins=MarginNoise(
-            coef=size * margins.coef,
-            average_row=size * margins.average_row,
-            rare_row=float(factors.max()) * margins.rare_row,
-        ),
-    )
 
 
 def plan_shrinkage(objective: TuningObjective, mu: float) -> ShrinkagePlan:

@@ -224,7 +224,7 @@ class StagesFit:
             has_mix = plan.n_measurements == 1
             model, offsets = self.fitted(model, before if has_mix else None, p)
         if plan.objective.is_penalised:
-            model, offsets = penalised_rows(
+            model, offsets, _ = penalised_rows(
                 self.plain.objective,
                 self.rows,
                 model,

@@ -17,7 +17,7 @@ from skdp.algorithms.core.intervals import (
     release_newton,
 )
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import EPS, two_margins
 
 #: Losses, and numbers of outputs.
 LOSSES = {
@@ -38,10 +38,10 @@ def made(name, X, rng, mean=0.0, scale=0.5, shared=None):
     return rows, loss, k, plan_newton(Design.of(records), REPLACE, 1.0, k)
 
 
-def value_of(rows, loss, k, plan, weights):
+def value_of(rows, loss, k, plan, weights, deviation=0.3):
     """The exact sum of a release, and the sensitivity that goes with it."""
     with Laboratory(numbers={0: np.zeros(plan.n_entries)}) as laboratory:
-        release_newton(plan, rows, loss, weights, np.zeros(k), 0.3, 4.0, seeded(0))
+        release_newton(plan, rows, loss, weights, np.zeros(k), deviation, 4.0, seeded(0))
     (draw,) = laboratory.draws
     return draw.value, draw.mechanism.sensitivity
 
@@ -96,6 +96,10 @@ def test_a_newton_step_pays_for_rounding(name):
     of_places = 8.0 * (4 + 8) * EPS * n * (1.5 + np.sqrt(2.0)) * length**2
     assert limit - plan.bound() == pytest.approx(of_sums + of_places, rel=2e-3)
     assert 0.0 < np.linalg.norm(a - b) <= limit - plan.bound()
+    if not loss.has_odds:  # residuals over their limit move more the smaller it is
+        small = value_of(rows, loss, k, plan, weights, 1e-9)[1]
+        reached = length * np.linalg.norm(weights) + loss.target_bound
+        assert small - limit == pytest.approx(n * 5.0 / 4e-9 * two_margins(6, reached), rel=1e-2)
 
 
 @NAMES
@@ -137,6 +141,12 @@ def test_records_of_shortened_rows_do_not_count():
         records = Records(rows, 1.0, 1.0, targets=targets[: len(rows)])
         sums.append(CenteredRows(records, centering_of(np.zeros(3), 0.5)).full_total(terms))
     np.testing.assert_allclose(*sums, atol=1e-12)
+    halves = []  # of a row that is shortened by a twentieth
+    for size in (1.0, 0.95):
+        records = Records(size * np.eye(3)[:1], 0.95, 1.0, targets=targets[:1])
+        rows = CenteredRows(records, centering_of(np.zeros(3), 1.0))
+        halves.append(rows.full_total(replace(terms, weights=np.zeros((1, 4)))))
+    np.testing.assert_allclose(halves[0][:4], 0.5 * halves[1][:4], atol=1e-12)  # scores
 
 
 @NAMES

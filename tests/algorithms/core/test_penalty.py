@@ -103,7 +103,7 @@ def test_the_same_moments_in_all_directions_shorten_weights_alone():
     weights, spread = np.array([[1.0, -2.0, 0.5]]), Spectrum.public(3)
     given = {"alpha": 0.1, "first": np.zeros(1), **EXACT}
     for loss in (HalfSquaredLoss(1.0), LogisticLoss(), HingeLoss(), AbsoluteLoss(1.0)):
-        found, _ = penalised(loss, weights, np.zeros(1), spread, **given)
+        found, *_ = penalised(loss, weights, np.zeros(1), spread, **given)
         factor = found[0, 0] / weights[0, 0]
         assert 0.0 < factor < 1.0 and found == pytest.approx(factor * weights)
 
