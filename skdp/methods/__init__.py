@@ -1,8 +1,9 @@
 """Private algorithms as objects, for the parameter `method` of estimators.
 
 A name, such as ``method="mirror_descent"``, is short for the object with its defaults. Ours are
-:class:`Gradient`, the default, and :class:`Output` with any solver; the others are algorithms as
-published, with errata corrected.
+:class:`Gradient`, the default, :class:`Output` with any solver, and :class:`AdaptiveMeasurements`;
+the others are published algorithms with errata corrected. By default their constants, and looks at
+groups before them, are ours: ``calibration="paper"`` or ``as_published=True`` has those of papers.
 """
 
 from skdp.methods.base import Method

@@ -203,9 +203,10 @@ class PhasedSaddle(SaddleOutputPerturbation):
 class RGDA(Grouped):
     """DP-RGDA: recursive noisy gradients, descent in the weights and ascent in the groups.
 
-    It is made for networks (:class:`skdp.robust.DPMaxGroupLossMLPClassifier`), where it aims at
-    second-order points; of a linear model it has more noise than the default, and with few records
-    for its columns it is hardly better than a constant. For ``delta > 0``.
+    It is made for networks (:class:`skdp.robust.DPMaxGroupLossMLPClassifier`). Its escape phase,
+    for second-order points, is in :func:`skdp.algorithms.dp_rgda` alone. Of a linear model it has
+    more noise than the default, and with few records for its columns it is hardly better than a
+    constant. For ``delta > 0``.
 
     Parameters
     ----------
@@ -248,7 +249,7 @@ class GroupMirrorDescent(Grouped, Entrywise):
 
     References
     ----------
-    González et al. (2024), Algorithms 1 to 3. docs/theory/mirror_descent.md, Proposition 7.
+    González et al. (2024), Algorithms 1 to 4. docs/theory/mirror_descent.md, Proposition 7.
     """
 
     relations = (Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE)

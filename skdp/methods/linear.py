@@ -314,7 +314,7 @@ class ExponentialMechanism(Published):
 
     References
     ----------
-    Gopi, Lee and Liu (2022); Zhang et al. (2022). docs/theory/exponential_mechanism.md.
+    Lowy and Razaviyayn (2021), Algorithms 9 to 11. docs/theory/exponential_mechanism.md.
     """
 
     relations = REPLACED_RELATIONS

@@ -34,7 +34,7 @@ class AdaptiveMeasurements(Method):
 
 
 class QueryMirrorDescent(Method):
-    """Mirror descent over tables for linear queries, as published.
+    """Mirror descent over tables for linear queries.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class QueryMirrorDescent(Method):
 
     References
     ----------
-    González et al. (2024), Algorithm 4. docs/theory/linear_queries.md.
+    González et al. (2024), section 1.4 (a) and Theorem 1.1, whose algorithm is not printed.
+    docs/theory/linear_queries.md.
     """
 
     relations = (Neighbouring.REPLACE_ONE, Neighbouring.REPLACE_USER)

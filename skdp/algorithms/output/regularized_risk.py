@@ -1,7 +1,7 @@
 """Output perturbation of a regularised risk: one solve on all records, with a chosen penalty.
 
-The method "output" of linear models. :func:`choose_alpha` chooses the penalty by a public bound,
-unless the objective has one.
+The method "output_perturbation" of linear models. :func:`choose_alpha` chooses the penalty by a
+public bound, unless the objective has one.
 """
 
 from __future__ import annotations
