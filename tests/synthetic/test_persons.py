@@ -81,6 +81,12 @@ def test_no_weights_move_a_count_further(persons, other, data):
         assert max(one.sum(), two.sum()) <= len(persons) == found[0].n_records
 
 
+def test_weights_of_equal_records_add_up_to_no_more_than_one():
+    records = CategoricalRecords(np.zeros((3, 2), int), SIZES)
+    total = records.weighted(np.ones(3), np.zeros(3, int)).counts((0,)).sum()
+    assert 1.0 - 1e-12 < total <= 1.0
+
+
 @pytest.mark.parametrize("columns", [2, 5])  # all pairs, and rounds
 @pytest.mark.parametrize("ids", [False, True])
 def test_weighted_tables(columns, ids):

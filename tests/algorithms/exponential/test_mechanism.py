@@ -11,7 +11,10 @@ from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
 from skdp.algorithms.exponential import sampling
-from skdp.algorithms.exponential.localisation import localized_exponential
+from skdp.algorithms.exponential.localisation import (
+    localized_exponential,
+    plan_localized_exponential,
+)
 from skdp.algorithms.exponential.mechanism import (
     bound_log_proposals,
     bound_oscillation,
@@ -220,6 +223,15 @@ def test_oscillation_search(loss):
                 values = phi.value(disc @ x.T, rng.choice([low, 1.0], 2))
                 worst = max(worst, np.ptp(values[:, 0] - values[:, 1]) / bound)
     assert 0.8 < worst <= 1.0
+
+
+def test_a_draw_around_a_center_is_priced_for_its_norm():
+    """Losses differ by more around a center that is far from 0."""
+    loss = LogisticLoss()
+    design, budget = Design(1.0, 3, 5000), PrivacyBudget(50.0)
+    plan = plan_localized_exponential(loss, design, budget, radius=20.0, alpha=1.0)
+    near, far = (plan.localised(np.array([0.0, 0.0, norm])).oscillation for norm in (0.0, 5.0))
+    assert far == bound_oscillation(loss, 1.0, plan.local_radius, 5.0, plan.radius) > 1.2 * near
 
 
 @pytest.mark.parametrize(("loss", "alpha"), [("logistic", 0.0), ("squared", 0.2)])
