@@ -24,6 +24,8 @@ from refusals import one_at_a_time
 from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.algorithms.core.noisy_sums import NoisySum
+from skdp.algorithms.worst_group import phased_saddle
 from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
@@ -386,6 +388,20 @@ def test_a_look_finds_where_weights_matter():
         assert (names[-1] == "coefficients") == conflict
         assert "after a look at the groups' losses" in str(report)
         assert tightest_epsilon(report.event, report.delta) == pytest.approx(3.0, rel=1e-6)
+
+
+def test_a_look_pays_for_the_rounding_of_margins(monkeypatch):
+    seen, release = {}, NoisySum.release
+
+    def watched(self, exact, noise, moved=0.0):
+        seen[self.name] = moved
+        return release(self, exact, noise, moved)
+
+    monkeypatch.setattr(NoisySum, "release", watched)
+    monkeypatch.setattr(phased_saddle, "two_margins", lambda d, size: 1e-3)
+    own = {"kind": PhasedSaddle, "max_group_weight": "auto"}
+    classifier(3.0, mode="private", own=own).fit(X, Y, groups=GROUPS)
+    assert seen["losses of the groups"] == pytest.approx(2e-3, rel=1e-9)  # of slopes up to 2
 
 
 @every_model
