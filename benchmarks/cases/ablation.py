@@ -49,7 +49,7 @@ RULES = {
     "last release, one clip": f"{_CORE}.plan._TOP=1e-6",
     "solves in place of steps": "method=output",
     "solves, longer": f"method=output,{_CORE}.solves.PART=0.35",
-    "solves, six": f"method=output,{_CORE}.solves.N_SOLVES=6",
+    "solves, six": f"method=output,{_CORE}.fit.N_SOLVES=6",
     "solves, of one length": f"method=output,{_CORE}.solves._RATIOS=(1.0;)",
 }
 

@@ -24,7 +24,7 @@ from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
 from skdp.algorithms.core.penalty import PENALTY_NOISE, needs_moments, penalised_rows
-from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, ROUNDS, PlannedCore
+from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, PlannedCore
 from skdp.algorithms.core.post import (
     LEAST_RESIDUAL,
     StepNoise,
@@ -390,7 +390,7 @@ class CorePlan(PlannedCore):
         root = root_of(weights[:, : self.objective.design.n_features])
         # without an intercept margins have no base
         balance, base = (found.balance, found.start) if rows.has_intercept else (None, np.zeros(k))
-        for _ in range(ROUNDS):
+        for _ in range(self.n_rounds):
             base, slope = base_at(balance, float(theta.theta[0]), root, base)
             statistic = Derivatives(
                 loss=loss,

@@ -1,4 +1,4 @@
-"""The penalty, or the bound on the norm, that a user wants: after all releases, for nothing.
+"""The penalty that a user wants: after all releases, for nothing.
 
 The released weights are those of a model without a penalty, and second moments of rows were
 released, too. A penalty then shrinks the weights direction by direction, as it would have shrunk

@@ -88,9 +88,11 @@ class PlannedCore(Plan):
     has_class_shares: bool = field(init=False)
     #: Whether the mean square of margins is released before the rounds of size and shift.
     has_square: bool = field(init=False)
-    #: Parts of the budget, of all steps, and of each release for size and shift.
+    #: Parts of the budget: of each release, of all steps, and of each of the rounds for size and
+    #: shift, which that of the mean square is like.
     shares: Shares = field(init=False)
     mu_steps: float = field(init=False)
+    n_rounds: int = field(init=False)
     mu_round: float = field(init=False)
     means: NoisySum = field(init=False)
 
@@ -118,6 +120,7 @@ class PlannedCore(Plan):
             has_square=has_square,
             shares=shares,
             mu_steps=self.part(of_steps).mu,
+            n_rounds=ROUNDS,
             mu_round=self.mu * math.sqrt(shares.size / (ROUNDS + has_square)),
             means=plan_means(
                 n_classes,
@@ -265,7 +268,7 @@ class PlannedCore(Plan):
         if not self.shares.size:
             return ()
         sums = self.sum_of_round(self.numbers.means)
-        rounds = replace(sums, mu=self.mu_round * math.sqrt(ROUNDS)).describe()
+        rounds = replace(sums, mu=self.mu_round * math.sqrt(self.n_rounds)).describe()
         return (self.squares.describe(), rounds) if self.has_square else (rounds,)
 
     def sum_of_round(self, means: Means) -> NoisySum:
@@ -275,7 +278,8 @@ class PlannedCore(Plan):
             longest = min((1.0 + abs(means.mean)) / means.deviation, _TOP_OF_NUMBERS)
         top = _TOP * means.n_records * self.mu_round / self.objective.neighbouring.n_changes
         top = min(max(top, 1.0), longest)
-        name, entries = f"size and shift, {ROUNDS} rounds as one", 2 * self.loss.n_outputs + 3
+        name = f"size and shift, {self.n_rounds} rounds as one"
+        entries = 2 * self.loss.n_outputs + 3
         return self._sum(name, "Lemma 3", top, self.mu_round, entries)
 
     def planned_noise(self) -> PlannedNoise:

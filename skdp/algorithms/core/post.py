@@ -232,8 +232,8 @@ def weight_noise(
             functions = np.pad(spectrum.penalised(own, before, after), ((0, 0), (0, 1)))
         flat = mixed[:, :, :d].reshape(-1, d)
         mixed[:, :, :d] = spectrum.penalised(flat, before, after).reshape(k + 1, k, d)
-        if k == 1:
-            more = spectrum.penalty_noise(before, after, of_moments, 0.0)
+        if k == 1 and of_moments:
+            more = spectrum.penalty_noise(before, after, of_moments)
             mixed = np.concatenate([mixed, np.pad(more, ((0, 0), (0, 1)))[:, None, :]])
     if rows.has_intercept and np.any(error):
         mixed = np.concatenate([mixed, np.zeros((k, k, d + 1))])

@@ -38,11 +38,6 @@ class Spectrum:
         moments = np.maximum(moments, floor)
         return cls(moments=moments * max(1.0, 1.0 / moments.sum()), directions=directions)
 
-    def covariance(self, weights: np.ndarray) -> np.ndarray:
-        """Covariance of the margins of weights, shape (n_outputs, n_outputs)."""
-        turned = self.turned(weights)
-        return np.asarray((turned * self.moments) @ turned.T)
-
     def penalised(self, functions: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Shrink functions of the features as a penalty has shrunk weights, by direction.
 
@@ -56,25 +51,20 @@ class Spectrum:
             (before * after).sum(axis=0) / np.maximum((before**2).sum(axis=0), 1e-300)
         )
 
-    def penalty_noise(
-        self, before: np.ndarray, after: np.ndarray, deviation: float, error: float
-    ) -> np.ndarray:
+    def penalty_noise(self, before: np.ndarray, after: np.ndarray, deviation: float) -> np.ndarray:
         """Return R with ``R' R`` the covariance of weights by the noise of the moments H.
 
         With the penalty they are ``v = (C H + alpha)^-1 C H w``, which an error E of H moves by
         ``(C H + alpha)^-1 C E (w - v)``. Parameters `before` and `after`, of shape (1, n_features),
-        are w and v; a diagonal entry of E has a `deviation`, and all of H the relative `error`.
+        are w and v; a diagonal entry of E has a `deviation`.
         """
         left, away = self._left(before, after), self.turned(before - after)[0]
-        if not deviation:  # no matrix of all pairs of features
-            return self.turned_back((error * away * left)[None, :])
         length, d = float(np.linalg.norm(away)), len(away)
         unit = away / max(length, 1e-300)
         # a root of the covariance of E (w - v): (deviation^2 / 2) (|u|^2 + u u')
         root = np.eye(d) + (math.sqrt(2.0) - 1.0) * np.outer(unit, unit)
         root *= deviation * length / math.sqrt(2.0)
-        rows = np.vstack([root / self.moments, error * away]) * left
-        return self.turned_back(rows)
+        return self.turned_back(root / self.moments * left)
 
     def turned(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of features, shape (n_outputs, n_features), into those of directions."""

@@ -10,7 +10,6 @@ import numpy as np
 from skdp.algorithms.core.centered_rows import CenteredRecords
 from skdp.algorithms.core.fit import CorePlan
 from skdp.algorithms.core.forecast import Found
-from skdp.algorithms.core.plan import ROUNDS
 from skdp.algorithms.core.size import Corrected
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
@@ -79,7 +78,7 @@ class StepsPlan(CorePlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        last = self.last / math.sqrt(ROUNDS + self.has_square)
+        last = self.last / math.sqrt(self.n_rounds + self.has_square)
         vars(self).update(mu_steps=self.level, mu_round=min(self.mu_round, last))
 
     @property
