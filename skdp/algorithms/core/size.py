@@ -33,7 +33,7 @@ _PRIOR, _NONE = 2.5, 0.1
 _FAR, _LONGEST = 2.0, 1.0
 #: Variances of true weights over the mean square of noisy ones, and the chance that all have one.
 _VARIANCES, _ALL = np.geomspace(1e-4, 100.0, 19), 0.95
-#: Else they are mixed: features that each counts for before all, rounds of the search for parts.
+#: Else they are mixed: prior count of features of each, rounds of the search for parts.
 _BEFORE, _ROUNDS = 0.025, 100
 #: Largest square of a weight over its noise.
 _MOST = 1e9
