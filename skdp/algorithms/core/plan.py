@@ -88,10 +88,10 @@ class PlannedCore(Plan):
     has_class_shares: bool = field(init=False)
     #: Whether the mean square of margins is released before the rounds of size and shift.
     has_square: bool = field(init=False)
-    #: Parts of the budget: of each release, of all steps, and of each of the rounds for size and
-    #: shift, which that of the mean square is like.
+    #: Parts of the budget of all releases, and mu of all steps.
     shares: Shares = field(init=False)
     mu_steps: float = field(init=False)
+    #: Rounds of size and shift, and mu of each, and of the mean square.
     n_rounds: int = field(init=False)
     mu_round: float = field(init=False)
     means: NoisySum = field(init=False)
