@@ -1,5 +1,7 @@
 """Fits of each kind: estimator, method, way of the groups, relation, and kind of delta."""
 
+from functools import cache
+
 from fit_cases import CASES
 
 
@@ -12,6 +14,7 @@ def records(name):
     return [CASES[name].arguments(each) for each in CASES[name].pair()]
 
 
+@cache
 def kinds_of_fits():
     """Cases that have each method with each estimator, relation, way of the groups and so on."""
     names, seen = [], set()
