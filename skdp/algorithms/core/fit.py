@@ -23,7 +23,7 @@ from skdp.algorithms.core.intervals import Newton, reach_and_clip, release_newto
 from skdp.algorithms.core.margin_laws import CLASSES
 from skdp.algorithms.core.means import release_means
 from skdp.algorithms.core.noisy_sums import Level
-from skdp.algorithms.core.penalty import PENALTY_NOISE, needs_moments, penalised_rows
+from skdp.algorithms.core.penalty import needs_moments, penalised_rows
 from skdp.algorithms.core.plan import LONGEST, PENALTY_SHARE, PlannedCore
 from skdp.algorithms.core.post import (
     LEAST_RESIDUAL,
@@ -456,11 +456,6 @@ def plan_core_of(
         plan = replace(plan, has_rows=False)
     if attack is not None or not (objective.alpha and needs_moments(objective)):
         return plan
-    moments = plan_row_moments(
-        design,
-        objective.neighbouring,
-        plan.part(PENALTY_SHARE).mu,
-        worthy_noise=PENALTY_NOISE,
-        is_pure=is_pure,
-    )
+    mu = plan.part(PENALTY_SHARE).mu
+    moments = plan_row_moments(design, objective.neighbouring, mu, is_pure)
     return replace(plan, moments=moments)

@@ -19,9 +19,8 @@ from skdp.algorithms.statistics.margins import typical_curvature
 from skdp.problems import Objective
 from skdp.problems.losses import Loss
 
-#: Penalty over the curvature of an average direction from which on it needs second moments, and
-#: spectral norm of their noise up to which they are then released.
-_SHRUNK, PENALTY_NOISE = 0.05, 0.2
+#: Penalty over the curvature of an average direction from which on it needs second moments.
+_SHRUNK = 0.05
 #: What is said of it in reports.
 AFTER_RELEASES = "alpha enters after the releases, as if the solution had had it"
 #: Steps to the fixed point of curvature and weights, and the change that is none.

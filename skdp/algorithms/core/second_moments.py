@@ -16,9 +16,9 @@ from skdp.problems import Design
 from skdp.problems.block import Block
 from skdp.problems.rounding import two_products
 
-#: Spectral norm of the noise in units of the mean eigenvalue, and number of features, above which
-#: there is no release.
-LARGEST_NOISE, LARGEST_WIDTH = 1.5, 1000
+#: Spectral norm of the noise in units of the mean eigenvalue, number of features, above which there
+#: is no release, and the norm itself up to which there is one.
+LARGEST_NOISE, LARGEST_WIDTH, _WORTHY = 1.5, 1000, 0.2
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,18 @@ class RowMomentsPlan:
         return moments + np.triu(moments, 1).T
 
 
-def spectral_noise(design: Design, neighbouring: Neighbouring, mu: float) -> float:
-    """Spectral norm of the noise of the mean matrix, about."""
-    unit = math.sqrt(2.0 * neighbouring.n_changes) / (mu * design.n_records)
-    return unit * math.sqrt(design.width)
-
-
 def plan_row_moments(
-    design: Design,
-    neighbouring: Neighbouring,
-    mu: float,
-    worthy_noise: float = 0.0,
-    is_pure: bool = False,
+    design: Design, neighbouring: Neighbouring, mu: float, is_pure: bool = False
 ) -> RowMomentsPlan | None:
     """Calibrate the release as :class:`NoisySum` does, by Lemma 5.
 
-    None where the noise would hide an average direction, and is not below `worthy_noise`, or
-    features are too many.
+    None where the noise would hide an average direction and is large, or features are too many.
     """
     norm, size = math.sqrt(neighbouring.n_changes), design.width
     n_entries = size * (size + 1) // 2
-    noise = spectral_noise(design, neighbouring, mu)
+    noise = math.sqrt(2.0 * neighbouring.n_changes * size) / (mu * design.n_records)
     noise *= math.sqrt(n_entries + 1.0) if is_pure else 1.0
-    if size > LARGEST_WIDTH or noise > max(LARGEST_NOISE / size, worthy_noise):
+    if size > LARGEST_WIDTH or noise > max(LARGEST_NOISE / size, _WORTHY):
         return None
     return RowMomentsPlan(
         sum=NoisySum(
