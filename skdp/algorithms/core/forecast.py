@@ -23,7 +23,7 @@ from skdp.problems import Design, Loss
 
 #: Rows are expected to vary in so many directions at most.
 _DIRECTIONS = 100
-#: Part of the variance by the sample that weights are shrunk for: directions differ.
+#: Part of the sampling variance of a weight that counts as noise where weights are shrunk.
 _SAMPLED = 0.2
 
 

@@ -61,8 +61,8 @@ class NoisySum:
     mu: float
     #: What one record changes in the exact sum.
     sensitivity: float
-    #: Bound on the norms of the vectors, for the rounding of their sum; 0 if earlier releases
-    #: decide about it.
+    #: Bound on the norms of the vectors, for the rounding of their sum; 0 until earlier releases
+    #: tell it.
     size: float = 0.0
     #: Number of entries of the sum.
     n_entries: int

@@ -23,8 +23,8 @@ from skdp.problems import Loss
 
 #: Least part of a constant that steps count as learnt.
 _LEAST_LEARNT = 0.5
-#: Deviation of the constant from the base of normal margins, over their size; of classes of other
-#: losses from half of their log odds.
+#: Deviation of the constant over the size of margins: from the base of normal margins, and, for
+#: classes of other losses, from half of their log odds.
 _OFF_BASE, _OFF_ORIGIN = 0.2, 0.5
 #: Least part of the variance of numbers that residuals have.
 LEAST_RESIDUAL = 0.01

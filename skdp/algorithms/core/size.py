@@ -22,7 +22,7 @@ from skdp.problems.block import Block
 _MOMENTS = np.geomspace(1.0, 30.0, 8)
 #: Relative error of the law of the mean square of margins, and of that of the norm.
 _ERRORS = (0.15, 0.05)
-#: Noise of margins over what isotropic rows make of it is that second moment to minus this power.
+#: Noise of margins falls with that second moment, to minus this power of it; 0 for squares.
 _DAMPED = 0.25
 #: Nodes of that law, and range of logarithms of variances.
 _LEVELS, _RATIOS = 200, (-14.0, 14.0)
