@@ -11,27 +11,21 @@ import math
 import pkgutil
 import re
 import warnings
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
 from fit_cases import CASES
 from laboratory import Laboratory
-from plain_noise import seeded
-from sklearn.base import BaseEstimator
 
 import skdp.algorithms
 from skdp import BudgetAccountant
-from skdp.algorithms import Run, plan_localized_gd
 from skdp.algorithms.tuning import bilevel
-from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.accounted import AccountedMixin
+from skdp.privacy import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
-from skdp.problems import Ball, FiniteSumProblem, HalfSquaredLoss, Records
 
 #: Small fits that read the numbers of a family.
 FITS = {
-    "bilevel": ("localized descent",),
     "exponential": ("logistic, exponential", "logistic, localised exponential"),
     "mirror": ("vertices, logistic", "vertices, logistic, delta 0"),
     "objective": ("logistic, objective, delta 0", "huber, objective, delta 0.01"),
@@ -110,28 +104,8 @@ def changed(name, value, factor):
     return value * factor
 
 
-class LocalizedDescent(AccountedMixin, BaseEstimator):
-    """Localised gradient descent with the rounds and the steps that its planner chooses."""
-
-    def __init__(self, accountant=None):
-        self.accountant = accountant
-
-    def fit(self, X, y):
-        budget = PrivacyBudget(1.0, 0.01)
-        data = Records(X, 1.0, targets=np.clip(y, -3.0, 3.0))
-        problem = FiniteSumProblem(data, HalfSquaredLoss(3.0), 0.1, Ball(1.0))
-        plan = plan_localized_gd(problem.constants, budget)
-        self._spend(plan.event)
-        plan.run(problem, Run(noise=seeded()))
-        self.privacy_ = SimpleNamespace(
-            epsilon=budget.epsilon, delta=budget.delta, event=plan.event
-        )
-
-
 def case_of(name):
     """The case of a fit, and the estimator."""
-    if name == "localized descent":
-        return CASES["ridge, output, delta 0.01"], LocalizedDescent()
     name, parameters = CHANGES.get(name, (name, {}))
     return CASES[name], CASES[name].make(**parameters)
 

@@ -12,16 +12,15 @@ and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp._runtime import without_warnings
-from skdp.algorithms.bilevel import rules
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -38,6 +37,9 @@ from skdp.problems import (
 from skdp.problems.block import Block
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.finite_sum import Batch
+
+#: Failure probability of the radii.
+_FAILURE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +152,8 @@ def plan_localized_gd(
     constants: ProblemConstants,
     budget: PrivacyBudget | None = None,
     *,
-    n_rounds: int | None = None,
-    n_steps: int | None = None,
+    n_rounds: int = 1,
+    n_steps: int = 100,
     sampling_rate: float = 1.0,
     noise_multiplier: float | None = None,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
@@ -167,10 +169,10 @@ def plan_localized_gd(
     constants : ProblemConstants
     budget : PrivacyBudget, optional
         Delta > 0. Either this or `noise_multiplier`.
-    n_rounds : int, optional
-        M. Default: that of the smallest last radius; with the sizes of common data that is 1.
-    n_steps : int, optional
-        T. Default: ``(n mu)^2 / d``, from 10 to 300.
+    n_rounds : int, default=1
+        M. More of them shrink the last radius with far more records than common data have.
+    n_steps : int, default=100
+        T.
     sampling_rate : float, default=1.0
         q in (0, 1].
     noise_multiplier : float, optional
@@ -178,62 +180,48 @@ def plan_localized_gd(
     neighbouring : Neighbouring, default=REPLACE_ONE
         Or that of persons, of whom each is in a batch with all its records or with none.
     """
+    check_count("n_rounds", n_rounds)
+    check_count("n_steps", n_steps)
     check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
     if not math.isfinite(constants.lipschitz):
         raise ValueError("Gradients are not bounded: bound the domain by a ball.")
     if sampling_rate < 1.0 and constants.effective_records < (1.0 - 1e-9) * constants.n_records:
         raise ValueError("Batches need a mean over records.")
-    n = constants.effective_records
-    if n_steps is None:
-        per_solve = 1.0
-        if budget is not None:
-            per_solve = 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-        wanted = (n * per_solve) ** 2 / constants.dimension
-        n_steps = int(min(max(wanted, rules.LEAST_STEPS), float(rules.MOST_STEPS)))
-    check_count("n_steps", n_steps)
     # sampling is priced for 2 L; means of all records move by the diameter of the gradients
     moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
     # of two sums, for a record that is added as for one that is replaced: half of the sensitivity
     rounding = 4.0 * constants.gradient_rounding
-
-    def plan(rounds: int) -> LocalizedGDPlan:
-        mechanism = SampledGaussianMechanism.calibrated(
-            budget,
-            noise_multiplier,
-            neighbouring,
-            sensitivity=(moved / n * ROUNDING_SLACK + rounding) / sampling_rate,
-            sampling_rate=sampling_rate,
-            n_steps=rounds * n_steps,
-        )
-        radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
-        return LocalizedGDPlan(
-            constants=constants,
-            neighbouring=neighbouring,
-            mechanism=mechanism,
-            radii=radii,
-            n_steps=n_steps,
-        )
-
-    if n_rounds is None:
-        best = min(map(plan, range(1, rules.MOST_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
-    else:
-        check_count("n_rounds", n_rounds)
-        best = plan(n_rounds)
-    return replace(best, radii=best.radii[:-1])
+    mechanism = SampledGaussianMechanism.calibrated(
+        budget,
+        noise_multiplier,
+        neighbouring,
+        sensitivity=(moved / constants.effective_records * ROUNDING_SLACK + rounding)
+        / sampling_rate,
+        sampling_rate=sampling_rate,
+        n_steps=n_rounds * n_steps,
+    )
+    return LocalizedGDPlan(
+        constants=constants,
+        neighbouring=neighbouring,
+        mechanism=mechanism,
+        radii=_radii(constants, mechanism, n_rounds, n_steps),
+        n_steps=n_steps,
+    )
 
 
 def _radii(
-    constants: ProblemConstants, deviation: float, count: int, n_steps: int, sampling_rate: float
+    constants: ProblemConstants, mechanism: SampledGaussianMechanism, count: int, n_steps: int
 ) -> tuple[float, ...]:
     """``R_{m+1} = min(R_m, error of a round)`` with high probability (docs/theory/bilevel.md)."""
     mu, d, T = constants.strong_convexity, constants.dimension, n_steps
+    deviation, sampling_rate = mechanism.noise_scale, mechanism.sampling_rate
     gradient = constants.lipschitz + 2.0 * mu * constants.radius
     if sampling_rate < 1.0:
         deviation = math.hypot(
             deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
         )
-    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / rules.FAILURE) / T)
-    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / rules.FAILURE))
+    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
+    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
     spread = (1.0 + math.log(T)) / (mu * T) * (gradient**2 + (deviation * length) ** 2)
     radii = [constants.localisation]
     while len(radii) < count:
