@@ -55,8 +55,8 @@ class BilevelPlan(Plan):
 
     inner: PrivateSolver
     n_steps: int
-    #: Noise multipliers of the two lower solutions of a step.
-    multipliers: tuple[float, float]
+    #: Noise multiplier of each of the two lower solutions of a step.
+    multiplier: float
     #: That of the hypergradient; None if it is post-processing.
     outer_multiplier: float | None
     outer_sampling_rate: float
@@ -73,8 +73,7 @@ class BilevelPlan(Plan):
     @property
     def event(self) -> PrivacyEvent:
         """Cost of all steps; it does not depend on the problem."""
-        given = self.n_steps, self.neighbouring
-        events = [self.inner.event(multiplier, *given) for multiplier in self.multipliers]
+        events = 2 * [self.inner.event(self.multiplier, self.n_steps, self.neighbouring)]
         if self.outer_multiplier is not None:
             events.append(self._outer(1.0).event(self.neighbouring))
         return ComposedEvent(tuple(events))
@@ -90,7 +89,7 @@ class BilevelPlan(Plan):
         return {
             "inner": type(self.inner).__name__,
             "n_steps": self.n_steps,
-            "noise_multipliers": list(self.multipliers),
+            "noise_multiplier": self.multiplier,
             "outer_noise_multiplier": self.outer_multiplier,
             "outer_sampling_rate": self.outer_sampling_rate,
         }
@@ -110,11 +109,10 @@ class BilevelPlan(Plan):
         x, steps, relation = self.first_point(problem), self.n_steps, self.neighbouring
         lam = _penalty_at(self.penalty, x)
         lower = ("lower", problem.lower(x)), ("penalised lower", problem.penalised(x, lam))
+        given = self.multiplier, steps, relation
         releases = [
-            self.inner.release(
-                f"{steps} {name} solutions, at first", part.constants, noise, steps, relation
-            )
-            for (name, part), noise in zip(lower, self.multipliers, strict=True)
+            self.inner.release(f"{steps} {name} solutions, at first", part.constants, *given)
+            for name, part in lower
         ]
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
@@ -181,7 +179,6 @@ def plan_steps(
     inner: Any = "output_perturbation",
     output: Output = "tail_average",
     calibration: Calibration = "analytic",
-    split: tuple[float, float, float] | None = None,
     share: float = 1.0,
     start: np.ndarray | None = None,
     outer_sampling_rate: float = 1.0,
@@ -190,7 +187,7 @@ def plan_steps(
     """Fix the noise before the problem is known; replace-one neighbours.
 
     No parameter may depend on records, but for released ones. With mu that of the budget in
-    Gaussian differential privacy, the releases of each of T steps get ``a, b, c`` parts of
+    Gaussian differential privacy, the two or three releases of each of T steps get equal parts of
     ``share mu^2 / T``. This splits the budget as if all records took part everywhere; what sampling
     saves goes to the releases with samples, as less noise by one common factor.
 
@@ -217,8 +214,6 @@ def plan_steps(
         5 times too large, erratum K7), each of its three releases a third and the classical
         Gaussian noise; hypergradients get noise for their true sensitivity (K3), none if
         post-processing (K2).
-    split : tuple of three floats, optional
-        a, b, c >= 0 with sum 1. Default: equal parts; c = 0 if no outer noise is needed.
     share : float, default=1.0
         Part of the budget, in mu^2, that the run may spend. The rest is for Gaussian releases.
     start : ndarray of shape (dimension_x,), optional
@@ -256,14 +251,12 @@ def plan_steps(
     if outer_sampled and is_record_free:
         raise ValueError("outer_sampling_rate < 1: the hypergradient has no records to sample.")
     if calibration == "paper":
-        if split is not None or share != 1.0 or inner_sampled or outer_sampled:
-            raise ValueError("calibration == 'paper' has its own split, and no sampling.")
-        first = second = outer = _published_multiplier(budget, n_steps)
+        if share != 1.0 or inner_sampled or outer_sampled:
+            raise ValueError("calibration == 'paper' has the whole budget, and no sampling.")
+        multiplier = _published_multiplier(budget, n_steps)
     else:
-        first, second, outer = (
-            full * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
-            for part in _checked_split(split, is_record_free)
-        )
+        part = 1 / 2 if is_record_free else 1 / 3
+        multiplier = full * math.sqrt(n_steps / (share * part))
 
     def plan(scale: float) -> BilevelPlan:
         """`scale` is a factor of the noise of all releases with samples."""
@@ -271,8 +264,8 @@ def plan_steps(
         return BilevelPlan(
             inner=private_solver,
             n_steps=int(n_steps),
-            multipliers=(inner_scale * first, inner_scale * second),
-            outer_multiplier=None if is_record_free else outer_scale * outer,
+            multiplier=inner_scale * multiplier,
+            outer_multiplier=None if is_record_free else outer_scale * multiplier,
             outer_sampling_rate=float(outer_sampling_rate),
             penalty=penalty,
             step_size=step_size,
@@ -309,21 +302,6 @@ def _check_problem(problem: Any) -> None:
             f"n_train == {problem.n_train} and n_val == {problem.n_val}, must be equal where every "
             "record has both roles."
         )
-
-
-def _checked_split(
-    split: tuple[float, float, float] | None, is_record_free: bool
-) -> tuple[float, float, float]:
-    if split is None:
-        return (0.5, 0.5, 0.0) if is_record_free else (1 / 3, 1 / 3, 1 / 3)
-    a, b, c = split
-    is_split = a > 0 and b > 0 and c >= 0 and abs(a + b + c - 1.0) < 1e-9
-    if not is_split or (c == 0) != is_record_free:
-        raise ValueError(
-            f"split == {split!r}, must be three parts with sum 1, the first two > 0, and the third "
-            "0 where the hypergradient depends on no record, else > 0."
-        )
-    return a / (a + b + c), b / (a + b + c), c / (a + b + c)
 
 
 def _published_multiplier(budget: PrivacyBudget, n_steps: int) -> float:
@@ -388,9 +366,9 @@ def private_hypergradient(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One step's lower solution, hypergradient and deviation of its inner noise: all private."""
     metric = problem.metric(x)
-    points, variances, parts = [], [], (problem.lower(x), problem.penalised(x, lam))
-    for lower, multiplier in zip(parts, plan.multipliers, strict=True):
-        point, variance = plan.inner.solve(lower, multiplier, run)
+    points, variances = [], []
+    for lower in (problem.lower(x), problem.penalised(x, lam)):
+        point, variance = plan.inner.solve(lower, plan.multiplier, run)
         name = f"The point of {type(plan.inner).__name__}"
         point = _checked(name, point, (problem.dimension_y,))
         points.append(problem.domain_y.project(point / metric))

@@ -60,7 +60,7 @@ class ByMean(Mixed):
         return self.mean @ (y_lam - y)
 
 
-def outer_releases(kind, lam, multipliers, runs):
+def outer_releases(kind, lam, multiplier, runs):
     """Hypergradients of two neighbours, in the direction in which the distance of their means is.
 
     At x = 0 the lower solutions of the neighbours are the same, so all that tells them apart is
@@ -74,9 +74,7 @@ def outer_releases(kind, lam, multipliers, runs):
         B[0] = sign * np.eye(d)
         problem, inner = ByMean(kind(np.zeros((n, d)), B)), Remembering()
         plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1)
-        plan = dataclasses.replace(
-            plan, multipliers=multipliers[:2], outer_multiplier=multipliers[2]
-        )
+        plan = dataclasses.replace(plan, multiplier=multiplier, outer_multiplier=multiplier)
         rng = np.random.default_rng(0)
         for run in range(runs):
             _, gradient, _ = one_step(problem, np.zeros(d), lam, inner, plan, rng, seeded((k, run)))
@@ -84,8 +82,8 @@ def outer_releases(kind, lam, multipliers, runs):
             away = lam * (y_lam - y) / n  # mean of the first; the other's is the opposite
             distance = float(np.linalg.norm(away))
             moved = 2 * problem.record_bound(float(np.linalg.norm(y_lam - y)), lam)
-            found[k, run] = float(gradient @ away) / distance / (multipliers[2] * moved)
-            apart[k, run] = 2 * distance / (multipliers[2] * moved)
+            found[k, run] = float(gradient @ away) / distance / (multiplier * moved)
+            apart[k, run] = 2 * distance / (multiplier * moved)
     return found, apart
 
 
@@ -96,7 +94,7 @@ def test_audit_of_the_printed_outer_noise():
     runs = 300
     z = gaussian_noise_multiplier(1 / math.sqrt(18), 1e-6 / 6, "classical")
     assert z == pytest.approx(23.87, abs=5e-3)
-    found, apart = outer_releases(Printed, 1e4, (z, z, z), runs)
+    found, apart = outer_releases(Printed, 1e4, z, runs)
     # the log likelihood ratio, if the deviation is the stated one
     hits = (found * apart > 1.0).sum(axis=1)
     often = stats.beta.ppf(1e-6, hits[0], runs - hits[0] + 1)

@@ -43,8 +43,8 @@ def test_naive_noise_of_the_leak_is_none():
     np.testing.assert_allclose(exact[1] - exact[0], [moved, 0.0], atol=1e-8)
     # ours: the gradient is x + y_lam, and y_lam has noise for that movement
     plan = plan_bilevel(problems[0], BUDGET, penalty=lam, n_steps=1)
-    assert plan.multipliers[1] > 1.0
-    assert plan.releases[1].noise_scale > plan.multipliers[1] * moved
+    assert plan.multiplier > 1.0
+    assert plan.releases[1].noise_scale > plan.multiplier * moved
 
 
 def test_leak_is_covered_by_the_inner_noise():
@@ -53,7 +53,7 @@ def test_leak_is_covered_by_the_inner_noise():
     Each of two deviations of 900 normal numbers within 5 standard errors: 1.2e-6 in all.
     """
     problem = Leak(np.zeros((100, 3)))
-    plan = plan_bilevel(problem, BUDGET, penalty=5.0, n_steps=1, split=(0.8, 0.2, 0.0))
+    plan = plan_bilevel(problem, BUDGET, penalty=5.0, n_steps=1)
     assert plan.outer_multiplier is None
     assert len(plan.releases) == 2
     np.testing.assert_allclose([r.sensitivity for r in plan.releases], [0.02002, 0.02002 / 1.2])
@@ -63,8 +63,8 @@ def test_leak_is_covered_by_the_inner_noise():
         for _ in range(300)
     ]
     mu = gaussian_mu(1.0, 1e-6)
-    for part, release, share in zip((0, 1), plan.releases, (0.8, 0.2), strict=True):
-        known = release.sensitivity / (mu * math.sqrt(share))
+    for part, release in enumerate(plan.releases):
+        known = release.sensitivity / (mu * math.sqrt(0.5))
         assert release.noise_scale == pytest.approx(known)
         assert np.std([o[part] for o in outputs]) == pytest.approx(known, rel=5 / math.sqrt(1800))
 
@@ -101,7 +101,7 @@ def test_solvers_that_cost_more_than_they_may_are_refused():
             plan_bilevel(problem, BUDGET, penalty=3.0, inner=Expensive(), share=share)
     # the published composition is loose enough for them
     plan = plan_bilevel(problem, BUDGET, penalty=3.0, inner=Expensive(), calibration="paper")
-    assert plan.multipliers[0] > plan_bilevel(problem, BUDGET, penalty=3.0).multipliers[0]
+    assert plan.multiplier > plan_bilevel(problem, BUDGET, penalty=3.0).multiplier
 
 
 def test_sensitivity_of_output_perturbation():
@@ -115,13 +115,11 @@ def test_sensitivity_of_output_perturbation():
     assert release.event == RepeatedEvent(GaussianEvent(3.0, "replace_one"), 2)
 
 
-def test_split_and_share():
+def test_share_in_three_equal_parts():
     problem = Mixed(*records(20))
-    plan = plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=5, split=(0.5, 0.3, 0.2), share=0.25)
-    squares = 5 / np.array([*plan.multipliers, plan.outer_multiplier]) ** 2
-    np.testing.assert_allclose(
-        squares, 0.25 * gaussian_mu(1.0, 1e-6) ** 2 * np.array([0.5, 0.3, 0.2])
-    )
+    plan = plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=5, share=0.25)
+    squares = 5 / np.array([plan.multiplier, plan.outer_multiplier]) ** 2
+    np.testing.assert_allclose(squares, 0.25 / 3 * gaussian_mu(1.0, 1e-6) ** 2)
 
 
 @pytest.mark.slow
@@ -132,7 +130,7 @@ def test_what_sampling_saves_goes_to_the_sampled_release():
     options = {"penalty": 3.0, "n_steps": 8}
     plan = plan_bilevel(problem, BUDGET, outer_sampling_rate=rate, **options)
     whole = plan_bilevel(problem, BUDGET, **options)
-    assert plan.multipliers == whole.multipliers
+    assert plan.multiplier == whole.multiplier
     assert plan.outer_multiplier < 1.1 * rate * whole.outer_multiplier
     assert 0.99 < tightest_epsilon(plan.event, 1e-6) <= 1.0
     # one record adds half of the sensitivity
